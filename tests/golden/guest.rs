@@ -244,7 +244,7 @@ fn a_plan_says_how_the_guest_is_made_and_does_nothing_of_what_is_done_inside() {
 fn a_plan_promises_no_reader_for_what_a_guest_measured_by_hand() {
     let (_, script, _) = plan(&["host-to-host", "--in", "guest:exact"]);
     let last = "\n# what it measured is in the file `port`, which only `tardy run` can read, and only while it comes; by hand\n\
-                # `console.log` tells how it ended: ";
+                # `console.log` shows how it ended: ";
     assert!(script.contains(last), "{script}");
 }
 

@@ -24,7 +24,8 @@ fn python(test: &str) -> Option<PathBuf> {
     ready.then_some(python)
 }
 
-/// Has a package read something; fails with what it says, or if it compared fewer figures than `least`.
+/// Has a package read something; fails with what it says, or if it compared fewer figures than
+/// `least`.
 fn check(python: &Path, what: &str, args: &[OsString], least: u32) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("outside/read.py");
     // A debugger's or a user's own packages have no say here; nor does it write into the

@@ -2,8 +2,8 @@
 //! How the program ends: exit codes, how an error is reported (once, whole, on stderr), and what
 //! signals do.
 //!
-//! The first SIGINT, SIGTERM or SIGHUP lets the trial under way finish and be kept. A later one ends
-//! the run at once: the process begins anew as `tardy undo`, which puts back what the run has
+//! The first SIGINT, SIGTERM or SIGHUP lets the trial under way finish and be kept. A later one
+//! ends the run at once: the process begins anew as `tardy undo`, which puts back what the run has
 //! changed. Signals within a second count as one, because `timeout` and a terminal send the same
 //! wish twice.
 

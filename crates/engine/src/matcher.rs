@@ -3,8 +3,8 @@
 //! packet; where the stream is answered, it is a request with its reply, and received once the
 //! reply has come.
 //!
-//! [`unreported`] separates packets that a queue discipline dropped without a report (taprio does so
-//! with launch times outside its windows) from those that the path lost.
+//! [`unreported`] separates packets that a queue discipline dropped without a report (taprio does
+//! so with launch times outside its windows) from those that the path lost.
 
 use crate::receiver::Arrival;
 use crate::sender::{Sending, SentRows};

@@ -7,12 +7,14 @@
 //! is in flight, and both ends empty their error queues. Before and after each stretch requests go
 //! out that are not measured, so that its first and its last request meet what the others meet.
 
+mod progress;
 mod trial;
 
 use crate::order::{AskOrder, StreamOrder};
 use crate::port::{Lent, ReceivePort, Received, SendPort, Timer};
 use crate::receiver::{Arrival, ReceiverCounters, Shared, UNTOUCHED};
 use crate::sender::{STRETCH, Sender, SentAt};
+use progress::Progress;
 use std::sync::atomic::Ordering::Relaxed;
 use tardy_model::ethernet::Tags;
 use tardy_model::frame::{Frame, Heads, LEAD, PAUSE, PacketKind};
@@ -21,7 +23,6 @@ use tardy_model::sample::MaybeNanos;
 use tardy_model::time::{Instant, Nanos, Realtime, Tai};
 use tardy_model::trial::SpinGaps;
 use tardy_sys::wait::LIMIT_MS;
-use trial::Progress;
 
 /// What is known of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

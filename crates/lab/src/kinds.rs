@@ -25,8 +25,8 @@ impl Default for Kinds {
 }
 
 impl Kinds {
-    /// Why the stations' hosts cannot have such stations or a path of the set-up's kind, where a cell that asks
-    /// for it should not cost the others; `None` if it may be.
+    /// Why the stations' hosts cannot have such stations or a path of the set-up's kind, where a
+    /// cell that asks for it should not cost the others; `None` if it may be.
     ///
     /// # Errors
     /// If the run has not looked at the host of a station.

@@ -28,8 +28,8 @@ pub struct Facts {
     pub tx_queues: BTreeMap<String, u32>,
     /// The kinds of paths that the machine can have, as files call them.
     pub paths: BTreeSet<String>,
-    /// Programs that loads are to run there and that cannot be run, each with what is wrong and what
-    /// helps.
+    /// Programs that loads are to run there and that cannot be run, each with what is wrong and
+    /// what helps.
     pub no_programs: BTreeMap<String, String>,
     /// The kernel's release.
     pub release: Option<String>,

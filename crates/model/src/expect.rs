@@ -5,6 +5,16 @@ use crate::point::Metric;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+/// The quantiles that are printed: field stem in the results, name in tables and `of`, q as a
+/// fraction.
+pub const QUANTILES: [(&str, &str, f64); 5] = [
+    ("p50", "p50", 0.5),
+    ("p90", "p90", 0.9),
+    ("p99", "p99", 0.99),
+    ("p99_9", "p99.9", 0.999),
+    ("p99_99", "p99.99", 0.9999),
+];
+
 /// A figure of a metric's distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Of {
@@ -12,7 +22,7 @@ pub enum Of {
     Mean,
     Stddev,
     Max,
-    /// Index into [`crate::result::QUANTILES`].
+    /// Index into [`QUANTILES`].
     Quantile(usize),
 }
 
@@ -23,7 +33,7 @@ impl fmt::Display for Of {
             Of::Mean => "mean",
             Of::Stddev => "stddev",
             Of::Max => "max",
-            Of::Quantile(i) => crate::result::QUANTILES[*i].1,
+            Of::Quantile(i) => QUANTILES[*i].1,
         })
     }
 }

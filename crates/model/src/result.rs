@@ -6,6 +6,7 @@
 mod gates;
 mod placement;
 
+pub use crate::expect::QUANTILES;
 pub use gates::{ClassResult, GateResult, PhaseCounts};
 pub use placement::{CpuPlacement, CpuUser, Placement, SoftirqPlacement};
 
@@ -337,16 +338,6 @@ pub struct Quantiles {
     /// 99.99th percentile; null: see `infinite`, `unresolved`, `why`.
     pub p99_99_ns: Option<i64>,
 }
-
-/// The quantiles that are printed: field stem in the results, name in tables and `of`, q as a
-/// fraction.
-pub const QUANTILES: [(&str, &str, f64); 5] = [
-    ("p50", "p50", 0.5),
-    ("p90", "p90", 0.9),
-    ("p99", "p99", 0.99),
-    ("p99_9", "p99.9", 0.999),
-    ("p99_99", "p99.99", 0.9999),
-];
 
 impl Quantiles {
     /// In the order of [`QUANTILES`].

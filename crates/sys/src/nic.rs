@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A network device: what it can stamp (ETHTOOL_GET_TS_INFO), its driver, whether it has a link, and
-//! its features, as `ethtool -k` reports them: whether one is on, and whether it can be switched.
+//! A network device: what it can stamp (ETHTOOL_GET_TS_INFO), its driver, whether it has a link,
+//! and its features, as `ethtool -k` reports them: whether one is on, and whether it can be
+//! switched.
 
 use crate::error::{SysError, check};
 use serde::{Deserialize, Serialize};

@@ -3,8 +3,9 @@
 //! freed; signals to others, and what `/proc` reports about one in a line (`/proc/PID/stat`,
 //! proc_pid_stat(5)).
 //!
-//! [`trust_path`] decides where programs are searched for. As root tardy starts none out of a folder
-//! in which somebody else could have put it: `sudo` may hand over the PATH of the user who called it.
+//! [`trust_path`] decides where programs are searched for. As root tardy starts none out of a
+//! folder in which somebody else could have put it: `sudo` may hand over the PATH of the user who
+//! called it.
 
 use crate::error::{SysError, check};
 use std::ffi::{OsStr, OsString};

@@ -114,7 +114,8 @@ fn a_station_of_another_kind_on_another_host_is_measured_and_judged_in_one_clock
     let results = judge.finish(&manifest).results;
     assert_eq!(answer.result.streams["there"].outcomes.lost, 0);
     for stream in ["there", "back"] {
-        let least = answer.result.streams[stream].metrics["send..rx_kernel"].figures.min_ns.expect("it has packets");
+        let least =
+            answer.result.streams[stream].metrics["tx_kernel..rx_kernel"].figures.min_ns.expect("it has packets");
         assert!((0..AHEAD_NS).contains(&least), "{stream}: {least} ns over loopback, in one clock");
     }
     assert_eq!(results.expectations_met, Some(true));
@@ -130,7 +131,8 @@ fn a_guest_of_a_host_that_nobody_named_was_taken_in() {
 
 #[test]
 fn the_schedule_of_another_host_began_by_this_ones_clock() {
-    let taprio = "[shaper]\nkind = \"taprio\"\nschedule = [[\"250us\", [0]], [\"750us\", [1]]]\n";
+    let taprio = "[shaper]\nkind = \"taprio\"\nclasses = 2\nmap = [0, 1]\nclass_queues = [\"1@0\", \"1@1\"]\n\
+                  gate_cycle = \"1ms\"\nentries = [\"1 250us\", \"2 750us\"]\n[path]\nqueues = 2\n";
     let setup = experiment(taprio).cells.remove(0).setup;
     let at = |ns| Facts { now: Some(Instant::from_ns(ns)), ..Facts::default() };
     let second = 1_000_000_000;

@@ -23,8 +23,8 @@ pub fn documents(command: &Command) -> Vec<Document> {
     std::iter::once(document(command, None)).chain(verbs).collect()
 }
 
-/// The page of `verb`, or of the whole program. `command` has been built. A verb without an entry in
-/// [`PAGES`] gets a page of its flags alone; a test looks for such.
+/// The page of `verb`, or of the whole program. `command` has been built. A verb without an entry
+/// in [`PAGES`] gets a page of its flags alone; a test looks for such.
 pub fn document(command: &Command, verb: Option<&str>) -> Document {
     let page = PAGES.iter().find(|page| page.verb == verb).unwrap_or(&pages::BARE);
     let of = verb.and_then(|verb| command.find_subcommand(verb)).unwrap_or(command);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Background load: each kind is a function in the file of its subject, and a line in [`open`]. A
-//! load has its own thread at each side, which works from its start to its stop and leaves a record;
-//! every loop ends with the stop flag or a time limit.
+//! load has its own thread at each side, which works from its start to its stop and leaves a
+//! record; every loop ends with the stop flag or a time limit.
 
 mod command;
 mod machine;

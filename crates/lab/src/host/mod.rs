@@ -41,12 +41,13 @@ use tardy_model::manifest::{HostEntry, ReadBack};
 use tardy_model::time::{Instant, Tai};
 
 /// A machine of a run, as its steward serves it. The methods stand in the order in which the
-/// coordinator calls them. For a run it calls `look` first, `describe` for each other host than its own, and `claim` before anything is built.
-/// Then, for each set-up: `apply` once; `read_back`, `link_is_up` and `start` as often as it
-/// likes; `now` before a set-up with a schedule is planned; `observe` before each trial and behind it; and `put_back`, whatever happened in between.
-/// What is to live for the whole run is applied before the first set-up, behind which `keep` is
-/// called, and is put back by `end`. An implementation that is dropped puts back too, and so does
-/// a steward whose coordinator is gone.
+/// coordinator calls them. For a run it calls `look` first, `describe` for each other host than its
+/// own, and `claim` before anything is built. Then, for each set-up: `apply` once; `read_back`,
+/// `link_is_up` and `start` as often as it likes; `now` before a set-up with a schedule is planned;
+/// `observe` before each trial and behind it; and `put_back`, whatever happened in between. What is
+/// to live for the whole run is applied before the first set-up, behind which `keep` is called, and
+/// is put back by `end`. An implementation that is dropped puts back too, and so does a steward
+/// whose coordinator is gone.
 pub trait Host {
     /// Looks at the machine, and keeps the network devices that are asked for away from other runs
     /// until the end of this one. It changes nothing. It may be called again.
