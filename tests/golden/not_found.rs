@@ -122,7 +122,7 @@ fn an_end_without_what_a_stream_needs_had_no_address() {
     let long = "80:00:02:08:fe:80";
     let spoil = |plan: &mut Plan| plan.ends.values_mut().for_each(|end| end.mac = format!("{long}:00:00:00:00:00:00"));
     let no_mac = spoilt("port = \"packet\"\n", spoil);
-    assert!(no_mac.contains(long) && no_mac.contains("cannot stand in an Ethernet frame"), "{no_mac}");
+    assert!(no_mac.contains(long) && no_mac.contains("cannot go into an Ethernet frame"), "{no_mac}");
     // Over IP nobody needs it.
     let udp = setup("");
     let mut plan = planned(&udp);

@@ -62,7 +62,7 @@ fn kernel_threads_poll_both_devices_and_one_is_pinned() {
     assert_eq!(
         added("[path]\nnapi = true\n[station.a]\n[station.b]\nsoftirq = \"different\"\n"),
         [
-            "# packets take NAPI: GRO at who receives, no segmentation offload at who sends",
+            "# packets take NAPI: GRO at the receiver, no segmentation offload at the sender",
             "ip netns exec tardy-0-a ethtool -K tardy0-0 gro on tso off gso off",
             "ip netns exec tardy-0-b ethtool -K tardy0-1 gro on tso off gso off",
             "# a kernel thread of its own polls each queue",

@@ -250,7 +250,7 @@ fn every_figure_that_is_another_is_told() {
     let mut childless = printed("assist");
     childless.as_array_mut().expect("a list").pop();
     let assist = setup(&format!("{R1}{ASSIST}")).shaper;
-    assert_eq!(differs(&assist, &childless), ["nothing stands at 100:4"]);
+    assert_eq!(differs(&assist, &childless), ["nothing is at 100:4"]);
     childless[1]["options"]["delta"] = 100.into();
     assert_eq!(differs(&assist, &childless)[0], "100:1: delta is 100, not 200000");
 }
@@ -308,16 +308,16 @@ fn what_tc_does_not_tell_is_not_as_it_was_asked_for() {
     assert_eq!(
         differs(&setup(R1).shaper, &silent),
         [
-            "the number of classes is not told, and 4 was asked for",
-            "the class of priority 0 is not told, and 3 was asked for",
-            "the queues of class 0 are not told, and 1@0 was asked for",
-            "the queues of class 1 are not told, and 1@1 was asked for",
-            "the queues of class 2 are not told, and 1@2 was asked for",
-            "the queues of class 3 are not told, and 1@3 was asked for",
-            "its clock is not told, and TAI was asked for",
-            "the cycle is not told, and 1000000 was asked for",
-            "the base time is not told",
-            "entry 2's gates are not told, and 0x2 was asked for",
+            "the number of classes is not reported, and 4 was asked for",
+            "the class of priority 0 is not reported, and 3 was asked for",
+            "the queues of class 0 are not reported, and 1@0 was asked for",
+            "the queues of class 1 are not reported, and 1@1 was asked for",
+            "the queues of class 2 are not reported, and 1@2 was asked for",
+            "the queues of class 3 are not reported, and 1@3 was asked for",
+            "its clock is not reported, and TAI was asked for",
+            "the cycle is not reported, and 1000000 was asked for",
+            "the base time is not reported",
+            "entry 2's gates are not reported, and 0x2 was asked for",
         ]
     );
     let etf =
@@ -327,10 +327,10 @@ fn what_tc_does_not_tell_is_not_as_it_was_asked_for() {
     assert_eq!(
         differs(&etf, &silent),
         [
-            "etf: delta is not told, and 300000 was asked for",
-            "etf: deadline_mode is not told, and on was asked for",
-            "etf: skip_sock_check is not told, and on was asked for",
-            "etf: its clock is not told, and TAI was asked for",
+            "etf: delta is not reported, and 300000 was asked for",
+            "etf: deadline_mode is not reported, and on was asked for",
+            "etf: skip_sock_check is not reported, and on was asked for",
+            "etf: its clock is not reported, and TAI was asked for",
         ],
         "a flag that is off need not be told: a program that does not know it has set none"
     );
@@ -349,5 +349,5 @@ fn a_reading_that_failed_is_told_and_not_passed_over() {
     // Where nothing was asked for, what is there must still be known.
     let nothing =
         record(&setup("kind = \"none\"").shaper, "va", Ok(&serde_json::json!([])), Ok(&serde_json::json!([])));
-    assert_eq!(nothing.differs, ["it could not be read back (tc tells of none)"]);
+    assert_eq!(nothing.differs, ["it could not be read back (tc reports none)"]);
 }

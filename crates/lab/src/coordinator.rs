@@ -150,7 +150,7 @@ impl Run<'_, '_> {
         Ok(self.hosts.own().claim()?)
     }
 
-    /// Tells what could not be had and was replaced.
+    /// Reports what the machine could not give and what the run replaced.
     fn check(&mut self) -> Result<(), RunError> {
         let built = self.experiment.cells.iter().filter(|cell| !cell.setup.is_simulated());
         for cell in built {
@@ -372,8 +372,8 @@ impl Run<'_, '_> {
                 Err(error.into())
             }
             (Ok(ran), None) => {
-                // Behind the trial, so that nobody waits for it before the first packet; the
-                // trial's record holds what it found.
+                // This comes after the trial, so that nobody waits for it before the first packet.
+                // The trial's record holds what it found.
                 let observed = self.observe(stations, plan, cell, &chosen);
                 over.output = loads.output();
                 let failed = observed.map(|observer| over.beside.observer = observer).err();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What would have to be undone if this process were killed now. The inverse of a step is on disk
-//! before the step begins, so that a killed run leaves nothing that `undo` does not know of.
+//! before the step begins, so that `undo` knows of everything that a killed run leaves.
 //!
 //! One JSON object a line, each with the version of this form: `{"v":2,"boot":"…"}` first,
 //! `{"v":2,"step":{"number":0,"undo":[…]}}` before a step, `{"v":2,"undone":0}` after its inverse,
@@ -28,7 +28,7 @@ const FIRST: u64 = 1;
 pub(crate) const NAME: &str = "journal.jsonl";
 /// A journal is shorter, bytes.
 const LONGEST: u64 = 16 << 20;
-/// Of a journal that is only shown, so many lines.
+/// How many lines we show of a journal that we only show.
 const MOST_SHOWN: usize = 200;
 
 /// Something is wrong with the journal.
@@ -90,7 +90,7 @@ struct Line<'a> {
     record: &'a Record,
 }
 
-/// What stands in a journal and is not done with.
+/// What a journal holds and nobody has finished with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
     /// The boot in which it was written; `None` of an empty one.
@@ -181,7 +181,7 @@ fn read_whole_lines(dir: &Folder) -> Result<(Contents, u64), JournalError> {
         }
         let record: Record = serde_json::from_value(value).map_err(|error| damaged(error.to_string()))?;
         if (i == 0) != matches!(record, Record::Boot(_)) {
-            return Err(damaged("the boot stands in the first line, and there alone".to_owned()));
+            return Err(damaged("the boot must be in the first line, and only there".to_owned()));
         }
         if let Record::Step { undo, .. } = &record {
             undo.iter().find_map(Inverse::fault).map_or(Ok(()), |why| Err(damaged(why)))?;
@@ -210,7 +210,7 @@ pub(crate) fn shown(dir: &Folder) -> Vec<String> {
             steps.push((None, raw()));
             continue;
         };
-        // The first version had the step's number and its inverses beside each other.
+        // The first version had the step's number and its inverses next to each other.
         let mut step = value["step"].take();
         if step.is_number() {
             step = serde_json::json!({ "number": step, "undo": value["undo"] });

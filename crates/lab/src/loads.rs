@@ -36,7 +36,7 @@ pub enum LoadError {
         load: String,
         /// As it was written.
         program: String,
-        /// What is wrong with it, and the mend.
+        /// What is wrong with it, and how to fix it.
         why: String,
     },
 }
@@ -89,8 +89,8 @@ fn programs_of(setup: &Setup) -> Result<Vec<(&Load, &String, HostId)>, NotFound>
     Ok(programs)
 }
 
-/// The CPUs of each instance of each load, with what could not be had. `chosen` are those of the
-/// streams, in order.
+/// The CPUs of each instance of each load, and the choices that the machine could not satisfy.
+/// `chosen` are the CPUs of the streams, in order.
 ///
 /// # Errors
 /// A number that may not be used on its station's host, or a station that is not there.
@@ -115,7 +115,7 @@ struct Placing<'a> {
     found: &'a FactsByHost,
     under_test: Option<(&'a Stream, &'a Placed)>,
     taken: Taken,
-    /// What could not be had.
+    /// The choices that the machine could not satisfy.
     short: Vec<String>,
 }
 
@@ -133,7 +133,7 @@ impl Placing<'_> {
         Ok([near, far])
     }
 
-    /// The CPU of the stream under test that a load at this station is set beside.
+    /// The CPU of the stream under test that the CPU choice of a load at this station refers to.
     fn of_stream(&self, station: &str) -> Option<CpuId> {
         let (stream, placed) = self.under_test?;
         if stream.from == station { placed.tx } else { placed.rx }

@@ -33,7 +33,7 @@ pub struct Facts {
     pub no_programs: BTreeMap<String, String>,
     /// The kernel's release.
     pub release: Option<String>,
-    /// Memory that can be had, bytes; `None` where the kernel does not say.
+    /// Memory that is available, in bytes; `None` where the kernel does not say.
     pub available_bytes: Option<u64>,
     /// How long realtime threads may run; `None` if there is no limit, or it is not known.
     pub rt_limit: Option<RtLimit>,

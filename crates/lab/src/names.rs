@@ -4,7 +4,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Where a run's slot lies if nothing else is said.
+/// Where a run's slot lies unless the user names another folder.
 pub const STATE: &str = "/run/tardy";
 pub const SLOTS: u16 = 4096;
 /// Where iproute2 keeps its named namespaces.
@@ -20,7 +20,7 @@ impl LinkNumber {
     pub const FIRST: LinkNumber = LinkNumber(0);
     /// Of the next one.
     pub const SECOND: LinkNumber = LinkNumber(1);
-    /// So many a subnet has room for.
+    /// The number of ends that a subnet has room for.
     pub const MOST: u8 = 126;
 
     /// The `number`th, from 0; `None` from [`LinkNumber::MOST`] on.
@@ -90,15 +90,15 @@ impl Names {
         }
     }
 
-    /// The addresses of a path with so many ends. Two ends have a /30 of 198.18.0.0/15, which RFC
-    /// 2544 sets aside for benchmarks; a slot owns 32 addresses of the 2^17. More ends have a /25
-    /// of 100.64.0.0/10 (RFC 6598), of whose 2^22 addresses a slot owns 1024.
+    /// The addresses of a path with this number of ends. Two ends have a /30 of 198.18.0.0/15,
+    /// which RFC 2544 sets aside for benchmarks; a slot owns 32 addresses of the 2^17. More ends
+    /// have a /25 of 100.64.0.0/10 (RFC 6598), of whose 2^22 addresses a slot owns 1024.
     pub fn subnet(self, ends: usize) -> Subnet {
         self.subnet_at(ends, 0)
     }
 
-    /// The addresses of the `n`th VLAN on a path with so many ends, from 0 to 6: a subnet of the
-    /// slot's own, behind the path's.
+    /// The addresses of the `n`th VLAN on a path with this number of ends, from 0 to 6: a subnet of
+    /// the slot's own, after the path's.
     pub fn vlan_subnet(self, ends: usize, n: u8) -> Subnet {
         self.subnet_at(ends, u32::from(n) + 1)
     }

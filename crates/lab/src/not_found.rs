@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is named and is not there. Whoever looks a station, an end, a stream, a CPU or a host up
-//! hands this on; nothing else ever stands in for it.
+//! What is named and is not there. Code that looks up a station, an end, a stream, a CPU or a host
+//! passes this error on. It never uses anything else as a substitute.
 
 use crate::host::{HostId, OtherHosts};
 use tardy_model::stream_id::NoStream;
@@ -33,9 +33,9 @@ pub enum NotFound {
         "station `{0}` has no IPv6 address on its path: write ip = \"ipv4\" in its streams, or use another kind of path"
     )]
     Ipv6(String),
-    /// A device whose hardware address cannot stand in a frame.
+    /// A device whose hardware address cannot go into a frame.
     #[error(
-        "device {device} of station `{station}` has the hardware address `{mac}`, which cannot stand in an Ethernet frame: use port \"udp\""
+        "device {device} of station `{station}` has the hardware address `{mac}`, which cannot go into an Ethernet frame: use port \"udp\""
     )]
     Mac { station: String, device: String, mac: String },
     /// A stream that the set-up does not have.

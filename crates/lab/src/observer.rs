@@ -27,7 +27,7 @@ use tardy_spec::experiment::Setup;
 /// The number of trials counts for more than their length: trials differ more than packets do.
 const PACKETS: u32 = 30;
 const LONGEST: Nanos = Nanos(125_000_000);
-/// Of fewer packets nothing is said.
+/// With fewer packets the observer reports nothing.
 const LEAST: u32 = 20;
 /// In this order, so that a machine that drifts favours neither: with tx stamps or without.
 const TURNS: [bool; 8] = [true, false, false, true, false, true, true, false];

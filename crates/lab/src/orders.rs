@@ -38,7 +38,7 @@ pub struct Ordered {
     pub stream: Stream,
     pub from: StationId,
     pub to: StationId,
-    /// Its ends, the first being who sends or asks.
+    /// Its ends. The first is the end that sends or asks.
     pub ends: Vec<EndOrder>,
     /// Shift of the schedule.
     pub phase: Nanos,
@@ -128,7 +128,7 @@ fn met(end: &LinkEnd, stream: &Stream) -> Result<Met, NotFound> {
             let (station, device, mac) = (end.station.clone(), end.device.clone(), end.mac.clone());
             return Err(NotFound::Mac { station, device, mac });
         }
-        // Nothing that such a stream sends bears it.
+        // Nothing that such a stream sends carries it.
         None => Mac::default(),
     };
     Ok(Met { host: end.place.host, device: device.clone(), address, mac })
@@ -156,7 +156,7 @@ pub fn orders(
     Ok((nonce, ordered))
 }
 
-/// The orders of a stream's ends, the first being who sends or asks.
+/// The orders of a stream's ends. The first is the end that sends or asks.
 fn ends(
     plan: &Plan,
     stream: &Stream,

@@ -38,7 +38,7 @@ pub struct Placed {
     pub tx: Option<CpuId>,
     /// The receiver's or reflector's.
     pub rx: Option<CpuId>,
-    /// That of who receives the replies.
+    /// The CPU of the thread that receives the replies.
     pub reply: Option<CpuId>,
 }
 
@@ -61,8 +61,7 @@ pub fn placed<'c>(setup: &Setup, chosen: &'c [Placed], stream: &Stream) -> Resul
     Ok(StreamId::named(&setup.streams, &stream.name)?.of(chosen)?)
 }
 
-/// How a thread of this host is to run: an agent is told the number that its own host has for the
-/// CPU.
+/// How a thread of this host is to run: an agent gets the number that its own host has for the CPU.
 ///
 /// # Errors
 /// If the CPU is another host's.
@@ -90,8 +89,8 @@ impl Taken {
         self.0.entry(host).or_default()
     }
 
-    /// Chooses one thread's CPU on a host, `other` being the one that `same` and `different` mean
-    /// where it is of that host. Also what could not be had.
+    /// Chooses one thread's CPU on a host. `other` is the CPU that `same` and `different` refer to,
+    /// if it belongs to that host. It also returns the choice that the host could not satisfy.
     ///
     /// # Errors
     /// A CPU that the host does not have, or a host that the run has not looked at.
@@ -129,7 +128,8 @@ fn both(
     Ok(([tx, rx], of_tx.into_iter().chain(of_rx).collect()))
 }
 
-/// The CPUs of a cell's threads, stream by stream, with what could not be had.
+/// The CPUs of a cell's threads, stream by stream, and the choices that the machine could not
+/// satisfy.
 ///
 /// # Errors
 /// A CPU that its host does not have, a station that is not there, or two threads that would starve

@@ -81,8 +81,8 @@ const STATION_NAME: usize = 200;
 /// Plans a set-up under these names, on what was found of the machine.
 ///
 /// # Errors
-/// If the path cannot join the stations, a station's name cannot be used, or a CPU that is asked
-/// for cannot be had.
+/// If the path cannot join the stations, a station's name cannot be used, or the machine does not
+/// have a CPU that the set-up asks for.
 pub fn plan(setup: &Setup, names: Names, found: &FactsByHost) -> Result<Plan, PlanError> {
     plan_of(&Kinds::default(), setup, names, found)
 }

@@ -88,8 +88,8 @@ fn whereabouts(nic: &TakenNic, station: &str, runner: &mut dyn Runner) -> Wherea
     }
 }
 
-/// What `ip` tells of a namespace's devices, or of those where this process is; `None` if it tells
-/// nothing.
+/// What `ip` reports about a namespace's devices, or about those where this process is; `None` if
+/// it reports nothing.
 fn links(netns: Option<&str>, runner: &mut dyn Runner) -> Option<Vec<Value>> {
     let show = ["-j", "-d", "link", "show"];
     let command = netns.map_or_else(|| Command::ip(&show), |netns| Command::ip_in(netns, &show));

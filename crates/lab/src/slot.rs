@@ -21,7 +21,7 @@ pub struct Slot {
     names: Names,
 }
 
-/// A number could not be had.
+/// The run could not get a number.
 #[derive(Debug, Error)]
 pub enum ClaimError {
     #[error("cannot claim a slot: {0}")]
@@ -140,7 +140,7 @@ pub(crate) fn owner(dir: &Folder) -> Option<Identity> {
     serde_json::from_str(text.lines().next()?).ok()
 }
 
-/// What stands in a lock file is shorter, bytes.
+/// The content of a lock file is shorter than this, in bytes.
 const LONGEST_LOCK: u64 = 4096;
 
 fn names_in_use(number: u16) -> bool {

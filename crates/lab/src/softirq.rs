@@ -36,7 +36,8 @@ pub struct Meant {
     pub asked: CpuAsked,
 }
 
-/// What is meant, by station, for stations that ask for something; and what could not be had.
+/// What is meant, by station, for stations that ask for something; and the choices that the machine
+/// could not satisfy.
 pub type AllMeant = (BTreeMap<String, Meant>, Vec<String>);
 
 /// Works out which CPU each station's packets are taken in on. `chosen` are the CPUs of the
@@ -76,8 +77,8 @@ pub fn meant(setup: &Setup, chosen: &[Placed], found: &FactsByHost) -> Result<Al
     Ok((all, short))
 }
 
-/// A kernel thread that polls a device is an ordinary thread: beside one that spins under a
-/// realtime policy it never runs.
+/// A kernel thread that polls a device is an ordinary thread: it never runs on a CPU where another
+/// thread spins under a realtime policy.
 fn starved(setup: &Setup, chosen: &[Placed], all: &BTreeMap<String, Meant>) -> Result<(), PlaceError> {
     for (station, meant) in all.iter().filter(|(_, meant)| meant.by == SoftirqBy::Napi) {
         let Some(cpu) = meant.cpu else { continue };
@@ -136,7 +137,7 @@ pub fn steps(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<(Vec<Ste
         let (place, device) = (&end.place, end.device.as_str());
         let features = ["gro", "on", "tso", "off", "gso", "off"];
         let set = place.exec(&[&["ethtool", "-K", device], &features[..]].concat());
-        let why = "packets take NAPI: GRO at who receives, no segmentation offload at who sends";
+        let why = "packets take NAPI: GRO at the receiver, no segmentation offload at the sender";
         steps.push(Step::new(place, why, vec![set]));
         read_back.push(Question::at(place, place.exec(&["ethtool", "--json", "-k", device])));
     }
@@ -282,8 +283,8 @@ impl<'a> Watch<'a> {
         here.map(|end| end.device.clone()).collect()
     }
 
-    /// Takes what was seen of these threads on a host, by device: just before the trial, and just
-    /// behind it.
+    /// Takes what the host saw of these threads, by device: just before the trial, and just after
+    /// it.
     pub fn saw(&mut self, moment: Moment, host: HostId, napi: &BTreeMap<String, Vec<NapiThread>>) {
         for (end, watched) in self.ends.iter().filter(|(_, watched)| watched.host == host) {
             let threads = napi.get(&watched.device).into_iter().flatten().filter(|_| watched.is_polled()).cloned();
@@ -347,8 +348,8 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// Packets that arrived at each end of a stream at least: one for each row that came through; over
-/// TCP as many as can stand in one segment may have come in one.
+/// The least number of packets that arrived at each end of a stream: one for each row that came
+/// through. Over TCP one packet may have brought as many rows as fit into one segment.
 fn arrived(stream: &Stream, batch: &Batch) -> u64 {
     let rows = batch.outcome.iter().filter(|outcome| **outcome == Outcome::Received).count() as u64;
     let joins = stream.port.traits().is_connection && stream.kind == Kind::Pingpong;

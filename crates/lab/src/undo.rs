@@ -46,7 +46,7 @@ fn is_gone(says: &str) -> bool {
         || (says.contains("setting the network namespace") && says.contains("Invalid argument"))
 }
 
-/// Something could not be put back. What is left stands in the journal, for the next `tardy undo`.
+/// Something could not be put back. The journal keeps what is left for the next `tardy undo`.
 #[derive(Debug, Error)]
 pub enum UndoError {
     /// The state folder, or one in it, is somebody else's or cannot be read. Nothing of it is run.
@@ -339,8 +339,8 @@ pub type Hear<'a> = dyn FnMut(u16, Result<&PutBack, &UndoError>) + 'a;
 /// at any time and again.
 ///
 /// # Errors
-/// If the state folder cannot be read, or is somebody else's. What fails for one slot stands in
-/// the report.
+/// If the state folder cannot be read, or is somebody else's. The report holds what fails for one
+/// slot.
 pub fn undo_all(state: &Path, runner: &mut dyn Runner, hear: &mut Hear<'_>) -> Result<UndoReport, UndoError> {
     undo_those(state, runner, hear, None)
 }

@@ -138,7 +138,7 @@ pub(crate) fn queues(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<
         for pcp in 0..8u32 {
             let queue = pcp.min(queues.max(1) - 1);
             // A bit that is set in the mask does not matter. Not every ethtool's exit status says
-            // that a rule was refused, so it is looked at.
+            // that the device refused a rule, so the script asks for the rule again.
             let does = format!(
                 "ethtool -N {device} flow-type ether vlan {:#06x} vlan-mask 0x1fff action {queue} loc {pcp} && \
                  ethtool -n {device} rule {pcp} >/dev/null",
@@ -149,7 +149,7 @@ pub(crate) fn queues(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<
             let step = Step::new(&end.place, why, vec![shell(&does)]);
             steps.push(step.undone_by(vec![Inverse::within(&end.place, undoes)]));
         }
-        // It prints no JSON: how many rules the device has is told by the first line.
+        // It prints no JSON. Its first line says how many rules the device has.
         let rules = format!(r#"printf '["%s"]\n' "$(ethtool -n {device} | paste -sd ' ' | tr -d '\\\t"')""#);
         read_back.push(Question::at(&end.place, shell(&rules)));
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is read of the hosts just before a trial and just behind it, and kept beside its packets.
+//! What the coordinator reads from the hosts just before a trial and just after it, and keeps with
+//! the trial's packets.
 
 use super::record::States;
 use crate::host::ask::{Observe, Observed};

@@ -25,7 +25,7 @@ use tardy_model::stream::Stream;
 use tardy_model::time::Nanos;
 use tardy_model::trial::{ObserverRecord, StreamRecord, TrialRecord};
 
-/// What a trial has beside its streams.
+/// What a trial has in addition to its streams.
 #[derive(Default)]
 pub(super) struct Beside<'a> {
     pub(super) loads: BTreeMap<String, LoadRecord>,
@@ -90,8 +90,8 @@ impl Run<'_, '_> {
         beside: Beside<'_>,
     ) -> Result<(), RunError> {
         let (mut streams, mut records, mut first, mut is_cut) = (Vec::new(), BTreeMap::new(), None, false);
-        // Packets that queue disciplines own to have dropped; what they report by packet is taken
-        // off.
+        // Packets that queue disciplines count as dropped. The code below subtracts those that
+        // they report packet by packet.
         let mut unreported: BTreeMap<String, u64> =
             beside.shapers.iter().map(|(station, shaper)| (station.clone(), shaper.drops())).collect();
         for (stream, phase, ran) in ran {

@@ -38,7 +38,7 @@ impl Run<'_, '_> {
                 }
                 self.hosts.apply(&station.steps)?;
                 self.tell_commands();
-                // Where its messages go is said when a path takes it in.
+                // The agent learns where its messages go when a path takes it in.
                 let agent = self.connect(name, station, None)?;
                 self.standing.built.push((name.clone(), station.kind));
                 self.standing.agents.push((name.clone(), station.kind, agent));

@@ -12,7 +12,7 @@ use tardy_model::machine::RulerRecord;
 use tardy_model::stream::Port;
 use tardy_spec::experiment::{self, Cell, Experiment};
 
-/// What a run needs beside the experiment.
+/// What a run needs in addition to the experiment.
 pub struct Options<'a> {
     /// Version and build, as every agent must greet with.
     pub version: &'a str,

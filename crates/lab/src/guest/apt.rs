@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The machine's own apt configuration with the suite swapped: the sources as it would read them,
 //! and a call that writes into folders of ours alone. apt checks what it brings against the
-//! archive's signed index; the sum is compared once more here. Sources that apt is told to believe
-//! unsigned are left out, and so is every archive that does not call itself Debian's.
+//! archive's signed index; the sum is compared once more here. We leave out sources that the
+//! configuration lets apt trust unsigned, and every archive that does not call itself Debian's.
 
 use super::cached;
 use super::sha256;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Devices of a guest's that an experiment needs, and only its guest gets: modules beside those
-//! that every guest has, and network devices of QEMU's. Pure.
+//! Devices that an experiment needs and that only its guest gets: modules in addition to those that
+//! every guest has, and network devices of QEMU's. Pure.
 
 use super::error::GuestError;
 use crate::path::{self, InGuest};
@@ -22,7 +22,7 @@ pub fn modules(experiment: &Experiment) -> Vec<&'static str> {
     needed(experiment).flat_map(|(_, guest)| (guest.modules)()).copied().collect()
 }
 
-/// What QEMU is told beside the rest.
+/// Arguments for QEMU in addition to the usual ones.
 pub fn arguments(experiment: &Experiment) -> Vec<String> {
     needed(experiment).flat_map(|(_, guest)| guest.arguments.split_whitespace()).map(str::to_owned).collect()
 }

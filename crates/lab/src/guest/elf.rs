@@ -76,8 +76,8 @@ impl<'a> Elf<'a> {
             .collect()
     }
 
-    /// As much of a program as is loaded: without its tables of names and what else stands behind.
-    /// It still runs; what is said of it by its sections is gone.
+    /// The part of a program that is loaded: without its tables of names and whatever else follows.
+    /// The program still runs, but the information in its sections is gone.
     pub fn loaded(bytes: &[u8]) -> Option<Vec<u8>> {
         Elf::read(bytes)?;
         let at = |offset| number::<8>(bytes, offset).and_then(|n| usize::try_from(n).ok());
@@ -107,7 +107,7 @@ impl<'a> Elf<'a> {
         self.sections.iter().filter(|section| section.kind == NOTE).filter_map(|section| self.content(section))
     }
 
-    /// What a module says of itself, `key=value` each.
+    /// What a module says about itself, each as `key=value`.
     pub fn modinfo(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let texts = self.named(".modinfo").unwrap_or_default().split(|byte| *byte == 0);
         texts.filter_map(|text| std::str::from_utf8(text).ok()?.split_once('='))

@@ -67,7 +67,7 @@ pub enum GuestError {
          TARDY_GUEST_SILENCE_S"
     )]
     Silent {
-        /// Time of a clock on the wall.
+        /// Time by the wall clock.
         wall_s: u64,
         /// Time that QEMU computed.
         cpu_s: u64,

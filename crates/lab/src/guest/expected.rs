@@ -11,19 +11,20 @@ use tardy_model::sample::Batch;
 use tardy_model::trial::{StreamRecord, TrialRecord};
 use tardy_spec::experiment::Experiment;
 
-/// So many bytes the kernel's answers about one path may have: a `tc` or `ip` prints a few
-/// thousand. And so many in all.
+/// The most bytes that the kernel's answers about one path may have, where a `tc` or `ip` prints a
+/// few thousand; and the most bytes of all answers together.
 const ANSWERS: usize = 1 << 20;
 const ALL_ANSWERS: usize = 16 << 20;
-/// So many answers about one path.
+/// The most answers about one path.
 const MOST_ANSWERS: usize = 4_096;
-/// So often a guest may say something, beside its trials, that changes `manifest.json`, which is
-/// written anew each time; and so often beside for each cell, and for each stream and load of it.
+/// How often a guest may say something, apart from its trials, that changes `manifest.json`, which
+/// the host writes anew each time; and how often in addition for each cell, and for each stream and
+/// load of the cell.
 const SAYINGS: u64 = 64;
 const SAYINGS_OF_ONE: u64 = 4;
 /// Entries of tardy's own work that a thread has room for.
 const NOTES: usize = 1 << 14;
-/// Packets beside a stream's own, whose stamps are fetched too.
+/// Packets in addition to a stream's own, whose stamps are fetched too.
 const BESIDE: usize = 1 << 11;
 /// Ends of a stream that have a thread.
 const ENDS: usize = 3;

@@ -25,7 +25,7 @@ pub struct Extra {
     why: &'static str,
     /// What is taken out of the source: a folder's files, or a file.
     sources: &'static [&'static str],
-    /// What kbuild is told: which modules there are and of what.
+    /// The lines for kbuild: which modules there are and what they consist of.
     kbuild: &'static str,
     /// The modules, in the order in which they need each other.
     pub modules: &'static [&'static str],
@@ -257,8 +257,8 @@ fn needed(apt: &Apt, fetched: &Fetched, which: Debian, layout: Layout<'_>) -> Re
     Ok(Needed { tools, packages, source })
 }
 
-/// What came of it: the files with their places among the kernel's modules, and where they come
-/// from.
+/// The result of the build: the files with their places among the kernel's modules, and where they
+/// come from.
 fn built(
     module: &Path,
     target: &Path,
@@ -325,8 +325,8 @@ fn sources(work: &Path, package: &Package, extra: &Extra, into: &Path, layout: L
     Ok(fs::write(&kbuild, extra.kbuild).map_err(file("write", &kbuild))?)
 }
 
-/// Puts scripts in the build tools' places that start them by the loader and with the libraries
-/// beside them: this machine's may be too old for them.
+/// Puts scripts in the build tools' places. They start the tools by the loader and with the
+/// libraries that came with them, because this machine's may be too old for the tools.
 fn tools_run_here(root: &Path, tools: &str, layout: Layout<'_>) -> Result<(), ExtraError> {
     let loader = ["usr/lib64", "lib64"].iter().map(|place| root.join(place).join("ld-linux-x86-64.so.2"));
     let loader = loader.into_iter().find(|path| path.is_file()).ok_or_else(|| layout("the loader of its C library"))?;
@@ -372,7 +372,7 @@ fn compile(work: &Path, root: &Path, release: &str, module: &Path, layout: Layou
     // information of.
     let make = make.args(["CC=gcc", "HOSTCC=gcc", "CROSS_COMPILE=", "CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT="]);
     let make = make.args(["CONFIG_DEBUG_INFO=", "CONFIG_DEBUG_INFO_BTF_MODULES="]);
-    // Nothing of where it was built stands in it.
+    // The module says nothing about where it was built.
     let make = make.args([format!("KCFLAGS=-ffile-prefix-map={}/=", work.display())]).args(["modules"]);
     // What is set for another build is not meant for this one.
     let other = ["MAKEFLAGS", "MAKELEVEL", "MFLAGS", "ARCH", "KBUILD_OUTPUT", "O", "CFLAGS", "LDFLAGS"];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How what a guest has to say travels over its serial port: frames of kind, length, check sum and
-//! bytes, one way only. The port is a file on the host, which grows; what stands in it may be cut
-//! off anywhere. Pure but for the writing.
+//! bytes, one way only. The port is a file on the host, which grows; its content may be cut off
+//! anywhere. Pure but for the writing.
 
 use std::io::{self, Write};
 
@@ -77,14 +77,14 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Frames of a guest with so many bytes of memory. It makes a frame of what it measured, so
-    /// that half of them is the most that one can have; and what a guest that lies says is not
-    /// held here beyond that.
+    /// Frames of a guest with this number of bytes of memory. The guest makes a frame of what it
+    /// measured, so a frame can have half of its memory at most. If a guest lies, the host holds no
+    /// more than that.
     pub fn of_guest(memory: u64) -> Self {
         Frames { longest: u32::try_from(memory / 2).ok(), ..Frames::default() }
     }
 
-    /// Refuses what comes beyond so many bytes in all: the port's file would fill the disk.
+    /// Refuses what comes beyond this number of bytes in all: the port's file would fill the disk.
     pub fn at_most(self, bytes: u64) -> Self {
         Frames { most: Some(bytes), ..self }
     }

@@ -20,7 +20,7 @@ const PORT: &str = "/dev/ttyS1";
 /// would else wait for some of its own making, for seconds that are emulated.
 const SEED: [u8; 64] = *b"tardy: exact virtual time has no chance in it, only these bytes.";
 
-/// What a guest is told. Nothing of the host is in it: no time, no path, no number of a run.
+/// What the host tells a guest. Nothing of the host is in it: no time, no path, no number of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Orders {
     /// TAI − UTC in the guest, seconds: always as many characters, so that it moves nothing else.
@@ -103,7 +103,7 @@ pub fn greeting() -> What {
 }
 
 /// As `modprobe -q -- NAME`: loads the module of this name, or whose other name it is, after those
-/// that it needs. False if it cannot be had, which is no fault: the kernel asks for much.
+/// that it needs. False if there is no such module, which is no fault: the kernel asks for much.
 pub fn modprobe(name: &str) -> bool {
     let Some(index) = fs::read(modules::INDEX).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()) else {
         return false;

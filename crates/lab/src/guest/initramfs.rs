@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The archive that a kernel unpacks as its first root file system: cpio in the "newc" format
 //! (Documentation/driver-api/early-userspace/buffer-format.rst of the kernel). Pure, and
-//! reproducible: the bytes follow from the entries alone. Owners are root, times are 0, entries
-//! stand in the order of their paths.
+//! reproducible: the bytes follow from the entries alone. Owners are root, times are 0, and entries
+//! are in the order of their paths.
 
 use std::collections::BTreeMap;
 
-/// What stands at a path.
+/// What is at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Entry {
     Folder,
@@ -60,7 +60,7 @@ impl Archive {
         self.put(path, Entry::Device(major, minor));
     }
 
-    /// True if something stands at the path.
+    /// True if something is at the path.
     pub fn has(&self, path: &str) -> bool {
         self.entries.contains_key(path.trim_start_matches('/'))
     }

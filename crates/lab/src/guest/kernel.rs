@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which kernel a guest starts: a file with its modules beside it, the running one's, or one of
-//! Debian's out of the cache.
+//! Which kernel a guest starts: a file with its modules next to it, the running one's, or one of
+//! Debian's from the cache.
 
 use super::cached;
 use super::sha256;
@@ -10,7 +10,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What is taken if nothing is said.
+/// The kernel that a guest starts unless the user names another one.
 pub const DEFAULT: &str = "debian:6.12";
 
 /// Debian's kernels: name, the suite that has it, the package that names the newest of it.
@@ -73,7 +73,7 @@ impl Sums {
 /// The list of sums of a fetched kernel's modules, in its folder, in the form of `sha256sum`.
 pub const MODULE_SUMS: &str = "modules.sha256";
 
-/// What stands beside a fetched kernel (`kernel.json`).
+/// What the cache keeps next to a fetched kernel (`kernel.json`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fetched {
     /// `debian:6.12`.
@@ -112,7 +112,7 @@ pub struct BuiltModule {
     pub modules: BTreeMap<PathBuf, String>,
 }
 
-/// A kernel cannot be had.
+/// A kernel is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
     /// No kernel is called so.
@@ -209,9 +209,9 @@ pub fn fetched(cache: &Path, name: &str) -> Option<Fetched> {
     serde_json::from_slice(&fs::read(folder(cache, name).join("kernel.json")).ok()?).ok()
 }
 
-/// The release that an image says it is. Boot protocol 2.00 and later
-/// (Documentation/arch/x86/boot.rst): at 0x20e stands where, less 0x200, a text begins whose first
-/// word it is.
+/// The release that an image reports. In boot protocol 2.00 and later
+/// (Documentation/arch/x86/boot.rst) the number at 0x20e says where a text begins, less 0x200. The
+/// release is the first word of that text.
 pub fn release(image: &[u8]) -> Option<&str> {
     if image.get(0x202..0x206)? != b"HdrS" {
         return None;
@@ -275,8 +275,8 @@ fn open(name: &str, path: &Path) -> Result<Kernel, KernelError> {
     let (image, bytes) = image?;
     let no_image = || KernelError::NoImage { name: name.to_owned(), path: path.to_owned() };
     let release = release(&bytes).ok_or_else(no_image)?.to_owned();
-    // As a package lays them out: boot/vmlinuz-R beside usr/lib/modules/R or lib/modules/R; else
-    // beside the image.
+    // As a package lays them out: boot/vmlinuz-R next to usr/lib/modules/R or lib/modules/R; else
+    // next to the image.
     let above = image.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
     let beside = image.parent().unwrap_or(Path::new("/"));
     let places = [(above, "usr/lib/modules"), (above, "lib/modules"), (beside, "modules"), (beside, "lib/modules")];

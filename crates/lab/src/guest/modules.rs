@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The modules that a guest may need, out of a kernel's module folder: found by name, with what
-//! they depend on, uncompressed. What a module depends on and which names the kernel may ask for
-//! it by stand in the module itself, so nothing need have run `depmod`. In the guest the kernel
-//! asks for a module when it needs one, and tardy, called `modprobe`, loads it.
+//! they depend on, uncompressed. The module itself says what it depends on and by which names the
+//! kernel may ask for it, so nobody need have run `depmod`. In the guest the kernel asks for a
+//! module when it needs one, and tardy, called `modprobe`, loads it.
 
 use super::elf::Elf;
 use super::initramfs::Archive;
@@ -53,7 +53,7 @@ pub const WANTED: &[&str] = &[
     "act_police",
 ];
 
-/// No module has so many bytes, unpacked: the largest of Debian's has some eight million.
+/// More bytes than any module has, unpacked: the largest of Debian's has some eight million.
 const LARGEST: u64 = 64 << 20;
 
 /// Where they lie in the guest.
@@ -73,7 +73,7 @@ pub enum ModuleError {
     },
     /// It is no module that can be understood.
     #[error(
-        "{} is no kernel module for x86-64 that is plain or packed with xz: unpack it beside the others (`unzstd`, `gunzip`) and run `depmod`, \
+        "{} is no kernel module for x86-64 that is plain or packed with xz: unpack it next to the others (`unzstd`, `gunzip`) and run `depmod`, \
          or take another kernel, as --kernel debian:6.12",
         path.display()
     )]
@@ -167,9 +167,9 @@ fn read(path: &Path, sums: Option<&Sums>) -> Result<Vec<u8>, ModuleError> {
     bounded(lzma_rust2::XzReader::new(&bytes[..], true)).map_err(failed)
 }
 
-/// Puts the wanted modules of `folder` (a `lib/modules/RELEASE`), and what they depend on, into
-/// the archive, with the index. Those that the folder does not have are built in or not to be had:
-/// the kernel will tell.
+/// Puts the wanted modules of `folder` (a `lib/modules/RELEASE`), and what they depend on, into the
+/// archive, with the index. Those that the folder does not have are built into the kernel or do not
+/// exist: the kernel will tell.
 ///
 /// # Errors
 /// If a module cannot be read, or is not what `sums` says.

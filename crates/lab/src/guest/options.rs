@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a run in a guest is told beside the experiment.
+//! What the caller tells a run in a guest in addition to the experiment.
 
 use super::parts::Guest;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// What a run in a guest needs beside the experiment.
+/// What a run in a guest needs in addition to the experiment.
 pub struct GuestOptions<'a> {
     pub guest: &'a Guest,
     /// Folder for what is kept of it, which is there.

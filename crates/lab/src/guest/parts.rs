@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use tardy_model::manifest::GuestMode;
 use tardy_spec::experiment::{self, Experiment};
 
-/// What a guest is made of, beside the experiment.
+/// What a guest is made of, apart from the experiment.
 #[derive(Clone, Debug)]
 pub struct Guest {
     /// How its time goes.

@@ -22,7 +22,7 @@ use tardy_model::manifest::GuestMode;
 /// KVM boots a kernel in a second; one that has said nothing by then does not.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// So much of what a probe's port brings is looked at.
+/// How many bytes we check of what a probe's port brings.
 const LOOKED_AT: u64 = 1 << 20;
 
 /// What runs a guest in real time here. The journal, where there is one, has the folder's removal

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 /// What a run starts. Without `ip`, `tc` and `sh` nothing is built.
 const PROGRAMS: &[(&str, bool)] = &[("ip", true), ("tc", true), ("sh", true), ("ethtool", false)];
-/// What it starts beside where packets are to be taken in on CPUs of choice.
+/// What it starts in addition where the experiment chooses the CPUs that take packets in.
 const STEERING: &[(&str, bool)] = &[("taskset", true), ("cat", true), ("paste", true), ("grep", true)];
 const PLACES: &[&str] = &["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
-/// Where libraries lie if nothing else is said (ld.so(8)), Debian's folders first.
+/// Where libraries lie by default (ld.so(8)), Debian's folders first.
 const LIBRARIES: &[&str] =
     &["/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib64", "/lib64", "/usr/lib", "/lib"];
 /// Tables that `tc` reads.

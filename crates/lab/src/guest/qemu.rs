@@ -9,10 +9,10 @@ use tardy_model::manifest::GuestMode;
 /// What the guest's kernel writes to its console, in the folder that QEMU is started in.
 pub const CONSOLE: &str = "console.log";
 
-/// The emulated processor: all that QEMU has, but for two things. Strings that the processor says
-/// it copies fast are copied byte by byte, and each would count as an instruction, so that a copy
-/// took eight times as long as by words; page tables of five levels make each look at them longer,
-/// for memory that no guest has.
+/// The emulated processor: all that QEMU has, but for two things. If the processor claims to copy
+/// strings fast, the kernel lets it copy them byte by byte. Each byte would count as an
+/// instruction, so that a copy took eight times as long as by words. Page tables of five levels
+/// make each look at them longer, for memory that no guest has.
 const EMULATED: &str = "-cpu max,-erms,-fsrm,-la57";
 /// How instructions are counted; `shift` is the logarithm of
 /// [`INSTRUCTION_NS`](tardy_model::manifest::INSTRUCTION_NS). That the run is recorded, to
@@ -24,8 +24,8 @@ const EMULATED: &str = "-cpu max,-erms,-fsrm,-la57";
 /// waits until the other has done.
 const COUNTED: &str = "shift=1,sleep=off,rr=record,rrfile=/dev/null";
 /// What a kernel does at its start and no run needs: self-tests of ciphers, a source of randomness
-/// that nobody asks, keys for signatures that nothing here bears, names for what tracepoints
-/// print, probes that nobody sets.
+/// that nobody asks, keys for signatures that nothing here has, names for what tracepoints print,
+/// probes that nobody sets.
 const LEFT_OUT: &str =
     "jent_mod_init,crypto_kdf108_init,init_encrypted,load_system_certificate_list,trace_eval_init,init_kprobe_trace";
 
@@ -97,8 +97,8 @@ impl VirtualMachine {
 
     /// The kernel's command line.
     pub fn command_line(&self) -> String {
-        // What costs seconds when it is emulated: with memory that it protects, the kernel also
-        // looks through all page tables for what is not protected.
+        // This leaves out what costs seconds when it is emulated: if the kernel protects memory, it
+        // also searches all page tables for what is not protected.
         let mut line = format!(
             "console=ttyS0 quiet panic=-1 cryptomgr.notests=1 initcall_blacklist={LEFT_OUT} no_timer_check rodata=off"
         );

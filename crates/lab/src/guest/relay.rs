@@ -88,8 +88,8 @@ impl<W: Write> Sink for Relay<W> {
     }
 }
 
-/// A trial: length of its record, the record in JSON as it stands in the run folder, the samples
-/// in postcard.
+/// A trial: the length of its record, the record in JSON as the run folder has it, the samples in
+/// postcard.
 ///
 /// # Errors
 /// If it cannot be encoded.
@@ -136,8 +136,8 @@ pub fn trial_of<'a>(
     Ok((record, streams))
 }
 
-/// What programs wrote, of so many of them at most: an empty entry has two bytes here and many
-/// times as many in memory.
+/// What programs wrote, for `most` programs at most: an empty entry has two bytes here and many
+/// times that in memory.
 fn output_of(bytes: &[u8], most: usize) -> Result<Vec<(String, Vec<u8>)>, String> {
     let wrong = |error: postcard::Error| format!("the output of programs: {error}");
     let (entries, mut rest) = postcard::take_from_bytes::<u64>(bytes).map_err(wrong)?;
@@ -153,7 +153,7 @@ fn output_of(bytes: &[u8], most: usize) -> Result<Vec<(String, Vec<u8>)>, String
     Ok(output)
 }
 
-/// What came of a frame, beside what the sink was told.
+/// The result of a frame, apart from what went to the sink.
 #[derive(Debug)]
 pub enum Heard {
     Told,

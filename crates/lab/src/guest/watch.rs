@@ -22,18 +22,19 @@ use tardy_model::manifest::GuestEntry;
 use tardy_spec::experiment::Experiment;
 use tardy_sys::child;
 
-/// How often the port is looked at.
+/// How often we check the port.
 const LOOK: Duration = Duration::from_millis(20);
 /// A guest that said that it is done has so long to switch itself off.
 const FAREWELL: Duration = Duration::from_secs(20);
-/// The clock on the wall may take so many times as long as the limit in processor time: the
-/// machine may be busy, or the guest asleep for ever.
+/// By the wall clock the guest may take this many times the limit in processor time: the machine
+/// may be busy, or the guest asleep for ever.
 const WALL: u32 = 3;
-/// So much of the console's end is looked at.
+/// How many bytes we check of the console's end.
 const CONSOLE_END: u64 = 64 << 10;
 /// So much a guest may write to its console.
 const CONSOLE_MIB: u64 = 256;
-/// So many bytes a guest may say in all beside its trials, and so many beside each of them.
+/// The most bytes that a guest may say in all apart from its trials, and the most in addition to
+/// each trial.
 const SAID: u64 = 64 << 20;
 const SAID_A_TRIAL: u64 = 16 << 20;
 /// So much is read at once.
@@ -96,8 +97,8 @@ fn look_at_console(folder: &Path) -> Result<(), GuestError> {
     }
 }
 
-/// What an experiment can bring, in bytes: each trial no more than the memory that it is measured
-/// in, and what is said beside.
+/// What an experiment can bring, in bytes: each trial no more than the memory of the guest that
+/// measures it, and what the guest says in addition.
 pub fn most_bytes(experiment: &Experiment) -> u64 {
     let trials = u64::from(experiment.trials);
     let of_cells = experiment.cells.iter().map(|cell| coordinator::memory(&cell.setup).saturating_add(SAID_A_TRIAL));

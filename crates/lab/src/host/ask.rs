@@ -42,7 +42,7 @@ pub struct Observe {
     pub moment: Moment,
     /// Programs of the user's run in the trial: what they start is theirs, not a disturbance.
     pub programs: bool,
-    /// Network devices whose polling kernel threads are looked at.
+    /// Network devices whose polling kernel threads the host checks.
     pub polled: Vec<String>,
     /// Commands that print JSON: what queue disciplines have counted.
     pub commands: Vec<Command>,

@@ -11,13 +11,14 @@ use std::process::{self, Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// So many of the last lines that it wrote on stderr are kept.
+/// How many of the last lines that it wrote on stderr we keep.
 const LAST_LINES: usize = 12;
 /// A longer line is kept as several, bytes.
 const LONGEST_LINE: u64 = 4096;
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// Starts `program` with the arguments of `command`, whose name it bears in lists of processes.
+/// Starts `program` with the arguments of `command`. In lists of processes it has the name of
+/// `command`.
 ///
 /// # Errors
 /// If it cannot be started.

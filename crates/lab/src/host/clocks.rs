@@ -33,7 +33,7 @@ pub struct Unknown {
 pub trait OffsetSource {
     /// How far CLOCK_TAI of `of` is ahead of that of `from`, now. It is called for each other host
     /// just before a trial starts, because the trial's times are ordered in each host's own clock,
-    /// and once more just behind the trial's end. An error ends the trial before it starts, or
+    /// and once more just after the trial's end. An error ends the trial before it starts, or
     /// leaves it without a result.
     ///
     /// # Errors

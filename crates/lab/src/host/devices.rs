@@ -17,7 +17,7 @@ use thiserror::Error;
 const NETNS: &str = "/run/netns";
 const MOUNTS: &str = "/proc/self/mountinfo";
 
-/// The devices cannot be had.
+/// The devices are not available.
 #[derive(Debug, Error)]
 pub enum DeviceError {
     /// What a device is, or is used for, stands against it.
@@ -114,7 +114,7 @@ pub fn look(asked: &[&DeviceAsk]) -> Result<BTreeMap<String, Nic>, DeviceError> 
             return Err(DeviceError::Name { device: nic.name });
         }
         nic.may_be_taken(*mtu, *take)?;
-        // Whichever of the two comes second is told.
+        // The error names both devices; the loop finds it at the one that comes second.
         if let Some((a, _)) =
             peer.as_ref().and_then(|peer| nics.get_key_value(peer)).filter(|(_, it)| it.name == nic.name)
         {

@@ -16,7 +16,7 @@ use thiserror::Error;
 /// A host does not have what a plan needs of it.
 #[derive(Debug, Error)]
 pub enum LookError {
-    /// A network device cannot be had.
+    /// A network device is not available.
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// So says another host.
@@ -59,7 +59,7 @@ pub enum ApplyError {
         /// What that was for.
         why: Text,
         says: String,
-        /// The commands beside the first one.
+        /// The commands after the first one.
         more: String,
     },
     /// What was read back is not what such a command prints.

@@ -120,7 +120,8 @@ impl<'h> Hosts<'h> {
     /// Looks at each host. `asks` says what at, for each of them.
     ///
     /// # Errors
-    /// Of the first host that has not what is asked for, or that nothing is said for.
+    /// The error of the first host that does not have what `asks` wants of it, or that `asks` does
+    /// not mention.
     pub fn look(&mut self, mut asks: BTreeMap<HostId, Ask>) -> Result<FactsByHost, LookError> {
         let mut ask = |id| asks.remove(&id).ok_or(NotFound::Host(id));
         let mut facts = FactsByHost::from(self.here.look(&ask(HostId::HERE)?)?);
@@ -158,9 +159,9 @@ impl<'h> Hosts<'h> {
         Ok(answers)
     }
 
-    /// Reads what each host does. `what` says what is read there. Before a trial this machine is
-    /// the last one that is looked at, and behind it the first one, so that what it does to talk
-    /// with the others is not the trial's.
+    /// Reads what each host does. `what` says what is read there. Before a trial it reads this
+    /// machine last, and after the trial it reads this machine first, so that what this machine
+    /// does to talk with the others does not count for the trial.
     ///
     /// # Errors
     /// If one cannot be asked any more: which.

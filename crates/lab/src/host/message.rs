@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is said between a coordinator and the steward of another host: one answer for each order,
+//! What a coordinator and the steward of another host say to each other: one answer for each order,
 //! as JSON in the frames of agents' messages. JSON, because the kernel's answers are kept as the
 //! text that they are.
 

@@ -40,7 +40,7 @@ use ask::{Ask, Observe, Observed};
 use tardy_model::manifest::{HostEntry, ReadBack};
 use tardy_model::time::{Instant, Tai};
 
-/// A machine of a run, as its steward serves it. The methods stand in the order in which the
+/// A machine of a run, as its steward serves it. The methods are in the order in which the
 /// coordinator calls them. For a run it calls `look` first, `describe` for each other host than its
 /// own, and `claim` before anything is built. Then, for each set-up: `apply` once; `read_back`,
 /// `link_is_up` and `start` as often as it likes; `now` before a set-up with a schedule is planned;
@@ -53,7 +53,7 @@ pub trait Host {
     /// until the end of this one. It changes nothing. It may be called again.
     ///
     /// # Errors
-    /// If a device cannot be had. The run does not begin.
+    /// If a device is not available. The run does not begin.
     fn look(&mut self, ask: &Ask) -> Result<crate::machine::Facts, LookError>;
 
     /// What the machine and its programs are, for the run's manifest. Its place among the hosts is
@@ -105,9 +105,9 @@ pub trait Host {
     /// If it cannot be started or noted. It does not run then.
     fn start(&mut self, command: &Command) -> Result<Connection, ApplyError>;
 
-    /// Reads what the machine does just before a trial or just behind it. What tardy itself looks
-    /// at lies outside the two readings of the clocks. It gives what could be read; what the
-    /// kernel does not offer stays empty.
+    /// Reads what the machine does just before a trial or just after it. What tardy itself looks at
+    /// lies outside the two readings of the clocks. It gives what could be read; what the kernel
+    /// does not offer stays empty.
     ///
     /// # Errors
     /// If the host cannot be asked any more.

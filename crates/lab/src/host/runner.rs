@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 
 pub trait Runner {
-    /// Runs one batch to its end. A command that fails is no error here: it stands in the output.
+    /// Runs one batch to its end. A command that fails is no error here: the output names it.
     ///
     /// # Errors
     /// If the program could not be started or not be spoken to.
@@ -94,7 +94,7 @@ pub struct Processes<'a> {
 }
 
 impl<'a> Processes<'a> {
-    /// A runner that tells `report` of every batch.
+    /// A runner that calls `report` for every batch.
     pub fn new(report: impl FnMut(&BatchLog<'_>) + 'a) -> Self {
         Processes { report: Box::new(report), hold: None, limit: LIMIT }
     }

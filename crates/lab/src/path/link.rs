@@ -248,7 +248,7 @@ pub struct Laid {
     pub steps: Vec<Step>,
     /// Programs that run as long as it does, started in this order behind the steps.
     pub keepers: Vec<Keeper>,
-    /// Commands that tell what the kernel has made of it, beside the links and addresses.
+    /// Commands that show what the kernel has made of it, in addition to the links and addresses.
     pub read_back: Vec<Question>,
     pub plugs: Vec<Plug>,
 }

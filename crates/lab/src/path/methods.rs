@@ -23,9 +23,9 @@ pub struct PathMethods {
     /// The network devices of a host that the path of a set-up is to take. Pure. An error ends the
     /// run before anything is touched.
     pub asks: fn(&Setup, HostId) -> Result<Vec<DeviceAsk>, PathError>,
-    /// Why none of this kind can be had on a host, by what is known of it (`Facts`), where a cell
-    /// that asks for it should not cost the others; `None` if it may be. What only the kernel can
-    /// say fails in its step, and ends the run.
+    /// Why a host cannot have a path of this kind, by what the run knows of the host (`Facts`), in
+    /// cases where a cell that asks for it should not cost the other cells; `None` if the host may
+    /// have one. What only the kernel can refuse fails in its step, and ends the run.
     pub refusal: fn(&Facts) -> Option<String>,
     /// True if two set-ups with equal stations and equal keys of the path can share it: for this
     /// kind, what their streams ask for makes no difference.
@@ -54,12 +54,12 @@ impl PathMethods {
     }
 }
 
-/// What a guest needs for a kind of path, beside what every guest has.
+/// What a guest needs for a kind of path, in addition to what every guest has.
 #[derive(Debug)]
 pub struct InGuest {
     /// Kernel modules, in the order in which they are loaded.
     pub modules: fn() -> &'static [&'static str],
-    /// What QEMU is told.
+    /// The arguments for QEMU.
     pub arguments: &'static str,
     /// The first version of QEMU that understands it, and what a message says of it.
     pub since: Option<(u32, &'static str)>,

@@ -66,7 +66,7 @@ pub enum RunError {
     /// What was measured cannot be kept.
     #[error("{0}")]
     Sink(Box<dyn std::error::Error + Send + Sync>),
-    /// A guest cannot be had, or broke.
+    /// A guest is not available, or broke.
     #[error(transparent)]
     Guest(#[from] GuestError),
     /// Something could not be put back.

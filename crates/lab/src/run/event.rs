@@ -22,8 +22,8 @@ pub struct Event {
     pub what: What,
 }
 
-/// What happened. In JSON the name of what happened is the key beside `at`: the kernel's answers
-/// stay the text that they are, which a tag among the fields would not allow.
+/// What happened. In JSON the name of what happened is the key next to `at`. So the kernel's
+/// answers stay the text that they are, which a tag among the fields would not allow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
@@ -60,7 +60,7 @@ pub enum What {
     },
     /// The machine cannot run a cell; the others go on.
     Refused { cell: String, why: String },
-    /// Something could not be had and was replaced; the run goes on and says so.
+    /// Something was not available and the run replaced it. The run goes on and says so.
     Short { cell: String, what: String },
     Trial {
         cell: String,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a run says of itself, wherever it runs: what happens in it, where the samples go, and how
-//! it ended.
+//! What a run says about itself, wherever it runs: what happens in it, where the samples go, and
+//! how it ended.
 
 mod error;
 mod event;

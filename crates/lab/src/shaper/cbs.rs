@@ -7,7 +7,7 @@ use crate::path::LinkEnd;
 use crate::step::Step;
 use tardy_model::shaper::Cbs;
 
-/// As tc is told it.
+/// As tc takes it.
 pub fn told(cbs: &Cbs) -> String {
     let credits = cbs.credits();
     format!(

@@ -7,7 +7,7 @@ use crate::path::LinkEnd;
 use crate::step::Step;
 use tardy_model::shaper::Etf;
 
-/// As tc is told it.
+/// As tc takes it.
 pub fn told(etf: &Etf) -> String {
     let flag = |on: bool, word: &'static str| if on { word } else { "" };
     format!(

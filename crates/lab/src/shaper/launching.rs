@@ -22,7 +22,7 @@ pub fn phase(setup: &Setup, stream: &Stream, random: &mut Pcg64Mcg) -> Nanos {
     let drawn = random.random_range(0..cycle);
     let Some(taprio) = setup.shaper.taprio().filter(|_| stream.kind.is_scheduled()) else { return Nanos(drawn) };
     let class = taprio.classes.of(stream.priority);
-    // A launch time must lie in one entry, with room for the frame; who bears none waits.
+    // A launch time must lie in one entry, with room for the frame; a packet that has none waits.
     let own = stream.launch.is_some();
     let gates = if own { Gates::by_entry(&taprio.schedule, class) } else { Gates::of(&taprio.schedule, class) };
     if gates.always_open() {
@@ -86,9 +86,9 @@ fn gate(shaper: &Shaper, stream: &Stream) -> Option<GateRecord> {
     }
 }
 
-/// The first Linux whose packets bear a mark with the launch time that a program gave them. Its
-/// scrubbing of packets which change their namespace spares what is so marked; before, it clears
-/// the launch time, and the packet is stamped as it arrives.
+/// The first Linux that marks packets whose launch time a program gave. When a packet changes its
+/// namespace, this Linux scrubs it but spares a launch time with that mark. An earlier Linux clears
+/// the launch time, and stamps the packet as it arrives.
 const MARKS_LAUNCH_TIMES: [u32; 2] = [6, 9];
 
 /// Major and minor number of a kernel's release: `6.12.57-amd64`.

@@ -36,7 +36,7 @@ const AHEAD: Nanos = Nanos(500_000_000);
 pub struct Shaped {
     /// Steps that set it.
     pub steps: Vec<Step>,
-    /// Commands that tell what is set in truth.
+    /// Commands that show what the kernel has actually set.
     pub read_back: Vec<Question>,
     /// When its schedule begins on each host that has one, by the host's own clock.
     pub begins: BTreeMap<HostId, Instant<Tai>>,
@@ -190,9 +190,9 @@ pub fn offload_refusal(setup: &Setup, found: &FactsByHost) -> Result<Option<Stri
     }))
 }
 
-/// What a refusal of the kernel's says to who asked for an offload: the command, its words, and
-/// what of the devices is known to stand against it. Many drivers take no queue discipline over
-/// unless they are told that they may.
+/// What a refusal of the kernel's says to the user who asked for an offload: the command, the
+/// kernel's words, and what we know of the devices that speaks against it. Many drivers take no
+/// queue discipline over unless the user allows it.
 ///
 /// # Errors
 /// If the run has not looked at the host of a station.

@@ -7,7 +7,7 @@ use crate::path::LinkEnd;
 use crate::step::Step;
 use tardy_model::shaper::{Classes, Mqprio};
 
-/// As tc is told it: the kernel does the classes, not the device.
+/// As tc takes it: the kernel does the classes, not the device.
 pub fn told(of: &Classes) -> String {
     format!("mqprio {} hw 0", classes(of))
 }

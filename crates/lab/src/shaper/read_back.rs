@@ -85,10 +85,10 @@ pub fn record(
     ShaperRecord { asked: shaper.kind().to_owned(), device: device.to_owned(), driver: None, schedule, qdiscs, differs }
 }
 
-/// A device always has a queue discipline, if only one that holds nothing: that none is told is no
-/// answer.
+/// A device always has a queue discipline, if only one that holds nothing: if tc shows none, that
+/// is no answer.
 fn read(says: &Value, shaper: &Shaper) -> Result<Vec<QdiscRecord>, &'static str> {
-    Some(qdiscs(says, shaper)).filter(|found| !found.is_empty()).ok_or("tc tells of none")
+    Some(qdiscs(says, shaper)).filter(|found| !found.is_empty()).ok_or("tc reports none")
 }
 
 fn unread(why: &str) -> String {
@@ -120,7 +120,7 @@ pub fn differs(shaper: &Shaper, says: &Value) -> Vec<String> {
             for place in places(classes, at) {
                 match all.iter().find(|of| of["parent"].as_str() == Some(&place)) {
                     Some(child) => compare(told, &place, child),
-                    None => told.0.push(format!("nothing stands at {place}")),
+                    None => told.0.push(format!("nothing is at {place}")),
                 }
             }
         };
@@ -151,7 +151,7 @@ impl Differences {
         match is.as_i64() {
             Some(is) if is == asked => {}
             Some(is) => self.0.push(format!("{what} is {is}, not {asked}")),
-            None => self.0.push(format!("{what} is not told, and {asked} was asked for")),
+            None => self.0.push(format!("{what} is not reported, and {asked} was asked for")),
         }
     }
 
@@ -159,7 +159,7 @@ impl Differences {
         match is.as_str() {
             Some("TAI") => {}
             Some(clock) => self.0.push(format!("{whose} clock is {clock}, not TAI")),
-            None => self.0.push(format!("{whose} clock is not told, and TAI was asked for")),
+            None => self.0.push(format!("{whose} clock is not reported, and TAI was asked for")),
         }
     }
 
@@ -174,7 +174,7 @@ impl Differences {
         let word = |on: bool| if on { "on" } else { "off" };
         match on {
             Some(on) if on != asked => self.0.push(format!("{what} is {}, not {}", word(on), word(asked))),
-            None if asked => self.0.push(format!("{what} is not told, and on was asked for")),
+            None if asked => self.0.push(format!("{what} is not reported, and on was asked for")),
             _ => {}
         }
     }
@@ -186,7 +186,7 @@ impl Differences {
         if let Some(n) = other {
             self.0.push(match map.get(n) {
                 Some(class) => format!("priority {n} goes to class {class}, not {}", classes.map[n]),
-                None => format!("the class of priority {n} is not told, and {} was asked for", classes.map[n]),
+                None => format!("the class of priority {n} is not reported, and {} was asked for", classes.map[n]),
             });
         }
         for (class, asked) in classes.queues.iter().enumerate() {
@@ -206,9 +206,9 @@ impl Differences {
                 Some((n, first)) => {
                     self.0.push(format!("class {class} has queues {n}@{first}, not {count}@{offset}"));
                 }
-                None => {
-                    self.0.push(format!("the queues of class {class} are not told, and {count}@{offset} was asked for"))
-                }
+                None => self
+                    .0
+                    .push(format!("the queues of class {class} are not reported, and {count}@{offset} was asked for")),
             }
         }
     }
@@ -239,7 +239,7 @@ impl Differences {
         match options["base_time"].as_i64() {
             Some(base) if phase(base) == phase(schedule.offset.0) => {}
             Some(base) => self.0.push(format!("the base time, {base}, is not aligned as asked")),
-            None => self.0.push("the base time is not told".to_owned()),
+            None => self.0.push("the base time is not reported".to_owned()),
         }
         let entries: Vec<&Value> = options["schedule"].as_array().into_iter().flatten().collect();
         if entries.len() != schedule.entries.len() {
@@ -252,7 +252,7 @@ impl Differences {
             match mask {
                 Some(mask) if mask == asked.open => {}
                 Some(mask) => self.0.push(format!("entry {n} opens gates {mask:#x}, not {:#x}", asked.open)),
-                None => self.0.push(format!("entry {n}'s gates are not told, and {:#x} was asked for", asked.open)),
+                None => self.0.push(format!("entry {n}'s gates are not reported, and {:#x} was asked for", asked.open)),
             }
             self.number(&format!("entry {n}'s length"), asked.length.0, &is["interval"]);
         }

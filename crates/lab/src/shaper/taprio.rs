@@ -10,7 +10,7 @@ use std::fmt::Write;
 use tardy_model::shaper::{Mode, Taprio};
 use tardy_model::time::{Instant, Tai};
 
-/// As tc is told it, with the schedule's beginning.
+/// As tc takes it, with the schedule's beginning.
 pub fn told(taprio: &Taprio, begins: Instant<Tai>) -> String {
     let Taprio { classes: of, schedule, mode, .. } = taprio;
     let mut told = format!("taprio {} base-time {} cycle-time {}", classes(of), begins.ns(), schedule.cycle.0);

@@ -33,7 +33,7 @@ pub(super) fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Classes as tc is told them.
+/// Classes as tc takes them.
 pub(super) fn classes(classes: &Classes) -> String {
     let map: Vec<String> = classes.map.iter().map(u8::to_string).collect();
     let queues: Vec<String> = classes.queues.iter().map(|of| format!("{}@{}", of.count, of.offset)).collect();

@@ -69,8 +69,8 @@ impl<'a> Readings<'a> {
         ends.filter(move |(_, (_, end, _))| end.place.host == host).map(|(at, _)| at)
     }
 
-    /// Records by end, of the first reading and the last. A reading that failed is told in the
-    /// record; a trial that broke before the second one has none.
+    /// Records by end, of the first reading and the last. If a reading failed, the record says so.
+    /// A trial that broke before the second reading has no record.
     pub fn records(self) -> BTreeMap<String, ShaperRecord> {
         let record = |(name, end, says): (String, LinkEnd, Vec<Said>)| {
             let [before, .., after] = &says[..] else { return None };

@@ -15,7 +15,7 @@ use tardy_engine::order::RulerOrder;
 use tardy_model::machine::RulerRecord;
 use tardy_model::time::Nanos;
 
-/// A station answers within this time, even beside a spinning realtime thread.
+/// A station answers within this time, even next to a spinning realtime thread.
 pub(crate) const ANSWER: Nanos = Nanos(20_000_000_000);
 
 /// The stations of one built path.

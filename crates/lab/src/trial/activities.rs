@@ -25,7 +25,7 @@ pub(super) enum ActivityKind {
     Load(LoadAt),
 }
 
-/// When an activity is told the base time, in this order.
+/// When an activity learns the base time, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StartTurn {
     Load,
@@ -41,7 +41,7 @@ impl StartTurn {
 }
 
 impl ActivityKind {
-    /// When it is told the base time.
+    /// When it learns the base time.
     pub(super) fn turn(self) -> StartTurn {
         match self {
             ActivityKind::Load(_) => StartTurn::Load,
@@ -51,7 +51,7 @@ impl ActivityKind {
         }
     }
 
-    /// True if it goes on beside the trial until it is told to stop. It connects before the
+    /// True if it goes on during the trial until the coordinator stops it. It connects before the
     /// warm-up and is collected before the others. The trial is over when all that is not in the
     /// background is done.
     pub(super) fn is_background(self) -> bool {
@@ -116,7 +116,7 @@ impl Activities {
         self.of(|kind| kind == ActivityKind::End { stream, side }).next()
     }
 
-    /// The ends of a stream, the first being who sends or asks.
+    /// The ends of a stream. The first is the end that sends or asks.
     pub(super) fn ends(&self, stream: StreamId) -> impl Iterator<Item = Activity> {
         self.of(move |kind| kind.stream() == Some(stream))
     }

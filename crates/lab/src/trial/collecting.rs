@@ -215,7 +215,7 @@ impl Shared<'_> {
         let lacks_sender = !halves.contains_key(&Side::Tx);
         let mut ran = self.joined(ordered, base, halves);
         if lacks_sender {
-            // The sender's rows went with it: rows are made for what arrived to stand in.
+            // The sender's rows are gone with it. So we make rows for the arrivals to go into.
             ran.halves.sent = SentRows::only_sent(reached.unwrap_or(0));
         }
         Some(ran)

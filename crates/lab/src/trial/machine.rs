@@ -269,7 +269,8 @@ impl<'a> TrialMachine<'a> {
 
     /// Before anything of the trial is measured: what is on its way from here on is the trial's.
     fn look_before(&mut self, out: &mut Vec<Output>) {
-        // Whoever waits for its first packet is told before anything is measured.
+        // The caller who waits for the first packet learns of it before the trial measures
+        // anything.
         if let Some(first) = self.shared.streams.first() {
             out.push(Output::Progress { stream: first.id, side: Side::Tx, digest: Digest::default() });
         }
@@ -300,7 +301,7 @@ impl<'a> TrialMachine<'a> {
     }
 }
 
-/// What a program started beside itself must not run on into trials without it.
+/// Other processes that a load's program started must not run on into trials without that program.
 fn end_leftovers(shared: &Shared<'_>, out: &mut Vec<Output>) {
     if shared.loads.have_programs() {
         out.push(Output::EndLeftovers);

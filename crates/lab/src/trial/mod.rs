@@ -31,7 +31,7 @@ use tardy_sys::clock;
 /// What is to be done on the hosts themselves, which no station can do.
 pub trait Outside {
     /// Looks at the machines: for the first time just before the trial, for the second time just
-    /// behind it.
+    /// after it.
     ///
     /// # Errors
     /// A host that cannot be asked any more.
@@ -58,9 +58,10 @@ fn now() -> Now {
 }
 
 impl Stations {
-    /// Runs one trial of all streams at once. `outside` is asked to look just before the start and
-    /// just behind the end: what lies outside, making ready and handing over, is not the trial.
-    /// Without it nothing has disturbed the kernel, and the trial begins sooner.
+    /// Runs one trial of all streams at once. The trial asks `outside` to look just before the
+    /// start and just after the end: what lies outside, the preparation and the handing over, is
+    /// not the trial. Without `outside` nothing has disturbed the kernel, and the trial begins
+    /// sooner.
     pub fn run(
         &mut self,
         streams: &[Ordered],

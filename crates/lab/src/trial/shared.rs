@@ -210,7 +210,7 @@ impl<'a> Shared<'a> {
             let absent = ordered.sides().filter_map(|side| self.ready(ordered.id, side)).flat_map(|end| &end.absent);
             if let Some((point, why)) = absent.into_iter().next() {
                 return Err(TrialError::CannotDo(format!(
-                    "stream `{}`: `stamps` names {point}, and it cannot be had: {why}; leave it out, or use a device that has it",
+                    "stream `{}`: `stamps` names {point}, and it is not available: {why}; leave it out, or use a device that has it",
                     ordered.stream.name
                 )));
             }

@@ -34,7 +34,7 @@ struct Warm {
 enum Step {
     /// To send packets.
     Send,
-    /// What came of them at the far end; so many of them were stamped when they were sent.
+    /// What happened to them at the far end. `stamped` of them were stamped when they were sent.
     Far {
         stamped: u32,
     },
@@ -56,7 +56,7 @@ pub(super) struct Warming {
 }
 
 impl Warming {
-    /// True beside it if there is nothing to warm.
+    /// Also returns true if there is nothing to warm.
     pub(super) fn begin(shared: &Shared<'_>, now: Now, out: &mut Vec<Output>) -> Result<(Warming, bool), TrialError> {
         let asked = Awaited::new([], DOING, ANSWER, now.monotonic);
         let left = shared.streams.iter().map(|ordered| ordered.id).collect();
