@@ -412,6 +412,25 @@ fn a_station_has_an_end_on_each_path_that_leads_to_it() {
 }
 
 #[test]
+fn cells_whose_streams_leave_by_other_ends_of_a_station_shared_a_path() {
+    let cell = experiment().cells.remove(0);
+    let mut first = cell.setup.clone();
+    first.streams.truncate(1);
+    first.shaper = tardy_spec::experiment::Shaper::Etf(tardy_model::shaper::Etf {
+        delta: tardy_model::time::Nanos(200_000),
+        deadline_mode: false,
+        skip_sock_check: false,
+        offload: false,
+        tolerance: tardy_model::time::Nanos(200_000),
+    });
+    let mut second = first.clone();
+    second.streams[0].to = "c".to_owned();
+    let alike = |a: &Setup, b: &Setup| tardy_lab::orders::built_alike(&kinds(), a, b, &FactsByHost::default());
+    assert!(alike(&first, &first.clone()), "the same cell");
+    assert!(!alike(&first, &second), "one leaves station `a` towards `b`, the other one towards `c`");
+}
+
+#[test]
 fn each_of_many_ends_knows_all_others_in_a_vlan() {
     let text = tardy_tests::experiment("open-kinds").replace("[stream.near]", "[stream.near]\nvlan = 7\npcp = 3");
     let experiment = experiment_of(&text);

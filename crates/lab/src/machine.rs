@@ -43,6 +43,11 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// The name that the experiment has for a network device that was looked at.
+    pub fn named(&self, device: &str) -> Option<&str> {
+        self.nics.iter().find(|(_, nic)| nic.name == device).map(|(name, _)| name.as_str())
+    }
+
     /// True if the machine can have a path of this kind.
     pub fn can_have(&self, path: PathKind) -> bool {
         self.paths.contains(path.traits().name)

@@ -211,7 +211,7 @@ pub fn built_alike(kinds: &Kinds, a: &Setup, b: &Setup, found: &FactsByHost) -> 
         && a.has_ipv6() == b.has_ipv6()
         && a.path == b.path
         && a.shaper == b.shaper
-        && (a.shaper == Shaper::None || shaper::stations(a) == shaper::stations(b))
+        && (a.shaper == Shaper::None || shaper::pairs(a) == shaper::pairs(b))
         && a.is_simulated() == b.is_simulated()
         && ((kinds.path)(a.path.kind).alike)(a, b)
         && softirq::alike(a, b, found)

@@ -142,7 +142,8 @@ pub fn steps(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<(Vec<Ste
         read_back.push(Question::at(place, place.exec(&["ethtool", "--json", "-k", device])));
     }
     for (end, meant) in ends() {
-        let steering = steering(setup, &end.station, found)?;
+        let host = found.of(end.place.host)?;
+        let steering = host.named(&end.device).and_then(|name| host.steering.get(name));
         let (place, device) = (&end.place, end.device.as_str());
         let class = format!("/sys/class/net/{device}");
         let cpu = meant.cpu.map(|cpu| cpu.number_on(place.host)).transpose().map_err(NotFound::from)?;

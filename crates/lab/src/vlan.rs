@@ -27,7 +27,7 @@ pub fn maps(setup: &Setup) -> BTreeMap<u16, BTreeMap<u32, u8>> {
 
 /// True if two cells need the same VLAN devices and the same receive queues.
 pub fn alike(a: &Setup, b: &Setup) -> bool {
-    maps(a) == maps(b) && arrive_at(a) == arrive_at(b)
+    maps(a) == maps(b) && go_between(a) == go_between(b)
 }
 
 /// Streams whose tagged packets are to go into a queue of their priority.
@@ -35,10 +35,10 @@ fn by_priority(setup: &Setup) -> impl Iterator<Item = &Stream> {
     setup.streams.iter().filter(|stream| setup.softirq.by_pcp && stream.tag.is_some())
 }
 
-/// The stations at which such packets arrive.
-fn arrive_at(setup: &Setup) -> BTreeSet<&str> {
-    let at = |stream| arrives(stream, [&stream.from, &stream.to]).map(String::as_str);
-    by_priority(setup).flat_map(at).collect()
+/// Between which stations such packets go, and whether they are answered: from this it follows at
+/// which ends they arrive.
+fn go_between(setup: &Setup) -> BTreeSet<(&str, &str, bool)> {
+    by_priority(setup).map(|stream| (stream.from.as_str(), stream.to.as_str(), stream.kind.is_answered())).collect()
 }
 
 /// Of both ends of a stream those at which packets arrive.
@@ -131,7 +131,7 @@ pub(crate) fn queues(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<
     for (_, end) in ends.iter().filter(|(id, _)| arrive.contains(id)) {
         let queues = match setup.path.queues {
             Some(queues) => queues,
-            None => counted(setup, end, found)?,
+            None => counted(end, found)?,
         };
         let device = end.device.as_str();
         let shell = |script: &str| end.place.shell(script, &[]);
@@ -157,9 +157,9 @@ pub(crate) fn queues(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<
 }
 
 /// How many receive queues the device of a station has, which was there before the path.
-fn counted(setup: &Setup, end: &LinkEnd, found: &FactsByHost) -> Result<u32, PathError> {
-    let device = setup.device_of(&end.station).ok_or(PathError::Unnamed { kind: setup.path.traits().name })?;
-    let steering = found.of(end.place.host)?.steering.get(device);
-    let steering = steering.ok_or_else(|| PathError::Unread { device: device.to_owned() })?;
+fn counted(end: &LinkEnd, found: &FactsByHost) -> Result<u32, PathError> {
+    let host = found.of(end.place.host)?;
+    let steering = host.named(&end.device).and_then(|name| host.steering.get(name));
+    let steering = steering.ok_or_else(|| PathError::Unread { device: end.device.clone() })?;
     Ok(steering.queues.len() as u32)
 }

@@ -68,6 +68,7 @@ fn facts(run: &Run<'_>) -> Facts {
     let mut leaves = BTreeMap::new();
     flatten(String::new(), &serde_json::to_value(run.manifest).unwrap_or_default(), &mut leaves);
     let passing = |key: &str| {
+        let key = of_other_host(key).map_or(key, |(_, key)| key);
         PASSING.iter().any(|name| key.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
             || key.starts_with("stations.") && key.ends_with(".netns")
     };
@@ -77,8 +78,18 @@ fn facts(run: &Run<'_>) -> Facts {
     of_manifest.chain(of_experiment).collect()
 }
 
+/// The name of another host than the coordinator's, and the rest of a leaf that is about it.
+fn of_other_host(key: &str) -> Option<(&str, &str)> {
+    let (host, rest) = key.strip_prefix("hosts.")?.split_once('.')?;
+    Some((host, rest))
+}
+
 /// The group of a leaf, and its name there.
 fn placed(key: &str) -> (Group, String) {
+    if let Some((host, rest)) = of_other_host(key) {
+        let (group, name) = placed(rest);
+        return (group, format!("{host}: {name}"));
+    }
     let groups = [
         ("machine.kernel.", Group::Kernel),
         ("machine.", Group::Machine),

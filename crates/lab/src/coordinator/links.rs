@@ -43,14 +43,13 @@ impl Run<'_, '_> {
     /// read for every plan.
     pub(super) fn read_clocks(&mut self, setup: &Setup) -> Result<(), RunError> {
         let with_schedule = setup.shaper.taprio().is_some();
-        for host in self.hosts.ids() {
-            if host == HostId::HERE {
-                self.found.read_clock(host, clock::now());
-            } else if with_schedule {
-                let now = self.hosts.at(host)?.now()?;
-                self.found.read_clock(host, now);
-            }
+        // This machine's is the last one: the others may take their time to answer.
+        let others = self.hosts.ids().into_iter().skip(1).filter(|_| with_schedule);
+        for host in others {
+            let now = self.hosts.at(host)?.now()?;
+            self.found.read_clock(host, now);
         }
+        self.found.read_clock(HostId::HERE, clock::now());
         self.clocks_read = Instant::now();
         Ok(())
     }

@@ -82,6 +82,11 @@ pub fn stations(setup: &Setup) -> BTreeSet<&str> {
     setup.streams.iter().map(|stream| stream.from.as_str()).collect()
 }
 
+/// Between which stations streams go, from which it follows by which ends they leave.
+pub fn pairs(setup: &Setup) -> BTreeSet<(&str, &str)> {
+    setup.streams.iter().map(|stream| (stream.from.as_str(), stream.to.as_str())).collect()
+}
+
 /// True if queue disciplines are to be watched during trials: one is asked for, or packets bear
 /// launch times.
 pub fn is_watched(setup: &Setup) -> bool {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads the queue disciplines of the devices that streams leave by, before a trial and after it.
 
-use super::{devices, is_watched, leave_by, read_back, stations};
+use super::{is_watched, leave_by, read_back};
 use crate::command::Command;
 use crate::host::HostId;
 use crate::machine::FactsByHost;
 use crate::not_found::NotFound;
-use crate::path::{EndId, Ends, LinkEnd};
+use crate::path::{Ends, LinkEnd};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::harmless::Json;
@@ -20,7 +20,7 @@ type Said = Result<Value, String>;
 /// The readings of one trial.
 pub struct Readings<'a> {
     setup: &'a Setup,
-    /// Drivers of the host's devices, by station.
+    /// Drivers of the devices, by what records call the end.
     drivers: BTreeMap<String, String>,
     /// By what records call the end: its device, and what was read, or why that failed.
     ends: Vec<(String, LinkEnd, Vec<Said>)>,
@@ -32,21 +32,19 @@ impl<'a> Readings<'a> {
     /// # Errors
     /// If the run has not looked at the host of a station, or no path joins those of a stream.
     pub fn new(setup: &'a Setup, ends: &Ends, found: &FactsByHost) -> Result<Self, NotFound> {
-        let sends = stations(setup);
         let leave = if is_watched(setup) { leave_by(setup, ends)? } else { BTreeSet::new() };
-        let of = |(id, end): (EndId, &LinkEnd)| Ok((ends.label(id)?, end.clone(), Vec::new()));
-        let watched = ends.iter().filter(|(id, _)| leave.contains(id)).map(of).collect::<Result<_, NotFound>>()?;
-        let driver = |(station, device): (&str, &str)| {
-            let driver = found.at(setup, station)?.nics.get(device).and_then(|nic| nic.driver.clone());
-            Ok(driver.map(|driver| (station.to_owned(), driver)))
-        };
-        let there = devices(setup).map(driver).collect::<Result<Vec<_>, NotFound>>()?;
         let of_made = match setup.path.traits().devices {
-            Devices::Made { driver } => driver,
+            Devices::Made { driver } => driver.map(str::to_owned),
             Devices::There(_) | Devices::Named => None,
         };
-        let made = sends.iter().filter_map(|station| Some(((*station).to_owned(), of_made?.to_owned())));
-        let drivers = there.into_iter().flatten().chain(made).collect();
+        let (mut drivers, mut watched) = (BTreeMap::new(), Vec::new());
+        for (id, end) in ends.iter().filter(|(id, _)| leave.contains(id)) {
+            let (label, host) = (ends.label(id)?, found.of(end.place.host)?);
+            let nic = host.named(&end.device).and_then(|name| host.nics.get(name));
+            let driver = of_made.clone().or_else(|| nic?.driver.clone());
+            drivers.extend(driver.map(|driver| (label.clone(), driver)));
+            watched.push((label, end.clone(), Vec::new()));
+        }
         Ok(Readings { setup, drivers, ends: watched })
     }
 
@@ -76,7 +74,7 @@ impl<'a> Readings<'a> {
             let [before, .., after] = &says[..] else { return None };
             let [before, after] = [before, after].map(|says| says.as_ref().map_err(String::as_str));
             let record = read_back::record(&self.setup.shaper, &end.device, before, after);
-            let driver = self.drivers.get(&end.station).cloned();
+            let driver = self.drivers.get(&name).cloned();
             Some((name, ShaperRecord { driver, ..record }))
         };
         self.ends.into_iter().filter_map(record).collect()
