@@ -92,7 +92,7 @@ fn expectations_that_stand_only_on_what_is_not_available_are_not_judged() {
 fn an_export_to_prometheus_called_a_missing_optional_cell_not_valid() {
     let results = judged(&experiment(""), &["sound"], &["device"]);
     let keep = tempfile::tempdir().expect("a folder");
-    let run = RunFolder::create(&keep.path().join("run")).expect("a new folder");
+    let run = RunFolder::create(keep.path().join("run")).expect("a new folder");
     let manifest = Manifest::default();
     let source = Source { run: &run, results: &results, manifest: &manifest, started: Duration::ZERO };
     let mut out = Vec::new();

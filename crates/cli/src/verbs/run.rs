@@ -51,9 +51,10 @@ pub fn call(args: Run) -> Result<Exit> {
             guest::check(guest, &args.experiment, &experiment)?;
             Where::Inside { guest, silence }
         }
-        None => {
-            Where::Here { found: coordinator::check(&experiment, &Kinds::default(), &mut hosts)?, hosts: &mut hosts }
-        }
+        None => Where::Here {
+            found: Box::new(coordinator::check(&experiment, &Kinds::default(), &mut hosts)?),
+            hosts: &mut hosts,
+        },
     };
     let foreseen = match &place {
         Where::Here { found, .. } => verbs::foresee(&experiment, found),
@@ -134,7 +135,7 @@ fn conclude(
 /// Where an experiment is run.
 enum Where<'a, 'h> {
     /// On these hosts, of which that much was found.
-    Here { found: FactsByHost, hosts: &'a mut Hosts<'h> },
+    Here { found: Box<FactsByHost>, hosts: &'a mut Hosts<'h> },
     /// In a guest, which is given up after so much processor time without a word.
     Inside { guest: &'a Guest, silence: Duration },
 }
@@ -161,7 +162,7 @@ impl Where<'_, '_> {
             Where::Here { found, hosts } => {
                 let options =
                     Options { version: &identity::version(), stop, kinds: Kinds::default(), clocks: one_host };
-                Ok(coordinator::run(experiment, found, hosts, &options, sink))
+                Ok(coordinator::run(experiment, *found, hosts, &options, sink))
             }
         }
     }
