@@ -70,7 +70,7 @@ impl Exit {
             ),
             Exit::Invalid => (
                 "not valid",
-                "It ran, and there is no answer: the numbers are not valid, an expectation could not be judged, or an agent or the disk failed after a finished trial; for `compare`, a condition is `not told`. No limit is known to be broken.",
+                "It ran, and there is no answer: the numbers are not valid, an expectation could not be judged, or an agent or the disk failed after a finished trial; for `compare`, a condition is `undecided`. No limit is known to be broken.",
             ),
             Exit::Internal => ("own fault", "A fault in tardy itself."),
             Exit::Interrupted => ("interrupted", "A signal ended it; what was measured is written."),

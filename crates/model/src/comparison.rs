@@ -60,7 +60,7 @@ pub enum Decision {
     Met,
     NotMet,
     /// Nothing is claimed of such a difference: a run is noisy, or has too few trials.
-    NotTold,
+    Undecided,
     /// A number must not be used, is missing, or is of another point.
     NoData,
 }
@@ -71,7 +71,7 @@ impl Decision {
         match self {
             Decision::Met => "met",
             Decision::NotMet => "not met",
-            Decision::NotTold | Decision::NoData => "not told",
+            Decision::Undecided | Decision::NoData => "undecided",
         }
     }
 }

@@ -223,7 +223,7 @@ fn too_few_trials_or_blocks_tell_nothing() {
     let verdict = judge("ctl", LEAD, &trials);
     assert_eq!(
         (verdict.level, verdict.says.as_str()),
-        (Level::Note, "not told: 4 valid trials, at least five are needed")
+        (Level::Note, "not judged: 4 valid trials, at least five are needed")
     );
     trials.push(TrialBlocks { blocks: Blocks { p50_ns: vec![1], p99_ns: vec![1] }, ..trial(5, 0, 10) });
     assert!(judge("ctl", LEAD, &trials).says.contains("trial 5 has too few packets"));

@@ -213,7 +213,7 @@ fn what_is_missing_never_lets_a_condition_pass() {
     let few = one(&exact("aa", 5, |_| ()), &exact("bb", 5, higher(5)), CONDITION);
     assert_eq!(
         (few.decision, few.says.as_str()),
-        (Decision::NotTold, "5 phases of 5 can be set side by side, and 20 are needed")
+        (Decision::Undecided, "5 phases of 5 can be set side by side, and 20 are needed")
     );
     // Packets that never arrived are later than any.
     let gone = exact("bb", 25, |run| {
@@ -289,9 +289,9 @@ fn of_noisy_runs_nothing_is_told_and_of_equal_ones_no_condition_is_met() {
         stream.metrics.get_mut(LEAD).expect("the metric").figures.quantiles.p50_ns = Some(99_000);
     });
     let result = one(&noisy, &slower, CONDITION);
-    assert_eq!(result.decision, Decision::NotTold);
+    assert_eq!(result.decision, Decision::Undecided);
     assert!(result.says.starts_with("B − A is +85 µs, but a run is not in exact virtual time"), "{}", result.says);
-    assert_eq!(decision(&exact("aa", 20, |_| ()), &slower, CONDITION), Decision::NotTold, "one of two is noisy");
+    assert_eq!(decision(&exact("aa", 20, |_| ()), &slower, CONDITION), Decision::Undecided, "one of two is noisy");
     let a = exact("aa", 20, |_| ());
     let same = one(&a, &exact("aa", 20, |_| ()), CONDITION);
     assert_eq!((same.decision, same.says.as_str()), (Decision::NotMet, "A and B are identical"));
@@ -377,7 +377,7 @@ fn the_last_lines_tell_what_came_of_each_condition() {
             "  met       scheduled..rx_kernel p50 > +2% (rx.wait=block, ctl): B is higher by 1000 ns (7.14 %), beyond the limit in 20 of 20 \
              phases",
             "  not met   lost > +0 (rx.wait=block, ctl): lost is 0 in A and 0 in B",
-            "  not told  delta p99.99 > +1us (rx.wait=block, ctl): 0 phases of 20 can be set side by side (not resolved in A and B; \
+            "  undecided delta p99.99 > +1us (rx.wait=block, ctl): 0 phases of 20 can be set side by side (not resolved in A and B; \
              it needs 100000 packets or more in each), and 20 are needed",
         ]
     );
@@ -451,7 +451,7 @@ fn the_verb_fails_by_its_conditions_and_only_by_them() {
     const WAKE: &str = "scheduled..wakeup p50 > +2%";
     let (code, said, _) = call(&before, &slower, &["--fail-if", WAKE]);
     assert_eq!(code, Some(4), "{said}");
-    assert!(said.contains("not told  scheduled..wakeup p50 > +2%"), "{said}");
+    assert!(said.contains("undecided scheduled..wakeup p50 > +2%"), "{said}");
     assert_eq!(call(&before, &before, &["--fail-if", WAKE]).0, Some(0), "a run does not differ from itself");
 
     for (run, print) in [(&before, "1a"), (&again, "1a"), (&slower, "2b")] {

@@ -261,7 +261,7 @@ impl Asked<'_> {
         let n = known.map_or(0, |phases| phases.trials.len());
         let missing = trials.saturating_sub(n);
         if n < LEAST {
-            let decision = if trials < LEAST { Decision::NotTold } else { Decision::NoData };
+            let decision = if trials < LEAST { Decision::Undecided } else { Decision::NoData };
             let why = match &figure.why {
                 _ if pairs == 0 => " (no valid trial has the same number and the same phase in both)".to_owned(),
                 Some(why) if why.starts_with(UNRESOLVED) => format!(" ({why}{})", packets(&figure.of)),
@@ -331,7 +331,7 @@ fn noisy(figure: &FigureComparison) -> Found {
     }
     let by = figure.difference_ns.map_or(String::new(), |ns| format!("B − A is {}, but ", signed(ns)));
     let says = format!("{by}a run is not in exact virtual time, and of noise nothing is claimed: use --in guest:exact");
-    Found::new(Decision::NotTold, says)
+    Found::new(Decision::Undecided, says)
 }
 
 /// How B differs, by the median phase: `B is higher by 1160 ns (2.41 %)`.

@@ -179,7 +179,7 @@ pub const PAGES: &[Page] = &[
             "Runs that were measured in real time are noisy: their differences are printed and not judged. For two runs in exact virtual time it prints `identical` if their fingerprints are equal; else each figure is also compared trial by trial, each trial having the same seeded phase in both, and from 20 phases on it reports whether B is higher or lower.",
             "A difference by itself is no failure: without `--fail-if` the exit status is 0 whether or not the runs differ, and 4 where the numbers of one must not be used.",
             "`--fail-if` sets a limit to the difference, and may be given several times. A condition is `[CELL:] [STREAM] METRIC FIGURE > +LIMIT`, as `scheduled..receive p50 > +2%`: B is greater than A by more than the limit; or `< -LIMIT`: B is less by more. *FIGURE* is p50, p90, p99, p99.9, p99.99, max, min or mean; *LIMIT* is a share of A's figure in %, or a time in ns, us, ms or s. The other form is `[CELL:] [STREAM] COUNT > +LIMIT`, with *COUNT* lost, not_sent, duplicate or reordered and *LIMIT* a number or a share. Without *CELL* or *STREAM* it holds for each that has such a figure.",
-            "A condition on a figure is met where the difference is beyond the limit in enough phases for a claim: in 15 of 20. It is not met if there would not be enough of them even if each missing phase were beyond it too. Else it is `not told`: if a run is noisy, has fewer than 20 phases, is not valid, or lacks the figure. Counts are those of all finished trials, and need neither phases nor a valid B to be met. The exit status is 1 if a condition is met, else 4 if one is `not told`, else 0.",
+            "A condition on a figure is met where the difference is beyond the limit in enough phases for a claim: in 15 of 20. It is not met if there would not be enough of them even if each missing phase were beyond it too. Else it is `undecided`: if a run is noisy, has fewer than 20 phases, is not valid, or lacks the figure. Counts are those of all finished trials, and need neither phases nor a valid B to be met. The exit status is 1 if a condition is met, else 4 if one is `undecided`, else 0.",
         ],
         exits: &[Good, Unmet, Usage, Cannot, Invalid, Internal],
         files: &[],
@@ -192,7 +192,7 @@ pub const PAGES: &[Page] = &[
             ),
             (
                 "tardy compare runs/before runs/after --fail-if 'lost > +0' --format junit -o compare.xml",
-                "For a CI system; what is met or `not told` is also on stderr:",
+                "For a CI system; what is met or `undecided` is also on stderr:",
             ),
             ("tardy compare runs/before runs/after --format json", "All of it for a program:"),
         ],

@@ -29,7 +29,7 @@ fn case(name: &str, result: &ConditionResult) -> Case {
     let ended = match result.decision {
         Decision::NotMet => Ended::Passed,
         Decision::Met => Ended::Failed(says),
-        Decision::NotTold => Ended::Skipped(says),
+        Decision::Undecided => Ended::Skipped(says),
         Decision::NoData => Ended::Error(says),
     };
     Case { class, name: format!("{stream}{}", result.condition), ended }

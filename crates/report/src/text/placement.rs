@@ -41,7 +41,7 @@ pub(super) fn legend(cells: &[CellResult], page: &mut Page) {
     }
 }
 
-/// Below this part of the time others are not told: a fiftieth is what a desktop's services take.
+/// Below this part of the time others are not named: a fiftieth is what a desktop's services take.
 const TOLD: f64 = 0.02;
 
 /// Who used the CPU apart from tardy and its loads; empty if they took little.
