@@ -35,6 +35,7 @@ fn setup(stations: &[&str]) -> Setup {
         streams: Vec::new(),
         loads: Vec::new(),
         softirq: Softirq::default(),
+        dma_latency_us: None,
     }
 }
 
@@ -467,4 +468,31 @@ fn a_recycled_process_number_is_never_killed() {
     // Ended and not waited for: /proc still knows it.
     assert!(Path::new(&format!("/proc/{}", agent.pid)).exists());
     sleeper.wait().unwrap();
+}
+
+#[test]
+fn a_bound_on_the_cpus_wake_up_is_held_by_a_program_as_long_as_the_path() {
+    let held = Setup { dma_latency_us: Some(2), ..setup(&["a", "b"]) };
+    let plan = plan(&held, Names::FIRST, &FactsByHost::default()).expect("two stations can be joined");
+    let [keeper] = &plan.keepers[..] else { panic!("one host, one program: {:?}", plan.keepers) };
+    let line = keeper.command.to_string();
+    assert!(line.contains("exec 3>/dev/cpu_dma_latency && echo 0x00000002 >&3"), "{line}");
+    assert!(plan.script().contains("# holds the bound on how long a CPU takes to wake up: sh -c"), "{}", plan.script());
+    assert!(two().keepers.is_empty(), "nothing is held where nothing is asked for");
+}
+
+#[test]
+fn idle_states_are_read_in_their_order() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (number, name, latency) in [(0, "POLL", "0"), (1, "C1", "2"), (2, "C6", "133")] {
+        let state = folder.path().join(format!("state{number}"));
+        std::fs::create_dir(&state).expect("a folder");
+        for (file, text) in [("name", name), ("latency", latency), ("residency", "600"), ("disable", "0")] {
+            std::fs::write(state.join(file), format!("{text}\n")).expect("a file");
+        }
+    }
+    let states = tardy_host::idle::states_in(folder.path());
+    let read: Vec<_> = states.iter().map(|state| (state.name.as_str(), state.exit_latency_us)).collect();
+    assert_eq!(read, [("POLL", 0), ("C1", 2), ("C6", 133)]);
+    assert_eq!(states[2].describe(), "C6: leaves in 133 µs, stays 600 µs");
 }

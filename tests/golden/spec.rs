@@ -212,7 +212,7 @@ fn set_overrides_the_file_its_cases_and_its_axes() {
         ),
         (
             "=1",
-            "there is no key `` (known here: name, trials, seed, reference, station, path, shaper, stream, load, validity, expect, case, matrix)",
+            "there is no key `` (known here: name, trials, seed, reference, station, path, cpu, shaper, stream, load, validity, expect, case, matrix)",
         ),
     ] {
         assert_eq!(wrong("", &["trials=4", set]), format!("--set {set}: {said}"));

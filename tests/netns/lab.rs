@@ -37,6 +37,7 @@ pub fn two(names: Names) -> Plan {
         streams: Vec::new(),
         loads: Vec::new(),
         softirq: Softirq::default(),
+        dma_latency_us: None,
     };
     plan(&setup, names, &FactsByHost::default()).expect("two stations can be joined")
 }

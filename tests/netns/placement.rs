@@ -395,3 +395,23 @@ fn what_a_queue_discipline_drops_is_not_refused_on_port_packet_where_packets_bea
         assert!(!run.ids("invalid").contains(&"send-errors".to_owned()), "{port}: {:?}", run.ids("invalid"));
     }
 }
+
+#[test]
+fn a_bound_on_the_cpus_wake_up_is_held_during_the_trials_and_released() {
+    if !can_run("a_bound_on_the_cpus_wake_up_is_held_during_the_trials_and_released") {
+        return;
+    }
+    let bound = || {
+        let bytes = std::fs::read("/dev/cpu_dma_latency").expect("the kernel has PM QoS");
+        i32::from_ne_bytes(bytes[..4].try_into().expect("four bytes"))
+    };
+    let (before, place) = (bound(), Place::new());
+    call(&place, &["cpu.dma_latency=3us", "stream.ctl.count=200"]);
+    let trial = trial(&place);
+    assert_eq!(trial["placement"]["wake_up"]["asked_us"], 3, "{trial}");
+    for when in ["before", "after"] {
+        // Somebody else may hold less; nobody can make it more.
+        assert!(trial[when]["cpu_dma_latency_us"].as_i64().expect("a bound") <= 3, "{when}: {trial}");
+    }
+    assert_eq!(bound(), before, "it is released");
+}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Facts of the machine for the manifest: what could explain that a number is different elsewhere.
 
-use crate::cpus;
+use crate::{cpus, idle};
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
@@ -41,6 +41,8 @@ pub fn read() -> BTreeMap<String, Figure> {
         ("cpu.governor", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         ("cpu.smt", "/sys/devices/system/cpu/smt/active"),
         ("cpu.idle_driver", "/sys/devices/system/cpu/cpuidle/current_driver"),
+        ("cpu.idle_governor", "/sys/devices/system/cpu/cpuidle/current_governor_ro"),
+        ("cpu.frequency_driver", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_driver"),
         ("machine.vendor", "/sys/class/dmi/id/sys_vendor"),
         ("machine.product", "/sys/class/dmi/id/product_name"),
         ("rt.period_us", "/proc/sys/kernel/sched_rt_period_us"),
@@ -52,6 +54,8 @@ pub fn read() -> BTreeMap<String, Figure> {
     for (name, path) in plain {
         put(name, text(path).map(Figure::from));
     }
+    let idle: Vec<_> = idle::states().iter().map(|state| Figure::from(state.describe())).collect();
+    put("cpu.idle_states", Some(Figure::List(idle)));
     put("cpu.online", list(cpus::kernel_list("online")));
     put("cpu.usable", list(Some(cpus::usable())));
     put("cpu.isolated", list(cpus::kernel_list("isolated")));

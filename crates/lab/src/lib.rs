@@ -11,6 +11,7 @@ pub mod guest;
 pub mod held;
 pub mod host;
 pub mod identity;
+mod idle;
 pub mod inverse;
 pub mod journal;
 pub mod kinds;

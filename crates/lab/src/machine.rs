@@ -33,6 +33,8 @@ pub struct Facts {
     pub no_programs: BTreeMap<String, String>,
     /// The kernel's release.
     pub release: Option<String>,
+    /// How many idle states a CPU has; `None` where the kernel does not say.
+    pub idle_states: Option<u32>,
     /// Memory that is available, in bytes; `None` where the kernel does not say.
     pub available_bytes: Option<u64>,
     /// How long realtime threads may run; `None` if there is no limit, or it is not known.

@@ -214,6 +214,7 @@ pub fn built_alike(kinds: &Kinds, a: &Setup, b: &Setup, found: &FactsByHost) -> 
         && (a.shaper == Shaper::None || shaper::pairs(a) == shaper::pairs(b))
         && a.is_simulated() == b.is_simulated()
         && ((kinds.path)(a.path.kind).alike)(a, b)
+        && a.dma_latency_us == b.dma_latency_us
         && softirq::alike(a, b, found)
         && vlan::alike(a, b)
 }

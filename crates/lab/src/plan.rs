@@ -5,6 +5,7 @@
 
 use crate::command::Command;
 use crate::host::HostId;
+use crate::idle;
 use crate::inverse::Inverse;
 use crate::kinds::Kinds;
 use crate::machine::FactsByHost;
@@ -140,7 +141,8 @@ pub fn plan_of(kinds: &Kinds, setup: &Setup, names: Names, found: &FactsByHost) 
         .chain(shaped.steps)
         .collect();
     check_inverses([&standing, &steps].into_iter().flatten())?;
-    Ok(Plan { standing, steps, keepers: laid.keepers, read_back, stations, ends, begins: shaped.begins })
+    let keepers = laid.keepers.into_iter().chain(idle::keepers(setup)).collect();
+    Ok(Plan { standing, steps, keepers, read_back, stations, ends, begins: shaped.begins })
 }
 
 /// Has each station take in the devices that the path gives it: its ends, and the steps for that.

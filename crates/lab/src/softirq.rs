@@ -329,7 +329,11 @@ impl<'a> Watch<'a> {
             };
             (label.clone(), record)
         });
-        PlacementRecord { asked: asked.chain(self.of_loads()).collect(), softirq: softirq.collect() }
+        PlacementRecord {
+            asked: asked.chain(self.of_loads()).collect(),
+            softirq: softirq.collect(),
+            ..PlacementRecord::default()
+        }
     }
 
     /// What was asked of the loads' threads, by `bulk.from` and `bulk.to`: apart from the thread

@@ -41,13 +41,27 @@ pub struct PlacementRecord {
     pub asked: BTreeMap<String, CpuAsked>,
     /// By station: those whose arriving packets were to be taken in in some way.
     pub softirq: BTreeMap<String, SoftirqRecord>,
+    /// How deep idle CPUs might sleep, where the experiment says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wake_up: Option<WakeUpBound>,
 }
 
 impl PlacementRecord {
     /// True if nothing is known.
     pub fn is_empty(&self) -> bool {
-        self.asked.is_empty() && self.softirq.is_empty()
+        self.asked.is_empty() && self.softirq.is_empty() && self.wake_up.is_none()
     }
+}
+
+/// The longest time that an idle CPU may take to wake up (`/dev/cpu_dma_latency`), held during the
+/// trial. What the kernel then kept is in the states of the machine before and after it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WakeUpBound {
+    /// µs.
+    pub asked_us: i32,
+    /// Hosts without idle states, where it has no effect.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without_idle_states: Vec<String>,
 }
 
 /// The CPU that a thread was asked to have, in the experiment's words.

@@ -74,6 +74,8 @@ pub struct Setup {
     pub loads: Vec<Load>,
     /// Who takes arriving packets in.
     pub softirq: Softirq,
+    /// The longest that a CPU may take to wake from idle, µs; `None` leaves it to the machine.
+    pub dma_latency_us: Option<i32>,
 }
 
 impl Setup {

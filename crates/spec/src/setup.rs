@@ -76,10 +76,29 @@ pub(crate) fn setup(view: &View<'_>) -> Option<(Setup, Vec<Expectation>)> {
         view.check(&ends, || check::softirq(view, softirq, &streams));
         view.check(&["stream.*.vlan", "stream.*.port"], || check::pcp_queues(view, softirq, &streams));
     }
+    let dma_latency = view.keep(dma_latency(view));
     let shaper = view.keep(shaper::shaper(view, &path, &streams, &loads))?;
     stamps::keep_needed(&mut streams, &shaper);
     let all = streams.len() == names.len() && is_known;
-    Some((Setup { stations: stations?, path, shaper, streams, loads, softirq: softirq? }, expect)).filter(|_| all)
+    let (softirq, dma_latency_us) = (softirq?, dma_latency?);
+    let setup = Setup { stations: stations?, path, shaper, streams, loads, softirq, dma_latency_us };
+    Some((setup, expect)).filter(|_| all)
+}
+
+/// The bound on a CPU's wake-up from idle. The kernel's unit is the microsecond.
+fn dma_latency(view: &View<'_>) -> Result<Option<i32>, Problem> {
+    let table = view.table("cpu", None);
+    let bound = table.get("dma_latency", |value| match value {
+        Value::Word => Some(None),
+        value => span(value).map(Some),
+    })?;
+    let Some(Nanos(ns)) = bound else { return Ok(None) };
+    if ns % 1_000 != 0 {
+        let (near, key) = (ns / 1_000 + 1, table.key("dma_latency"));
+        let what = format!("`{key}`: the kernel knows whole microseconds only");
+        return Err(table.wrong(&["dma_latency"], what, format!("write \"{near}us\"")));
+    }
+    Ok(i32::try_from(ns / 1_000).ok())
 }
 
 fn softirq(view: &View<'_>, path: &Path) -> Result<Softirq, Problem> {

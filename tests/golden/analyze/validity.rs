@@ -5,6 +5,7 @@ use super::fixture::{CYCLE_NS, LEAD, Packet, batches, healthy_packets, lost, not
 use std::collections::BTreeMap;
 use tardy_analyze::cell::CellAnalysis;
 use tardy_analyze::validity::RULES;
+use tardy_model::placement::WakeUpBound;
 use tardy_model::point::{Metric, Point};
 use tardy_model::result::TrialResult;
 use tardy_model::time::Conversion;
@@ -449,4 +450,20 @@ fn what_happened_around_the_trial() {
     assert_is(&verdict(|record, _| record.after.other_runs = 1), "other-runs", Level::Note, "1 other run of tardy");
     let qos = verdict(|record, _| record.after.cpu_dma_latency_us = Some(2_000));
     assert_is(&qos, "pm-qos", Level::Warning, "from 0 µs to 2000 µs");
+}
+
+#[test]
+fn a_bound_on_wake_up_latency_that_is_not_the_one_asked_for_is_a_warning() {
+    let asks = |us: i32, without: &[&str]| {
+        let without_idle_states = without.iter().map(|host| (*host).to_owned()).collect();
+        verdict(move |record, _| {
+            record.placement.wake_up = Some(WakeUpBound { asked_us: us, without_idle_states });
+        })
+    };
+    // The fixture's machine has 0 µs before and after.
+    assert_is(&asks(2, &[]), "pm-qos", Level::Warning, "was 0 µs, and cpu.dma_latency asks for 2 µs");
+    let mut held = record(1, COUNT);
+    held.placement.wake_up = Some(WakeUpBound::default());
+    assert_eq!(judge(&held, &healthy_packets(1, COUNT as usize)).verdicts, [], "it was held");
+    assert_is(&asks(0, &["this machine"]), "pm-qos", Level::Note, "no effect on this machine");
 }

@@ -218,17 +218,32 @@ fn other_runs_on_host(evidence: &Evidence<'_>) -> Vec<Verdict> {
 pub(super) const PM_QOS: Rule = Rule { id: "pm-qos", spoils: Spoils::Measuring, judge: pm_qos };
 
 fn pm_qos(evidence: &Evidence<'_>) -> Vec<Verdict> {
-    evidence.each_host(pm_qos_on_host)
+    let mut verdicts = evidence.each_host(pm_qos_on_host);
+    let bound = evidence.record.placement.wake_up.as_ref();
+    if let Some(bound) = bound.filter(|bound| !bound.without_idle_states.is_empty()) {
+        let hosts = bound.without_idle_states.join(", ");
+        let says = format!("cpu.dma_latency has no effect on {hosts}, which has no idle states (cpuidle)");
+        verdicts.push(Verdict::new(PM_QOS.id, Level::Note, says).with("asked_us", i64::from(bound.asked_us)));
+    }
+    verdicts
 }
 
 fn pm_qos_on_host(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let (before, after) = (evidence.before().cpu_dma_latency_us, evidence.after().cpu_dma_latency_us);
-    match (before, after) {
-        (Some(before), Some(after)) if before != after => {
-            let says = format!("the bound on CPU wake-up latency (PM QoS) went from {before} µs to {after} µs");
-            let verdict = Verdict::new(PM_QOS.id, Level::Warning, says);
-            vec![verdict.with("before_us", i64::from(before)).with("after_us", i64::from(after))]
-        }
-        _ => Vec::new(),
+    let (Some(before), Some(after)) = (before, after) else { return Vec::new() };
+    let verdict = |says: String| {
+        let verdict = Verdict::new(PM_QOS.id, Level::Warning, says);
+        verdict.with("before_us", i64::from(before)).with("after_us", i64::from(after))
+    };
+    if before != after {
+        return vec![verdict(format!("the bound on CPU wake-up latency (PM QoS) went from {before} µs to {after} µs"))];
+    }
+    let asked = evidence.record.placement.wake_up.as_ref().map(|bound| bound.asked_us);
+    match asked.filter(|asked| *asked != after) {
+        // The kernel takes the least of all bounds: somebody else asks for less.
+        Some(asked) => vec![verdict(format!(
+            "the bound on CPU wake-up latency (PM QoS) was {after} µs, and cpu.dma_latency asks for {asked} µs"
+        ))],
+        None => Vec::new(),
     }
 }

@@ -5,6 +5,7 @@
 use super::tasks;
 use super::under_way::Run;
 use crate::host::{HostId, clocks};
+use crate::idle;
 use crate::not_found::NotFound;
 use crate::orders::Turn;
 use crate::path::Ends;
@@ -131,6 +132,9 @@ impl Run<'_, '_> {
             tasks::keep_only_named(host, [&mut before, &mut after], &cpus);
             named.insert(name, [before, after]);
         }
+        let mut placement = beside.watch.map(|watch| watch.record(&streams)).unwrap_or_default();
+        placement.wake_up =
+            idle::record(&turn.cell.setup, &self.found, |host| self.hosts.name(host).map(str::to_owned));
         let record = TrialRecord {
             format: tardy_model::FORMAT,
             cell: turn.cell.id.clone(),
@@ -145,7 +149,7 @@ impl Run<'_, '_> {
             after,
             streams: records,
             hosts: named,
-            placement: beside.watch.map(|watch| watch.record(&streams)).unwrap_or_default(),
+            placement,
             loads: beside.loads,
             shapers: beside.shapers,
             observer: beside.observer,

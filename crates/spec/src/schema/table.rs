@@ -65,6 +65,8 @@ pub const KEYS: &[Key] = &[
     key("path.b", Kind::Device, None("needed for path `wire`"), "Path `wire`: the network device of the other station."),
     key("path.take", Kind::Flag, Flag(false), "Path `wire`: also take devices that have addresses; they get them back afterwards."),
 
+    key("cpu.dma_latency", Kind::Duration { min_ns: 0, max_ns: 2_000_000_000_000, word: Some("default") }, Text("default"), "How long a CPU of the stations' hosts may take at most to wake from idle (`/dev/cpu_dma_latency`), held while the cell is measured: whole microseconds; \"0us\" permits polling only; `default` leaves it to the machine."),
+
     key("shaper.kind", choice(&["none", "etf", "taprio", "mqprio", "cbs"], &[]), Text("none"), "The queue discipline of the device that streams leave by; `none` leaves the device's own."),
     key("shaper.classes", number(1, MOST_CLASSES as i64), None("needed for taprio, mqprio and cbs"), "Traffic classes."),
     key("shaper.map", Kind::Classes { each_of: Some(PRIORITIES) }, None("the lowest priorities in the last class"), "The class of each priority from 0 on (SO_PRIORITY of the sending socket)."),
