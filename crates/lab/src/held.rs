@@ -11,6 +11,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
+use tardy_sys::proc::{self, Task};
 
 /// The folder's folder, and its name there.
 const ABOVE: &str = crate::names::STATE;
@@ -149,8 +150,9 @@ pub fn socket_of(sockets: &str, name: &str) -> Option<u64> {
 /// Processes with an open file of which `is_it` holds.
 fn open_in(is_it: impl Fn(&Path) -> bool) -> Vec<u32> {
     let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
-    let pids = entries(Path::new("/proc")).filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter(|pid| entries(Path::new(&format!("/proc/{pid}/fd"))).any(|entry| is_it(&entry.path()))).collect()
+    let mut pids = proc::processes();
+    pids.retain(|pid| entries(Path::new(&format!("/proc/{pid}/fd"))).any(|entry| is_it(&entry.path())));
+    pids
 }
 
 fn told(pids: &[u32]) -> String {
@@ -159,8 +161,8 @@ fn told(pids: &[u32]) -> String {
     pids.sort_unstable();
     pids.dedup();
     let named = pids.iter().filter_map(|pid| {
-        let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
-        Some(format!("process {pid} ({})", name.trim_end()))
+        let name = Task::Process(*pid).name().ok()?;
+        Some(format!("process {pid} ({name})"))
     });
     let named: Vec<String> = named.collect();
     if named.is_empty() { "a process that cannot be seen from here".to_owned() } else { named.join(", ") }

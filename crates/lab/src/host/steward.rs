@@ -29,7 +29,7 @@ use tardy_host::{cpus, facts, nic, state};
 use tardy_model::manifest::{HostEntry, ReadBack};
 use tardy_model::path::PathKind;
 use tardy_model::time::{Instant, Nanos, Tai};
-use tardy_sys::{clock, process};
+use tardy_sys::{clock, proc, process};
 
 /// What a load's program has started and left behind is looked for so long.
 const LEAVING: Duration = Duration::from_secs(2);
@@ -138,8 +138,8 @@ impl Host for Steward {
                 .iter()
                 .filter_map(|name| Some((name.clone(), program::find(name).err()?)))
                 .collect(),
-            release: facts::release(),
-            available_bytes: state::available_bytes(),
+            release: proc::kernel_release(),
+            available_bytes: proc::available_memory_bytes(),
             rt_limit: state::rt_limit(),
             now: Some(clock::now()),
         })
