@@ -21,7 +21,8 @@ use tardy_lab::plan::{Plan, PlanError, plan};
 use tardy_lab::softirq::{Watch, meant};
 use tardy_lab::station::host_of;
 use tardy_lab::step::Step;
-use tardy_model::path::{PathKind, StationKind};
+use tardy_model::path::PathKind;
+use tardy_model::station::StationKind;
 use tardy_model::stream_id::{NoStream, StreamId};
 use tardy_spec::experiment::{Experiment, Setup, Station};
 

@@ -10,8 +10,8 @@ use std::fs;
 use std::io::Write as _;
 use tardy_model::expect::{Count, Limit};
 use tardy_model::path::PathKind;
-use tardy_model::path::StationKind;
 use tardy_model::point::{Metric, Point};
+use tardy_model::station::StationKind;
 use tardy_model::stream::{CpuChoice, Overrun, Policy, Port, Sim, Wait};
 use tardy_model::time::Nanos;
 use tardy_spec::experiment::{Experiment, Path as Joined, Shaper, Station};
@@ -480,6 +480,6 @@ fn a_kind_of_path_or_station_that_nothing_maps_became_another() {
     for station in built("station.*.kind") {
         // The only one so far. Another must be told from it here.
         assert_eq!(*station, "netns");
-        assert_eq!(setup(station, "veth").cells[0].setup.stations["b"].kind, tardy_model::path::StationKind::Netns);
+        assert_eq!(setup(station, "veth").cells[0].setup.stations["b"].kind, tardy_model::station::StationKind::Netns);
     }
 }

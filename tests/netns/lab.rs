@@ -22,7 +22,7 @@ use tardy_lab::slot::{Slot, other_runs};
 use tardy_lab::step::Step;
 use tardy_lab::undo::{UndoReport, leftovers, undo_all};
 use tardy_model::path::PathKind;
-use tardy_model::path::StationKind;
+use tardy_model::station::StationKind;
 use tardy_spec::experiment::{self, Setup, Shaper, Softirq, Station};
 
 /// Where a test re-executes itself as the run that is going to be killed.

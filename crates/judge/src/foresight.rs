@@ -14,8 +14,7 @@ use tardy_model::result::QUANTILES;
 use tardy_model::stream::{Kind, Policy, Side, Stream};
 use tardy_model::time::Nanos;
 use tardy_model::verdict::Level;
-use tardy_spec::experiment::{Cell, Experiment, Setup};
-use tardy_spec::placement::spins_realtime;
+use tardy_spec::experiment::{Cell, Experiment, Setup, spins_realtime};
 use tardy_spec::schema::show_duration;
 
 /// What the checks need of the machine; what is not known is `None`.

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use tardy_model::expect::Expectation;
 use tardy_model::host::HostId;
 use tardy_model::load::Load;
-use tardy_model::path::{Devices, PathKind, PathTraits, StationKind};
+use tardy_model::path::{Devices, PathKind, PathTraits};
+use tardy_model::station::StationKind;
 use tardy_model::stream::{CpuChoice, Ip, Kind, Side, Stream, UNDER_TEST, Wait, all_simulated};
 use tardy_model::validity::Validity;
 

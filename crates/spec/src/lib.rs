@@ -23,7 +23,6 @@ mod tree;
 mod unknown;
 
 pub use error::{LARGEST, Place, Reason, Source, SpecError};
-pub use experiment as placement;
 pub use load::under_test;
 pub use open::{READY_MADE, read, ready_made, resolve};
 pub use schema::json_schema;

@@ -11,8 +11,9 @@ use std::collections::BTreeMap;
 use tardy_model::ethernet::Tag;
 use tardy_model::expect::{Count, Expectation, Limit};
 use tardy_model::frame::MOST_PACKETS;
-use tardy_model::path::{Devices, PathKind, PathTraits, StationKind};
+use tardy_model::path::{Devices, PathKind, PathTraits};
 use tardy_model::point::{Metric, Point};
+use tardy_model::station::StationKind;
 use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Port, Reply, Rx, Sim, Stream, Tx, Wait};
 use tardy_model::time::Nanos;
 

@@ -15,12 +15,10 @@ use tardy_engine::halves::{Halves, ReplyHalves};
 use tardy_engine::message::{ActivitySummary, EndSummary, FromAgent, ToAgent};
 use tardy_engine::receiver::Arrival;
 use tardy_engine::sender::SentRows;
-use tardy_model::offset::EndOffsets;
 use tardy_model::point::Point;
-use tardy_model::stream::Side;
-use tardy_model::stream::{Kind, Stream};
+use tardy_model::stream::{Kind, Side, Stream};
 use tardy_model::stream_id::{NoStream, StreamId};
-use tardy_model::time::{ClockReading, Instant, Monotonic, Nanos, Tai};
+use tardy_model::time::{ClockReading, EndOffsets, Instant, Monotonic, Nanos, Tai};
 use tardy_model::trial::OwnNotes;
 
 /// What one end hands over.
