@@ -416,7 +416,7 @@ fn cells_whose_streams_leave_by_other_ends_of_a_station_shared_a_path() {
     let cell = experiment().cells.remove(0);
     let mut first = cell.setup.clone();
     first.streams.truncate(1);
-    first.shaper = tardy_spec::experiment::Shaper::Etf(tardy_model::shaper::Etf {
+    first.shaper = tardy_model::shaper::Shaper::Etf(tardy_model::shaper::Etf {
         delta: tardy_model::time::Nanos(200_000),
         deadline_mode: false,
         skip_sock_check: false,

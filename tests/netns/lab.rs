@@ -22,8 +22,9 @@ use tardy_lab::slot::{Slot, other_runs};
 use tardy_lab::step::Step;
 use tardy_lab::undo::{UndoReport, leftovers, undo_all};
 use tardy_model::path::PathKind;
+use tardy_model::shaper::Shaper;
 use tardy_model::station::StationKind;
-use tardy_spec::experiment::{self, Setup, Shaper, Softirq, Station};
+use tardy_spec::experiment::{self, Setup, Softirq, Station};
 
 /// Where a test re-executes itself as the run that is going to be killed.
 const STATE: &str = "TARDY_TEST_LAB_STATE";

@@ -63,7 +63,7 @@ pub(super) fn order(count: u32, cycle_ns: i64) -> StreamOrder {
         size: 64,
         reply_size: 64,
         kind: tardy_model::stream::Kind::Cyclic,
-        port: tardy_model::stream::Port::Udp,
+        port: tardy_model::port::Port::Udp,
         nodelay: true,
         ethertype: tardy_model::ethernet::ETHERTYPE,
         tag: None,

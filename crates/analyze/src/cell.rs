@@ -12,10 +12,10 @@ mod gates;
 mod pool;
 mod verdicts;
 
-pub use crate::arrival::delta_of;
 pub(crate) use verdicts::most_were_measured_well;
 pub use verdicts::{counted, pooled};
 
+use crate::arrival::delta_of;
 use crate::clusters::INFINITE;
 use crate::distribution::{StreamDigest, StreamPass, Wanted};
 use crate::expectations;

@@ -5,8 +5,9 @@ use crate::chunk::ROWS;
 use crate::clusters::{Beyond, Counted, Floors, INFINITE, NEEDED, gap_of, separate};
 use crate::counts::{Counts, Instants, Places};
 use crate::statistics::{Moments, Quantile, named, rank_of};
+use tardy_model::expect::QUANTILES;
 use tardy_model::histogram::{Bucket, Histogram};
-use tardy_model::result::{Figures, MAX, MetricResult, QUANTILES};
+use tardy_model::result::{Figures, MAX, MetricResult};
 
 /// Up to this many rows in the pooled cell, quantiles are exact; above, they come from the
 /// histogram.

@@ -10,11 +10,12 @@ use std::collections::BTreeMap;
 use tardy_model::ethernet::TAG;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::point::{Point, Source};
+use tardy_model::port::{Port, TcpRecord};
 use tardy_model::qdisc::LaunchRecord;
 use tardy_model::sample::{Batch, MaybeNanos};
-use tardy_model::stream::{Port, Side, Stream};
+use tardy_model::stream::{Side, Stream};
 use tardy_model::time::{ClockReading, Conversion, EndOffsets, Instant, Nanos, Offset, Tai};
-use tardy_model::trial::{Counters, OwnNotes, ReplyRecord, SpinGaps, StreamRecord, TagRecord, TcpRecord, WarmUp};
+use tardy_model::trial::{Counters, OwnNotes, ReplyRecord, SpinGaps, StreamRecord, TagRecord, WarmUp};
 
 /// What was recorded of a stream's replies.
 #[derive(Clone, Debug, PartialEq)]

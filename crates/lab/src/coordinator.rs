@@ -44,11 +44,12 @@ use tardy_engine::live::Digest;
 use tardy_engine::order::RulerOrder;
 use tardy_engine::port;
 use tardy_model::manifest::StationEntry;
+use tardy_model::shaper::Shaper;
 use tardy_model::stream::{Kind, Side, Stream, live};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
 use tardy_model::trial::ObserverRecord;
-use tardy_spec::experiment::{Cell, Experiment, Shaper};
+use tardy_spec::experiment::{Cell, Experiment};
 use under_way::Run;
 
 /// What the ruler is to measure, and the names of the threads that it stands for.

@@ -11,9 +11,8 @@ use crate::path::LinkEnd;
 use crate::placement::{Placed, thread_on};
 use crate::plan::Plan;
 use crate::shaper::{self, launching};
-use crate::softirq;
 use crate::station::StationId;
-use crate::vlan;
+use crate::{softirq, vlan};
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -23,11 +22,11 @@ use tardy_engine::order::{
 };
 use tardy_model::ethernet::{self, Mac};
 use tardy_model::port::TagBy;
-use tardy_model::stream::Side;
-use tardy_model::stream::{Ip, Kind, Stream};
+use tardy_model::shaper::Shaper;
+use tardy_model::stream::{Ip, Kind, Side, Stream};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
-use tardy_spec::experiment::{Cell, Experiment, Setup, Shaper};
+use tardy_spec::experiment::{Cell, Experiment, Setup};
 
 /// One stream as it is to be run in a trial.
 #[derive(Clone, Debug)]

@@ -25,7 +25,6 @@ mod unknown;
 pub use error::{LARGEST, Place, Reason, Source, SpecError};
 pub use load::under_test;
 pub use open::{READY_MADE, read, ready_made, resolve};
-pub use schema::json_schema;
 
 use cell::View;
 use error::{At, Faults, Origin, Problem};

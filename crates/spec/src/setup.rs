@@ -13,8 +13,9 @@ use tardy_model::expect::{Count, Expectation, Limit};
 use tardy_model::frame::MOST_PACKETS;
 use tardy_model::path::{Devices, PathKind, PathTraits};
 use tardy_model::point::{Metric, Point};
+use tardy_model::port::Port;
 use tardy_model::station::StationKind;
-use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Port, Reply, Rx, Sim, Stream, Tx, Wait};
+use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Reply, Rx, Sim, Stream, Tx, Wait};
 use tardy_model::time::Nanos;
 
 /// What a packet may have where nobody knows; nothing is checked against it.

@@ -16,9 +16,9 @@ use std::collections::BTreeSet;
 use tardy_model::comparison::{
     CellComparison, Comparison, ConditionResult, Decision, FigureComparison, INFINITE, PhaseComparison, is_infinite,
 };
-use tardy_model::expect::Count;
+use tardy_model::expect::{Count, QUANTILES};
 use tardy_model::point::Metric;
-use tardy_model::result::{CellResult, MetricResult, Outcomes, QUANTILES};
+use tardy_model::result::{CellResult, MetricResult, Outcomes};
 
 /// What comes of each condition, in each cell and stream that it is about; at least one line for
 /// each condition.

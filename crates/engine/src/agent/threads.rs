@@ -23,10 +23,10 @@ use crate::worker::{self, Account};
 use std::sync::atomic::Ordering::Relaxed;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::point::Point;
+use tardy_model::port::{Port, TcpRecord};
 use tardy_model::sample::MaybeNanos;
-use tardy_model::stream::{Port, Wait};
+use tardy_model::stream::Wait;
 use tardy_model::time::PhcReading;
-use tardy_model::trial::TcpRecord;
 use tardy_sys::clock::Phc;
 use tardy_sys::{SysError, nic};
 

@@ -10,7 +10,8 @@ use crate::picture::Picture;
 use crate::sparkline::sparkline;
 use crate::summary::Cells;
 use crate::{column, figure, loads, summary};
-use tardy_model::result::{CellResult, ClassResult, LoadResult, MetricResult, Outcomes, QUANTILES, StreamResult};
+use tardy_model::expect::QUANTILES;
+use tardy_model::result::{CellResult, ClassResult, LoadResult, MetricResult, Outcomes, StreamResult};
 
 /// Where the outcomes begin, if there is room.
 const OUTCOMES: usize = 54;
