@@ -425,7 +425,7 @@ fn cells_whose_streams_leave_by_other_ends_of_a_station_shared_a_path() {
     });
     let mut second = first.clone();
     second.streams[0].to = "c".to_owned();
-    let alike = |a: &Setup, b: &Setup| tardy_lab::orders::built_alike(&kinds(), a, b, &FactsByHost::default());
+    let alike = |a: &Setup, b: &Setup| tardy_lab::orders::is_same_path(&kinds(), a, b, &FactsByHost::default());
     assert!(alike(&first, &first.clone()), "the same cell");
     assert!(!alike(&first, &second), "one leaves station `a` towards `b`, the other one towards `c`");
 }

@@ -122,13 +122,13 @@ pub fn judge(stream: &str, metric: Metric, trials: &[TrialBlocks]) -> Verdict {
     let numbers = || Figure::List(trials.iter().map(|trial| Figure::from(trial.n)).collect());
     let complete =
         |verdict: Verdict| verdict.with("stream", stream).with("metric", metric.to_string()).with("trials", numbers());
-    let not_told = |why: String| complete(Verdict::new("repeats", Level::Note, format!("not told: {why}")));
+    let undecided = |why: String| complete(Verdict::new("repeats", Level::Note, format!("not told: {why}")));
     if trials.len() < LEAST_TRIALS {
         let have = says::count(trials.len() as u64, "valid trial", "valid trials");
-        return not_told(format!("{have}, at least {} are needed", says::number(LEAST_TRIALS)));
+        return undecided(format!("{have}, at least {} are needed", says::number(LEAST_TRIALS)));
     }
     if let Some(short) = trials.iter().find(|trial| trial.blocks.p50_ns.len() < LEAST_BLOCKS) {
-        return not_told(format!("trial {} has too few packets to cut into {LEAST_BLOCKS} blocks", short.n));
+        return undecided(format!("trial {} has too few packets to cut into {LEAST_BLOCKS} blocks", short.n));
     }
     let p50_blocks: Vec<&[i64]> = trials.iter().map(|trial| trial.blocks.p50_ns.as_slice()).collect();
     let p99_blocks: Vec<&[i64]> = trials.iter().map(|trial| trial.blocks.p99_ns.as_slice()).collect();
@@ -137,7 +137,7 @@ pub fn judge(stream: &str, metric: Metric, trials: &[TrialBlocks]) -> Verdict {
     let p50 = Spread::of("p50", P50_SHARE, &p50s, &p50_blocks).filter(|p50| !p50.by_blocks);
     let p99 = Spread::of("p99", P99_SHARE, &p99s, &p99_blocks);
     let Some(p50) = p50 else {
-        return not_told(format!("a trial has no p50 of {metric}"));
+        return undecided(format!("a trial has no p50 of {metric}"));
     };
     let unresolved = match p99.as_ref().map(|p99| p99.by_blocks) {
         Some(false) => "",

@@ -136,7 +136,7 @@ impl Account {
     }
 
     /// It has learned that its first packet is due at `base`.
-    pub fn told(&mut self, base: Instant<Tai>) {
+    pub fn learned_base(&mut self, base: Instant<Tai>) {
         self.record.told_ahead_ns = Some((base - clock::now::<Tai>()).0);
     }
 

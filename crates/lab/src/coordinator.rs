@@ -22,7 +22,7 @@ use crate::machine::FactsByHost;
 use crate::names::Names;
 use crate::not_found::NotFound;
 use crate::observer;
-use crate::orders::{Ordered, Turn, built_alike, orders, random_of, turns};
+use crate::orders::{Ordered, Turn, is_same_path, orders, random_of, turns};
 use crate::path::keeper::Keepers;
 use crate::placement::{Placed, place, thread_on};
 use crate::plan::{self, Plan};
@@ -132,7 +132,7 @@ impl Run<'_, '_> {
             }
             // Trials in a row on the same path share it.
             let same =
-                |other: &Turn<'_>| built_alike(&self.options.kinds, &other.cell.setup, &turn.cell.setup, &self.found);
+                |other: &Turn<'_>| is_same_path(&self.options.kinds, &other.cell.setup, &turn.cell.setup, &self.found);
             let row = turns[at..].iter().take_while(|other| same(other)).count();
             let names = self.claim()?;
             let rest = &turns[at + row..];

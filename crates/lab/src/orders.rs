@@ -205,14 +205,14 @@ fn ends(
 }
 
 /// True if two cells need the same path.
-pub fn built_alike(kinds: &Kinds, a: &Setup, b: &Setup, found: &FactsByHost) -> bool {
+pub fn is_same_path(kinds: &Kinds, a: &Setup, b: &Setup, found: &FactsByHost) -> bool {
     a.stations == b.stations
         && a.has_ipv6() == b.has_ipv6()
         && a.path == b.path
         && a.shaper == b.shaper
         && (a.shaper == Shaper::None || shaper::pairs(a) == shaper::pairs(b))
         && a.is_simulated() == b.is_simulated()
-        && ((kinds.path)(a.path.kind).alike)(a, b)
-        && softirq::alike(a, b, found)
-        && vlan::alike(a, b)
+        && ((kinds.path)(a.path.kind).may_share)(a, b)
+        && softirq::wants_the_same(a, b, found)
+        && vlan::has_same_devices(a, b)
 }

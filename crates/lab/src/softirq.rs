@@ -201,7 +201,7 @@ pub fn asks(setup: &Setup) -> bool {
 }
 
 /// True if two cells want the same of the path.
-pub fn alike(a: &Setup, b: &Setup, found: &FactsByHost) -> bool {
+pub fn wants_the_same(a: &Setup, b: &Setup, found: &FactsByHost) -> bool {
     let all = |setup: &Setup| -> Option<BTreeMap<String, (SoftirqBy, Option<CpuId>)>> {
         if !asks(setup) {
             return Some(BTreeMap::new());

@@ -16,7 +16,7 @@ const KEPT: f64 = 0.995;
 
 /// The cycles by which packets slipped, in words; `None` if none did.
 fn slips(result: &GateResult) -> Option<String> {
-    let told = |slips: &BTreeMap<i64, u64>, cycle_ns: i64, whose: &str| {
+    let in_words = |slips: &BTreeMap<i64, u64>, cycle_ns: i64, whose: &str| {
         let slipped = || slips.iter().filter(|(cycles, _)| **cycles != 0);
         let (cycles, count) = slipped().max_by_key(|(_, count)| **count)?;
         let cycle = says::count(cycles.unsigned_abs(), "cycle", "cycles");
@@ -26,8 +26,8 @@ fn slips(result: &GateResult) -> Option<String> {
         let by = cycles.saturating_mul(cycle_ns);
         Some((*count, by, format!("{cycle} of {whose} ({} each) {way}{others}", says::time(cycle_ns))))
     };
-    let of_gates = result.gate_cycle_ns.and_then(|cycle_ns| told(&result.slips_gate_cycles, cycle_ns, "the gates"));
-    let of_stream = told(&result.slips_stream_cycles, result.stream_cycle_ns, "the stream");
+    let of_gates = result.gate_cycle_ns.and_then(|cycle_ns| in_words(&result.slips_gate_cycles, cycle_ns, "the gates"));
+    let of_stream = in_words(&result.slips_stream_cycles, result.stream_cycle_ns, "the stream");
     Some(match (of_gates, of_stream) {
         (Some((count, by, gates)), Some((same, as_much, stream))) if (count, by) == (same, as_much) => {
             format!("{count} slipped by {gates}, which is {stream}")

@@ -77,7 +77,7 @@ pub fn call(args: Plan) -> Result<Exit> {
             }
             if !cell.setup.loads.is_empty() && missing(&cell.setup, guest.is_some(), &found)?.is_none() {
                 let plan = plan::plan(&cell.setup, Names::FIRST, &found).map_err(RunError::from)?;
-                let lines = loads::told(&cell.setup, &plan).map_err(RunError::from)?;
+                let lines = loads::in_words(&cell.setup, &plan).map_err(RunError::from)?;
                 lines.iter().for_each(|line| out.comment(&format!("    {line}")));
             }
         }

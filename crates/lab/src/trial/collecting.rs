@@ -245,8 +245,8 @@ impl Shared<'_> {
         let mut rx = halves.remove(&Side::Rx).unwrap_or_else(|| gone(Side::Rx));
         // A connection has its queue's size only when it is made.
         let queue = |half: &HandedOver, side| {
-            let told = end(side).map_or(0, |end| end.error_queue_bytes);
-            half.rest.sent.map_or(told, |sent| told.max(sent.queue_bytes))
+            let when_ready = end(side).map_or(0, |end| end.error_queue_bytes);
+            half.rest.sent.map_or(when_ready, |sent| when_ready.max(sent.queue_bytes))
         };
         let [error_queue_bytes, of_replies] = [queue(&tx, Side::Tx), queue(&rx, Side::Rx)];
         let mut own = OwnNotes::default();
