@@ -76,7 +76,7 @@ fn sender(count: u32, cycle_ns: i64) -> Sender {
     Sender::new(sender_order(count, cycle_ns))
 }
 
-fn sender_order(count: u32, cycle_ns: i64) -> SendOrder {
+pub(super) fn sender_order(count: u32, cycle_ns: i64) -> SendOrder {
     SendOrder {
         order: order(count, cycle_ns),
         thread: ThreadOrder { cpu: None, policy: Policy::Other },
