@@ -29,14 +29,14 @@ fn usual() -> Machine {
     machine(Some(950), "6.1.0-28-amd64")
 }
 
-fn told(body: &str, machine: &Machine) -> Vec<String> {
+fn reported(body: &str, machine: &Machine) -> Vec<String> {
     foresee(&experiment(body), machine).iter().map(ToString::to_string).collect()
 }
 
 #[test]
 fn a_thread_that_spins_beyond_the_limit_was_found_out_after_the_run() {
     let spin = "duration = \"5s\"\nrx = { wait = \"spin\", policy = \"fifo:80\" }\n";
-    let said = told(spin, &usual());
+    let said = reported(spin, &usual());
     assert_eq!(
         said,
         [
@@ -47,7 +47,7 @@ fn a_thread_that_spins_beyond_the_limit_was_found_out_after_the_run() {
     );
     // Each cause by itself makes the warning, and without it there is none.
     let quiet =
-        |body: &str, machine: &Machine| assert_eq!(told(body, machine), Vec::<String>::new(), "{body} {machine:?}");
+        |body: &str, machine: &Machine| assert_eq!(reported(body, machine), Vec::<String>::new(), "{body} {machine:?}");
     quiet(spin, &machine(None, "6.1.0"));
     quiet(spin, &machine(Some(1_000), "6.1.0"));
     quiet(&spin.replace("5s", "500ms"), &usual());
@@ -55,36 +55,36 @@ fn a_thread_that_spins_beyond_the_limit_was_found_out_after_the_run() {
     quiet(&spin.replace("\"spin\"", "\"poll\""), &usual());
     quiet(&format!("port = \"sim\"\n{spin}"), &usual());
     quiet(spin, &Machine::default());
-    assert_eq!(told(&spin.replace("fifo:80", "rr:10"), &usual()).len(), 1);
+    assert_eq!(reported(&spin.replace("fifo:80", "rr:10"), &usual()).len(), 1);
     // A limit of half the time stops a sender that spins for most of each cycle.
     let sender = "duration = \"5s\"\ncycle = \"1ms\"\ntx = { spin = \"800us\", policy = \"fifo:90\" }\n";
     quiet(sender, &usual());
-    let said = told(sender, &machine(Some(500), "6.1.0"));
+    let said = reported(sender, &machine(Some(500), "6.1.0"));
     assert!(
         said[0].contains("`stream.ctl.tx.spin`: ctl.tx,") && said[0].contains("write a tx.spin below 900us"),
         "{said:?}"
     );
     // How long a ping-pong lasts nobody knows.
     let asks = "kind = \"pingpong\"\ntx = { wait = \"spin\", policy = \"fifo:90\", cpu = 0 }\n";
-    assert!(told(asks, &usual())[0].contains("`stream.ctl.tx.wait`"), "{:?}", told(asks, &usual()));
+    assert!(reported(asks, &usual())[0].contains("`stream.ctl.tx.wait`"), "{:?}", reported(asks, &usual()));
 }
 
 #[test]
 fn the_fair_server_stops_a_spinner_whatever_the_limit_is() {
     let spin = "duration = \"5s\"\nrx = { wait = \"spin\", policy = \"fifo:80\" }\n";
     for machine in [machine(None, "6.12.0"), machine(Some(950), "6.18.44-fc-v595"), machine(None, "7.0")] {
-        let said = told(spin, &machine);
+        let said = reported(spin, &machine);
         assert_eq!(said.len(), 1, "{said:?}");
         assert!(said[0].contains("fair server") && said[0].contains("docs/how-to/isolation.md"), "{said:?}");
         assert!(said[0].contains(machine.release.as_deref().expect("given")), "{said:?}");
     }
-    assert!(!told(spin, &machine(Some(950), "6.11.9"))[0].contains("fair server"));
-    assert!(!told(spin, &machine(Some(950), "not fetched yet"))[0].contains("fair server"));
+    assert!(!reported(spin, &machine(Some(950), "6.11.9"))[0].contains("fair server"));
+    assert!(!reported(spin, &machine(Some(950), "not fetched yet"))[0].contains("fair server"));
 }
 
 #[test]
 fn a_cycle_that_nothing_can_tell_or_keep() {
-    let said = |body: &str| told(&format!("count = 2_000_000\n{body}"), &usual());
+    let said = |body: &str| reported(&format!("count = 2_000_000\n{body}"), &usual());
     let cycle = |body: &str| said(body).iter().filter(|line| line.contains("`stream.ctl.cycle`")).count();
     assert_eq!(cycle("cycle = \"500ns\"\n"), 1);
     assert!(said("cycle = \"500ns\"\n")[0].contains("docs/method/ruler.md"), "{:?}", said("cycle = \"500ns\"\n"));
@@ -100,20 +100,20 @@ fn a_cycle_that_nothing_can_tell_or_keep() {
 fn a_percentile_that_the_packets_cannot_resolve_was_found_out_after_the_run() {
     let body = "count = 1_000\n[expect.ctl]\n\"scheduled..receive\" = [\"p99 < 1ms\", \"p99.9 < 2ms\", \"max < 1s\"]\nlost = 0\n";
     assert_eq!(
-        told(body, &usual()),
+        reported(body, &usual()),
         [
-            "warning: `expect.ctl.scheduled..receive`: p99.9 cannot be told from 1_000 packets in each of 5 trials, so the expectation cannot be \
+            "warning: `expect.ctl.scheduled..receive`: p99.9 cannot be reported from 1_000 packets in each of 5 trials, so the expectation cannot be \
           met: 10 separate events must lie beyond it, for which it takes about 10_000 packets, more if they come in bursts (write \
           stream.ctl.count = 2_000, or trials = 10)"
         ]
     );
     // The count that it names is enough, and so is the number of trials.
-    assert_eq!(told(&body.replace("1_000", "2_000"), &usual()), Vec::<String>::new());
+    assert_eq!(reported(&body.replace("1_000", "2_000"), &usual()), Vec::<String>::new());
     let trials = Source { name: "x.toml".into(), text: format!("trials = 10\n{HEAD}{body}") };
     assert_eq!(foresee(&load(&trials, &[]).expect("it loads"), &usual()), []);
     // Of one cell among several it says of which.
     let cells = format!("{body}[matrix]\n\"stream.ctl.count\" = [100, 1_000, 10_000]\n");
-    let said = told(&cells, &usual());
+    let said = reported(&cells, &usual());
     assert_eq!(said.len(), 2, "{said:?}");
     assert!(said[0].contains(", in cell count=100 (") && said[1].contains(", in cell count=1000 ("), "{said:?}");
     assert!(said[0].contains("write stream.ctl.count = 2_000, or trials = 100"), "{said:?}");
@@ -170,9 +170,9 @@ fn warnings_of_thousands_of_cells_were_each_compared_with_all_others() {
         "[expect.ctl]\n\"scheduled..receive\" = \"p99.9 < 1ms\"\n[matrix]\n\"stream.ctl.count\" = [{}]\n",
         counts.join(", ")
     );
-    let told = told(&body, &usual());
-    assert_eq!(told.len(), 51, "{:?}", told.last());
-    assert!(told[50].contains("250 more warnings, of other cells, are not listed"), "{}", told[50]);
+    let reported = reported(&body, &usual());
+    assert_eq!(reported.len(), 51, "{:?}", reported.last());
+    assert!(reported[50].contains("250 more warnings, of other cells, are not listed"), "{}", reported[50]);
 }
 
 #[test]

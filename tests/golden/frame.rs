@@ -11,7 +11,7 @@ use tardy_model::frame::{Foreign, Frame, HEAD, Heads, PacketKind};
 use tardy_model::point::{Metric, Point};
 use tardy_model::stream::CpuChoice;
 use tardy_model::time::{ClockReading, Conversion, Instant};
-use tardy_sys::process::Stat;
+use tardy_sys::proc::{Schedstat, Stat, Status};
 
 const FRAME: Frame =
     Frame { kind: PacketKind::Test, stream: 3, size: 26, nonce: 0x0102_0304_0506_0708, seq: 0x0a0b_0c0d };
@@ -174,6 +174,21 @@ fn proc_files_are_read_by_field() {
     for end in 0..stat.len() - 2 {
         assert_eq!(Stat::parse(&stat[..end]), None, "a line that ends early");
     }
+    assert_eq!(Schedstat::parse("12 34 5\n"), Some(Schedstat { run_ns: 12, wait_ns: 34 }));
+    assert_eq!(Schedstat::parse("12"), None, "a line that ends early");
+}
+
+#[test]
+fn a_line_of_status_is_known_by_its_whole_name() {
+    let text = "Name:\tUid: 7\nUid:\t1000\t0\t0\t0\nVmLck:\t     16 kB\nCapEff:\t0000000000201000\n\
+                Cpus_allowed_list:\t0-1,3\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t9\n";
+    let status = Status::parse(text.to_owned());
+    assert_eq!((status.real_user(), status.locked_kib()), (Some(1000), Some(16)), "the name may hold anything");
+    assert_eq!(status.effective_capabilities(), Some(1 << 12 | 1 << 21));
+    assert_eq!(status.allowed_cpus(), Some("0-1,3"));
+    assert_eq!((status.voluntary_switches(), status.involuntary_switches()), (Some(5), Some(9)));
+    let none = Status::default();
+    assert_eq!((none.real_user(), none.effective_capabilities(), none.voluntary_switches()), (None, None, None));
 }
 
 #[test]

@@ -17,8 +17,7 @@ use tardy_model::verdict::{Level, Verdict};
 use tardy_report::export::{self, exporter};
 use tardy_report::{Facts, Options, Picture};
 use tardy_spec::{Reason, Source, load};
-use tardy_store::samples::SamplesFile;
-use tardy_store::{RunFolder, StoreError, encode_samples};
+use tardy_store::{RunFolder, SamplesFile, StoreError, encode_samples};
 
 #[test]
 fn the_picture_of_a_wrong_file_shows_no_control_character_of_it() {

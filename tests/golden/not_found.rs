@@ -21,7 +21,8 @@ use tardy_lab::plan::{Plan, PlanError, plan};
 use tardy_lab::softirq::{Watch, meant};
 use tardy_lab::station::host_of;
 use tardy_lab::step::Step;
-use tardy_model::path::{PathKind, StationKind};
+use tardy_model::path::PathKind;
+use tardy_model::station::StationKind;
 use tardy_model::stream_id::{NoStream, StreamId};
 use tardy_spec::experiment::{Experiment, Setup, Station};
 
@@ -98,12 +99,12 @@ fn a_station_without_an_end_had_the_address_of_none() {
     let setup = setup("[load.bulk]\nkind = \"udp_flood\"\nfrom = \"a\"\nto = \"b\"\n");
     let mut plan = planned(&setup);
     let of = |plan: &Plan| Loads::of(&setup, plan, &[vec![[None, None]]], &mut random_of(1, "all", 1)).map(drop);
-    assert_eq!((of(&plan), tardy_lab::loads::told(&setup, &plan).is_ok()), (Ok(()), true));
+    assert_eq!((of(&plan), tardy_lab::loads::in_words(&setup, &plan).is_ok()), (Ok(()), true));
     plan.ends = Ends::default();
     assert_eq!(of(&plan).expect_err("it has no address").to_string(), no_path);
     // A command is shown with addresses.
     let job = self::setup("[load.job]\nkind = \"command\"\nfrom = \"a\"\ncommand = [\"true\", \"{from}\"]\n");
-    let told = |plan: &Plan| tardy_lab::loads::told(&job, plan);
+    let told = |plan: &Plan| tardy_lab::loads::in_words(&job, plan);
     assert!(told(&planned(&job)).is_ok_and(|lines| lines.iter().any(|line| line.contains("198.18."))));
     assert_eq!(told(&plan).expect_err("nor in words").to_string(), no_path);
     // Nor is its device watched over.

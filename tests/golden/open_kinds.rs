@@ -36,10 +36,10 @@ use tardy_lab::slot::ClaimError;
 use tardy_lab::station::{Offer, PlannedStation, Plugged, StationMethods};
 use tardy_lab::step::{Question, Step};
 use tardy_lab::undo::{PutBack, UndoError};
-use tardy_model::harmless::Json;
+use tardy_model::json::Json;
 use tardy_model::manifest::{HostEntry, ReadBack};
-use tardy_model::path::{Life, StationKind, StationTraits};
 use tardy_model::sample::{Batch, Outcome};
+use tardy_model::station::{Life, StationKind, StationTraits};
 use tardy_model::time::{Instant, Tai};
 use tardy_model::trial::TrialRecord;
 use tardy_spec::experiment::{Experiment, Setup, Station};
@@ -416,7 +416,7 @@ fn cells_whose_streams_leave_by_other_ends_of_a_station_shared_a_path() {
     let cell = experiment().cells.remove(0);
     let mut first = cell.setup.clone();
     first.streams.truncate(1);
-    first.shaper = tardy_spec::experiment::Shaper::Etf(tardy_model::shaper::Etf {
+    first.shaper = tardy_model::shaper::Shaper::Etf(tardy_model::shaper::Etf {
         delta: tardy_model::time::Nanos(200_000),
         deadline_mode: false,
         skip_sock_check: false,
@@ -425,7 +425,7 @@ fn cells_whose_streams_leave_by_other_ends_of_a_station_shared_a_path() {
     });
     let mut second = first.clone();
     second.streams[0].to = "c".to_owned();
-    let alike = |a: &Setup, b: &Setup| tardy_lab::orders::built_alike(&kinds(), a, b, &FactsByHost::default());
+    let alike = |a: &Setup, b: &Setup| tardy_lab::orders::is_same_path(&kinds(), a, b, &FactsByHost::default());
     assert!(alike(&first, &first.clone()), "the same cell");
     assert!(!alike(&first, &second), "one leaves station `a` towards `b`, the other one towards `c`");
 }

@@ -8,7 +8,7 @@ use tardy_lab::host::{CpuId, HostId};
 use tardy_lab::kinds::Kinds;
 use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
-use tardy_lab::orders::built_alike;
+use tardy_lab::orders::is_same_path;
 use tardy_lab::placement::{PlaceError, place};
 use tardy_lab::plan::{Plan, PlanError, plan};
 use tardy_lab::softirq::{asks, meant};
@@ -136,7 +136,7 @@ fn cells_whose_softirq_comes_to_another_cpu_are_built_anew() {
         setup.streams[0].rx.cpu = CpuChoice::Number(rx);
         setup
     };
-    let alike = |a: &Setup, b: &Setup| built_alike(&Kinds::default(), a, b, &two_cpus());
+    let alike = |a: &Setup, b: &Setup| is_same_path(&Kinds::default(), a, b, &two_cpus());
     assert!(alike(&at("\"same\"", 0), &at("0", 0)), "both are CPU 0");
     assert!(!alike(&at("\"same\"", 0), &at("\"same\"", 1)));
     assert!(!alike(&at("\"any\"", 0), &at("0", 0)));

@@ -24,8 +24,9 @@ use tardy_lab::slot::Slot;
 use tardy_lab::step::Step;
 use tardy_lab::undo::{PutBack, UndoError, leftovers, undo_all};
 use tardy_model::path::PathKind;
-use tardy_model::path::StationKind;
-use tardy_spec::experiment::{self, Setup, Shaper, Softirq, Station};
+use tardy_model::shaper::Shaper;
+use tardy_model::station::StationKind;
+use tardy_spec::experiment::{self, Setup, Softirq, Station};
 
 fn setup(stations: &[&str]) -> Setup {
     Setup {

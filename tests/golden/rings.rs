@@ -35,7 +35,7 @@ fn files(folder: &Path, prefix: &str, found: &mut Files) {
 }
 
 /// The rings of a crate as they are reported, a line each.
-fn told(graph: &Graph) -> Vec<String> {
+fn reported(graph: &Graph) -> Vec<String> {
     let ring = |ring: &Vec<Import>| ring.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     graph.rings().iter().map(ring).collect()
 }
@@ -58,7 +58,7 @@ fn eleven_files_of_one_crate_imported_each_other_in_a_ring() {
         let graph = Graph::of(&all, root);
         assert!(graph.files.iter().eq(all.keys()), "{name}: a file that no `mod` leads to is not looked at");
         imports += graph.len();
-        rings.extend(told(&graph).into_iter().map(|ring| format!("{name}: {ring}")));
+        rings.extend(reported(&graph).into_iter().map(|ring| format!("{name}: {ring}")));
     }
     assert!(imports > 1_000, "only {imports} imports were found");
     assert!(rings.is_empty(), "move what they share into a file of its own: {rings:#?}");
@@ -73,7 +73,7 @@ fn a_parent_used_the_child_that_took_a_type_from_it() {
     ]);
     let told_of =
         "trial.rs imports trial/machine.rs (`Machine::begin`), trial/machine.rs imports trial.rs (`super::Broken`)";
-    assert_eq!(told(&ring), [told_of]);
+    assert_eq!(reported(&ring), [told_of]);
     let mended = made_up(&[
         ("lib.rs", "mod trial;"),
         (
@@ -83,7 +83,7 @@ fn a_parent_used_the_child_that_took_a_type_from_it() {
         ("trial/machine.rs", "use super::outcome::Broken;\npub struct Machine(Broken);"),
         ("trial/outcome.rs", "pub struct Broken;"),
     ]);
-    assert_eq!(told(&mended), [""; 0]);
+    assert_eq!(reported(&mended), [""; 0]);
     assert!(mended.has("trial.rs", "trial/machine.rs") && mended.has("trial/machine.rs", "trial/outcome.rs"));
 }
 
@@ -92,11 +92,11 @@ fn a_child_that_takes_by_way_of_its_parent_depends_on_it() {
     let lists = "mod a; mod kind;\npub use kind::Kind;\nconst ALL: [Kind; 1] = [a::KIND];";
     let child = "use super::Kind; pub const KIND: Kind = Kind;";
     let ring = made_up(&[("lib.rs", lists), ("a.rs", child), ("kind.rs", "pub struct Kind;")]);
-    assert_eq!(told(&ring), ["a.rs imports lib.rs (`super::Kind`), lib.rs imports a.rs (`a::KIND`)"]);
+    assert_eq!(reported(&ring), ["a.rs imports lib.rs (`super::Kind`), lib.rs imports a.rs (`a::KIND`)"]);
     // One that has the list and of which nothing is taken back is none; nor is one that only gives
     // names on.
     let child = "use super::kind::Kind; pub const KIND: Kind = Kind;";
-    assert_eq!(told(&made_up(&[("lib.rs", lists), ("a.rs", child), ("kind.rs", "pub struct Kind;")])), [""; 0]);
+    assert_eq!(reported(&made_up(&[("lib.rs", lists), ("a.rs", child), ("kind.rs", "pub struct Kind;")])), [""; 0]);
     let facade = "mod a; mod kind;\npub use a::KIND; pub(crate) use kind::*;\npub struct Other;";
     let child = "use super::{Kind, Other}; pub const KIND: Kind = Kind(Other);";
     let graph = made_up(&[("lib.rs", facade), ("a.rs", child), ("kind.rs", "pub struct Kind;")]);
@@ -114,7 +114,7 @@ fn a_ring_is_found_wherever_it_begins_and_however_it_is_written() {
     ]);
     let ring =
         "a.rs imports b.rs (`b::two`), b.rs imports c.rs (`super::c::THREE`), c.rs imports a.rs (`crate::a::one`)";
-    assert_eq!(told(&graph), [ring]);
+    assert_eq!(reported(&graph), [ring]);
     assert!(!graph.has("a.rs", "x/mod.rs"), "the name of a module is not yet an import of what is in it");
 }
 
@@ -128,7 +128,7 @@ fn comments_and_strings_import_nothing() {
         ),
         ("b.rs", "use crate::a::ONE;\npub struct Two;"),
     ]);
-    assert_eq!((told(&graph).len(), graph.len()), (0, 1));
+    assert_eq!((reported(&graph).len(), graph.len()), (0, 1));
 }
 
 #[test]
@@ -138,12 +138,12 @@ fn a_type_called_its_methods_in_the_file_of_a_child() {
     let other = "pub struct Order;\nimpl Order { pub fn size(&self) {} }";
     let graph = made_up(&[("lib.rs", ends), ("answered.rs", answered)]);
     assert_eq!(
-        told(&graph),
+        reported(&graph),
         ["answered.rs imports lib.rs (`super::Ends`), lib.rs imports answered.rs (`Ends::reflected`)"]
     );
     // Of a method that another type has as well it is not known.
     let ends = "mod answered; mod other;\npub struct Ends;\nfn trial(order: other::Order) { order.size(); }";
-    assert_eq!(told(&made_up(&[("lib.rs", ends), ("answered.rs", answered), ("other.rs", other)])), [""; 0]);
+    assert_eq!(reported(&made_up(&[("lib.rs", ends), ("answered.rs", answered), ("other.rs", other)])), [""; 0]);
 }
 
 /// An import of one file by another.
@@ -236,13 +236,13 @@ impl Graph {
     /// The rings, of files that can all be reached from each other the shortest through the first
     /// of them.
     pub fn rings(&self) -> Vec<Vec<Import>> {
-        let (mut rings, mut told) = (Vec::new(), BTreeSet::new());
+        let (mut rings, mut reported) = (Vec::new(), BTreeSet::new());
         for file in self.imports.keys() {
-            if told.contains(file) {
+            if reported.contains(file) {
                 continue;
             }
             if let Some(ring) = self.ring(file) {
-                told.extend(self.reached(file).into_iter().filter(|other| self.reached(other).contains(file)));
+                reported.extend(self.reached(file).into_iter().filter(|other| self.reached(other).contains(file)));
                 rings.push(ring);
             }
         }

@@ -108,9 +108,9 @@ fn a_kernel_image_cannot_say_that_its_release_is_a_command() {
 
 /// Notes how commands come.
 #[derive(Default)]
-struct Told(Vec<(Vec<String>, bool)>);
+struct Commands(Vec<(Vec<String>, bool)>);
 
-impl Sink for Told {
+impl Sink for Commands {
     fn event(&mut self, event: Event) {
         if let What::Commands { commands, elsewhere, .. } = event.what {
             self.0.push((commands, elsewhere));
@@ -126,10 +126,10 @@ fn what_a_guest_says_it_ran_is_nothing_for_this_machine() {
     let commands = vec!["rm -rf /".to_owned()];
     // Whatever it says of where.
     let said = Event::now(What::Commands { commands, took_ns: Nanos(1), failed: Vec::new(), elsewhere: false });
-    let (mut any, mut told) = (Expected::of(&experiment("")), Told::default());
-    relay::deliver(FrameKind::Event, &serde_json::to_vec(&said).expect("JSON"), &mut any, &mut told)
+    let (mut any, mut ran) = (Expected::of(&experiment("")), Commands::default());
+    relay::deliver(FrameKind::Event, &serde_json::to_vec(&said).expect("JSON"), &mut any, &mut ran)
         .expect("it is reported");
-    assert_eq!(told.0, [(vec!["rm -rf /".to_owned()], true)]);
+    assert_eq!(ran.0, [(vec!["rm -rf /".to_owned()], true)]);
 }
 
 #[test]

@@ -10,13 +10,15 @@ use std::fs;
 use std::io::Write as _;
 use tardy_model::expect::{Count, Limit};
 use tardy_model::path::PathKind;
-use tardy_model::path::StationKind;
 use tardy_model::point::{Metric, Point};
-use tardy_model::stream::{CpuChoice, Overrun, Policy, Port, Sim, Wait};
+use tardy_model::port::Port;
+use tardy_model::shaper::Shaper;
+use tardy_model::station::StationKind;
+use tardy_model::stream::{CpuChoice, Overrun, Policy, Sim, Wait};
 use tardy_model::time::Nanos;
-use tardy_spec::experiment::{Experiment, Path as Joined, Shaper, Station};
+use tardy_spec::experiment::{Experiment, Path as Joined, Station};
 use tardy_spec::schema::{KEYS, show_duration};
-use tardy_spec::{LARGEST, READY_MADE, Reason, Source, SpecError, json_schema, load, read, ready_made, resolve};
+use tardy_spec::{LARGEST, READY_MADE, Reason, Source, SpecError, load, read, ready_made, resolve};
 
 const HEAD: &str = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n";
 
@@ -337,7 +339,7 @@ fn an_experiment_is_named_or_a_path() {
 
 #[test]
 fn the_json_schema_has_every_key_and_host_to_host() {
-    let schema = json_schema();
+    let schema = tardy_spec::schema::json_schema();
     assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
     for key in KEYS {
         let mut at = &schema;
@@ -480,6 +482,6 @@ fn a_kind_of_path_or_station_that_nothing_maps_became_another() {
     for station in built("station.*.kind") {
         // The only one so far. Another must be told from it here.
         assert_eq!(*station, "netns");
-        assert_eq!(setup(station, "veth").cells[0].setup.stations["b"].kind, tardy_model::path::StationKind::Netns);
+        assert_eq!(setup(station, "veth").cells[0].setup.stations["b"].kind, tardy_model::station::StationKind::Netns);
     }
 }

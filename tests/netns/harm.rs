@@ -17,7 +17,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant as Wall};
 use tardy_engine::message::{self, ActivityId, ActivityOrder, ActivitySummary, FromAgent, ToAgent};
 use tardy_engine::order::EndOrder;
-use tardy_model::stream::{Policy, Port};
+use tardy_model::port::Port;
+use tardy_model::stream::Policy;
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Nanos, Tai};
 use tardy_sys::{clock, thread};
@@ -62,7 +63,7 @@ fn measured(place: &Place, [tx, rx]: [u32; 2]) -> Finished {
 }
 
 /// The trial's verdicts on who used a CPU.
-fn told(run: &Finished) -> Vec<Value> {
+fn reported(run: &Finished) -> Vec<Value> {
     let verdicts = run.cell()["trials"][0]["verdicts"].as_array().cloned().unwrap_or_default();
     verdicts.into_iter().filter(|verdict| verdict["id"] == "competing-cpu").collect()
 }
@@ -99,10 +100,10 @@ fn a_busy_task_on_each_cpu_is_named_and_weighs_what_the_realtime_threads_waited(
     let hogs = [Shell::on(&place, cpus[0], "hog-of-tx", BUSY), Shell::on(&place, cpus[1], "hog-of-rx", BUSY)];
     let run = measured(&place, cpus);
     drop(hogs);
-    let told = told(&run);
+    let reported = reported(&run);
     for (cpu, hog, thread) in [(cpus[0], "hog-of-tx", "ctl.tx"), (cpus[1], "hog-of-rx", "ctl.rx")] {
-        let verdict = told.iter().find(|verdict| verdict["evidence"]["cpu"] == cpu);
-        let verdict = verdict.unwrap_or_else(|| panic!("no verdict names CPU {cpu}: {told:?}"));
+        let verdict = reported.iter().find(|verdict| verdict["evidence"]["cpu"] == cpu);
+        let verdict = verdict.unwrap_or_else(|| panic!("no verdict names CPU {cpu}: {reported:?}"));
         assert!(names(verdict).contains(&hog), "{verdict}");
         assert_eq!(verdict["evidence"]["thread"], thread, "{verdict}");
         let policy = verdict["evidence"]["policy"].as_str().unwrap_or_default();
@@ -163,9 +164,9 @@ fn a_task_that_makes_a_realtime_thread_wait_invalidates_the_trial() {
         tardy_tests::skip(TEST, "SCHED_FIFO is refused");
         return;
     }
-    let told = self::told(&run);
+    let reported = self::reported(&run);
     // The sender's CPU is gone half of the time: nothing on this machine makes that a small wait.
-    let verdict = told.first().unwrap_or_else(|| panic!("there is no verdict: {}", run.stdout));
+    let verdict = reported.first().unwrap_or_else(|| panic!("there is no verdict: {}", run.stdout));
     assert_eq!((&verdict["evidence"]["cpu"], &verdict["level"]), (&cpus[0].into(), &"invalid".into()), "{verdict}");
     assert_eq!(verdict["evidence"]["thread"], "ctl.tx", "{verdict}");
     assert!(names(verdict).contains(&"above-tx"), "{verdict}");
@@ -174,7 +175,7 @@ fn a_task_that_makes_a_realtime_thread_wait_invalidates_the_trial() {
     // And it goes with its cause.
     let place = Place::new();
     let without = measured(&place, cpus);
-    assert!(!self::told(&without).iter().any(|verdict| names(verdict).contains(&"above-tx")), "{}", without.stdout);
+    assert!(!self::reported(&without).iter().any(|verdict| names(verdict).contains(&"above-tx")), "{}", without.stdout);
 }
 
 #[test]
@@ -200,9 +201,9 @@ fn tasks_that_have_ended_are_named_where_the_kernel_tells_of_them() {
     let parent = Shell::on(&place, cpus[0], "their-parent", &script);
     let run = measured(&place, cpus);
     drop(parent);
-    let told = told(&run);
-    let verdict = told.iter().find(|verdict| verdict["evidence"]["cpu"] == cpus[0]);
-    let verdict = verdict.unwrap_or_else(|| panic!("no verdict names CPU {}: {told:?}", cpus[0]));
+    let reported = reported(&run);
+    let verdict = reported.iter().find(|verdict| verdict["evidence"]["cpu"] == cpus[0]);
+    let verdict = verdict.unwrap_or_else(|| panic!("no verdict names CPU {}: {reported:?}", cpus[0]));
     let at = names(verdict).iter().position(|name| *name == "short-lived");
     let at = at.unwrap_or_else(|| panic!("those that ended are not named: {verdict}"));
     assert!(verdict["evidence"]["tasks_ended"][at].as_u64() > Some(1), "{verdict}");
@@ -252,17 +253,17 @@ fn a_cpu_on_which_an_unpinned_thread_was_only_before_the_trial_is_not_judged() {
     message::greet(&mut to, "test").expect("greeted");
     message::hear(&mut answers, "test").expect("heard");
     let mut until = |wanted: fn(&FromAgent) -> bool| loop {
-        let told: FromAgent = message::receive(&mut answers).expect("an answer");
-        assert!(!matches!(told, FromAgent::Failed(_)), "{told:?}");
-        if wanted(&told) {
-            return told;
+        let reported: FromAgent = message::receive(&mut answers).expect("an answer");
+        assert!(!matches!(reported, FromAgent::Failed(_)), "{reported:?}");
+        if wanted(&reported) {
+            return reported;
         }
     };
     let activity = ActivityId(5);
     let prepare =
         ToAgent::Prepare { activities: vec![(activity, ActivityOrder::End(EndOrder::Receive(order.receive)))] };
     message::send(&mut to, &prepare).expect("sent");
-    until(|told| matches!(told, FromAgent::Ready { .. }));
+    until(|reported| matches!(reported, FromAgent::Ready { .. }));
     let tid = thread_of("tardy-rx77");
     let switches = || {
         let status = fs::read_to_string(format!("/proc/self/task/{tid}/status")).unwrap_or_default();
@@ -285,11 +286,11 @@ fn a_cpu_on_which_an_unpinned_thread_was_only_before_the_trial_is_not_judged() {
     let base = clock::now::<Tai>() + Nanos(1_000_000);
     message::send(&mut to, &ToAgent::Start { activities: vec![activity], base }).expect("sent");
     // Two looks at it are a quarter of a second apart: one falls before it has run, if any does.
-    until(|told| matches!(told, FromAgent::Progress { .. }));
+    until(|reported| matches!(reported, FromAgent::Progress { .. }));
     run();
-    until(|told| matches!(told, FromAgent::Progress { .. }));
+    until(|reported| matches!(reported, FromAgent::Progress { .. }));
     message::send(&mut to, &ToAgent::Collect { activity }).expect("sent");
-    let FromAgent::Collected { summary, .. } = until(|told| matches!(told, FromAgent::Collected { .. })) else {
+    let FromAgent::Collected { summary, .. } = until(|reported| matches!(reported, FromAgent::Collected { .. })) else {
         unreachable!()
     };
     let ActivitySummary::End(end) = *summary else { panic!("it is an end of a stream") };

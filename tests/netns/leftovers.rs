@@ -58,18 +58,23 @@ fn sigkill_at_random_moments_leaves_nothing_after_undo() {
     }
 }
 
+/// A run in the state folder of one that was killed when its path was built.
+fn run_behind_a_killed_one(killed: &Place) -> Finished {
+    let mut child = killed.start(&mut killed.run(&SHORT));
+    killed.wait_for("built");
+    child.kill().expect("SIGKILL");
+    child.wait().expect("it ends");
+    let next = Place::new();
+    next.call(next.run(&SHORT).env("TARDY_STATE", killed.state()))
+}
+
 #[test]
 fn the_next_run_tells_of_what_a_killed_one_left() {
     if !can_run("the_next_run_tells_of_what_a_killed_one_left") {
         return;
     }
     let (place, before) = (Place::new(), machine());
-    let mut child = place.start(&mut place.run(&SHORT));
-    place.wait_for("built");
-    child.kill().expect("SIGKILL");
-    child.wait().expect("it ends");
-    let next = Place::new();
-    let run = next.call(next.run(&SHORT).env("TARDY_STATE", place.state()));
+    let run = run_behind_a_killed_one(&place);
     run.ran();
     assert!(run.stderr.contains("tardy undo"), "{}", run.stderr);
     assert_eq!(place.undo().code, Some(0));
@@ -82,12 +87,7 @@ fn undo_counts_other_things_than_it_lists() {
         return;
     }
     let (place, before) = (Place::new(), machine());
-    let mut child = place.start(&mut place.run(&SHORT));
-    place.wait_for("built");
-    child.kill().expect("SIGKILL");
-    child.wait().expect("it ends");
-    let next = Place::new();
-    let run = next.call(next.run(&SHORT).env("TARDY_STATE", place.state()));
+    let run = run_behind_a_killed_one(&place);
     let told = |text: &str, after: &str, before: &str| -> Option<usize> {
         let (_, number) = text.split_once(before)?.0.rsplit_once(after)?;
         number.parse().ok()

@@ -12,7 +12,7 @@ use tardy_engine::order::ThreadOrder;
 use tardy_model::load::LoadKind;
 use tardy_model::stream::Policy;
 use tardy_model::time::{Nanos, Tai};
-use tardy_sys::process::exists;
+use tardy_sys::proc::exists;
 
 const HEAD: &str = "name = 'loads'\ntrials = 1\n[station.a]\n[station.b]\n[stream.ctl]\nfrom = 'a'\nto = 'b'\n\
                     cycle = '1ms'\ncount = 500\n";

@@ -178,7 +178,7 @@ fn own_trace_is_silent_on_each_ready_made_experiment_that_needs_no_queue_discipl
         let source = tardy_spec::ready_made(name).expect("it is ready-made");
         let experiment = load(&source, &[]).expect("it loads");
         let is_plain = |cell: &tardy_spec::experiment::Cell| {
-            matches!(cell.setup.shaper, tardy_spec::experiment::Shaper::None) && cell.setup.path.kind == PathKind::Veth
+            matches!(cell.setup.shaper, tardy_model::shaper::Shaper::None) && cell.setup.path.kind == PathKind::Veth
         };
         if !experiment.cells.iter().all(is_plain) {
             continue;

@@ -289,7 +289,7 @@ impl Drop for Switched {
     }
 }
 
-fn told(run: &Finished) -> Vec<String> {
+fn reported(run: &Finished) -> Vec<String> {
     run.ids("invalid").into_iter().filter(|id| id.starts_with("vlan")).collect()
 }
 
@@ -301,7 +301,7 @@ fn a_switch_that_leaves_tags_alone_is_not_told_of() {
     let switched = Switched::new(|_, tag, rest| Some(with(tag, rest)));
     let run = switched.run("vlan = 100\npcp = 3\n");
     run.ran();
-    assert_eq!(told(&run), [""; 0], "{}", run.stdout);
+    assert_eq!(reported(&run), [""; 0], "{}", run.stdout);
     assert!(switched.passed.load(Relaxed) >= 1_200);
     assert_eq!(run.metric("tx_kernel..rx_kernel")["coverage"], 1.0, "{}", run.stdout);
     assert_eq!(record(&switched.place)["tags"]["by_vlan"], json!({"100": 600}));
@@ -315,7 +315,7 @@ fn a_switch_that_changes_the_priority_is_found_out() {
     let switched = Switched::new(|_, tag, rest| Some(with(tag.map(|tag| Tag { pcp: 0, ..tag }), rest)));
     let run = switched.run("vlan = 100\npcp = 3\n");
     assert_eq!(run.code, Some(4), "{}{}", run.stdout, run.stderr);
-    assert_eq!(told(&run), ["vlan-pcp"], "{}", run.stdout);
+    assert_eq!(reported(&run), ["vlan-pcp"], "{}", run.stdout);
     assert!(run.stdout.contains("PCP 3"), "{}", run.stdout);
     let received = priorities(&switched.place);
     assert_eq!(received, vec![Some(0); 600], "the samples say what arrived");
@@ -343,7 +343,7 @@ fn a_switch_that_adds_or_takes_a_tag_is_found_out() {
         let switched = Switched::new(does);
         let run = switched.run("vlan = 100\npcp = 3\n");
         assert_eq!(run.code, Some(4), "{}{}", run.stdout, run.stderr);
-        assert_eq!(told(&run), ["vlan-tags"], "{}", run.stdout);
+        assert_eq!(reported(&run), ["vlan-tags"], "{}", run.stdout);
         assert_eq!(each(run.cell(), "ctl", "received"), [600; 2], "it arrived all the same: {}", run.stdout);
         let ctl = record(&switched.place);
         assert_eq!(ctl["tags"]["by_count"], counts);
@@ -362,7 +362,7 @@ fn frames_that_a_switch_drops_are_lost_and_their_rows_stay() {
     let run = switched.run("vlan = 100\npcp = 3\n");
     assert_eq!(run.code, Some(4), "{}{}", run.stdout, run.stderr);
     assert!(run.ids("invalid").contains(&"loss".to_owned()), "{}", run.stdout);
-    assert_eq!(told(&run), [""; 0], "{}", run.stdout);
+    assert_eq!(reported(&run), [""; 0], "{}", run.stdout);
     let (lost, received) = (each(run.cell(), "ctl", "lost"), each(run.cell(), "ctl", "received"));
     assert_eq!(lost.len(), 2, "{}", run.stdout);
     for (lost, received) in lost.iter().zip(received) {

@@ -4,6 +4,7 @@
 //! code as the trial's, and leave no trace in what is recorded.
 
 use crate::engine::stream;
+use crate::ports::{order, sender_order};
 use rand::{Rng, RngCore, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::cell::Cell;
@@ -18,7 +19,7 @@ use tardy_model::frame::{Frame, HEAD, LEAD, PacketKind};
 use tardy_model::point::{Point, Source};
 use tardy_model::sample::Outcome;
 use tardy_model::shaper::Shaper;
-use tardy_model::stream::{Overrun, Policy, Sim, Stream, Wait};
+use tardy_model::stream::{Policy, Sim, Stream, Wait};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Conversion, Instant, Nanos, Tai};
 
@@ -173,27 +174,12 @@ fn trial(foreign_each: u32) -> (Matched, ReceiverCounters, u64, u64) {
     let order = StreamOrder {
         stream: StreamId::numbered(STREAM),
         nonce: NONCE,
-        cycle: Nanos(CYCLE_NS),
-        count: COUNT,
         size: SIZE,
         reply_size: SIZE,
-        kind: tardy_model::stream::Kind::Cyclic,
-        port: tardy_model::stream::Port::Udp,
-        nodelay: true,
-        ethertype: tardy_model::ethernet::ETHERTYPE,
-        tag: None,
         stamps: vec![Point::RxKernel, Point::Receive],
-        lead: None,
+        ..order(COUNT, CYCLE_NS)
     };
-    let mut receiver = Receiver::new(ReceiveOrder {
-        order,
-        thread: ThreadOrder { cpu: None, policy: Policy::Other },
-        local: Ipv4Addr::LOCALHOST.into(),
-        port: 1,
-        device: String::new(),
-        wait: Wait::Block,
-        replies: false,
-    });
+    let mut receiver = Receiver::new(receive_order(order));
     let shared = Shared::default();
     receiver.run(&mut Clock(now), &mut port, &shared);
     let counters = receiver.counters;
@@ -353,47 +339,26 @@ fn reflector() -> Reflector {
 }
 
 fn reflector_of(cycle: Nanos) -> Reflector {
+    let of_senders = sender_order(10, cycle.0);
     let order = StreamOrder {
-        stream: StreamId::numbered(1),
-        nonce: 77,
-        cycle,
-        count: 10,
-        size: 64,
-        reply_size: 64,
         kind: tardy_model::stream::Kind::Pingpong,
-        port: tardy_model::stream::Port::Udp,
-        nodelay: true,
-        ethertype: tardy_model::ethernet::ETHERTYPE,
-        tag: None,
         stamps: vec![Point::Receive, Point::ReplySend, Point::ReplyTxKernel],
-        lead: None,
+        ..of_senders.order
     };
-    let (thread, local) = (ThreadOrder { cpu: None, policy: Policy::Other }, Ipv4Addr::LOCALHOST.into());
-    let receive = ReceiveOrder {
-        order: order.clone(),
-        thread: thread.clone(),
-        local,
+    let send = SendOrder { order: order.clone(), replies: true, ..of_senders };
+    Reflector::new(ReflectOrder { receive: receive_order(order), send })
+}
+
+fn receive_order(order: StreamOrder) -> ReceiveOrder {
+    ReceiveOrder {
+        order,
+        thread: ThreadOrder { cpu: None, policy: Policy::Other },
+        local: Ipv4Addr::LOCALHOST.into(),
         port: 1,
         device: String::new(),
         wait: Wait::Block,
         replies: false,
-    };
-    let send = SendOrder {
-        order,
-        thread,
-        local,
-        peer: local,
-        port: 1,
-        device: String::new(),
-        macs: [[0; 6]; 2],
-        priority: 0,
-        advance: Nanos::ZERO,
-        spin: Nanos::ZERO,
-        overrun: Overrun::Burst,
-        replies: true,
-        launch: None,
-    };
-    Reflector::new(ReflectOrder { receive, send })
+    }
 }
 
 /// Runs these requests; what was answered, and how often the clock was read.

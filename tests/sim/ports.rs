@@ -63,7 +63,7 @@ pub(super) fn order(count: u32, cycle_ns: i64) -> StreamOrder {
         size: 64,
         reply_size: 64,
         kind: tardy_model::stream::Kind::Cyclic,
-        port: tardy_model::stream::Port::Udp,
+        port: tardy_model::port::Port::Udp,
         nodelay: true,
         ethertype: tardy_model::ethernet::ETHERTYPE,
         tag: None,
@@ -76,7 +76,7 @@ fn sender(count: u32, cycle_ns: i64) -> Sender {
     Sender::new(sender_order(count, cycle_ns))
 }
 
-fn sender_order(count: u32, cycle_ns: i64) -> SendOrder {
+pub(super) fn sender_order(count: u32, cycle_ns: i64) -> SendOrder {
     SendOrder {
         order: order(count, cycle_ns),
         thread: ThreadOrder { cpu: None, policy: Policy::Other },

@@ -17,7 +17,7 @@ use tardy_model::stream::{Sim, Stream, Wait};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
 use tardy_model::trial::TrialRecord;
-use tardy_store::samples::SamplesFile;
+use tardy_store::SamplesFile;
 use tardy_store::write_samples;
 
 /// Set in the process that is alone with this test: memory of other tests in one process would

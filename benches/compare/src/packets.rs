@@ -48,7 +48,7 @@ fn whole(trial: &Value) -> Result<()> {
 }
 
 /// What follows `name` in a line of words.
-fn told(text: &str, name: &str) -> Result<f64> {
+fn figure(text: &str, name: &str) -> Result<f64> {
     let mut words = text.split_whitespace().skip_while(|word| *word != name);
     words.nth(1).and_then(|word| word.parse().ok()).with_context(|| format!("`{name}` is not told by: {text}"))
 }
@@ -72,10 +72,10 @@ fn bare(bench: &Bench, program: &std::path::Path, stamps: bool) -> Result<(f64, 
             let received = receiving.join().map_err(|_| anyhow::anyhow!("the receiver broke"))??;
             Ok::<_, anyhow::Error>(sent.stdout + &received.stdout)
         })?;
-        if stamps && told(&text, "stamps")? < f64::from(PACKETS) {
+        if stamps && figure(&text, "stamps")? < f64::from(PACKETS) {
             bail!("the C loop lost stamps: {text}");
         }
-        Ok((told(&text, "packets_per_s")?, text))
+        Ok((figure(&text, "packets_per_s")?, text))
     })
 }
 

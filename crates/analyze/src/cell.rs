@@ -12,10 +12,10 @@ mod gates;
 mod pool;
 mod verdicts;
 
-pub use crate::arrival::delta_of;
 pub(crate) use verdicts::most_were_measured_well;
 pub use verdicts::{counted, pooled};
 
+use crate::arrival::delta_of;
 use crate::clusters::INFINITE;
 use crate::distribution::{StreamDigest, StreamPass, Wanted};
 use crate::expectations;
@@ -363,8 +363,8 @@ impl CellAnalysis {
             }
             result.lead = self.leads.get(stream).map(Metric::to_string);
         }
-        let told = streams.iter().filter_map(|(name, stream)| gates::verdict(name, stream.gates.as_ref()?));
-        verdicts.extend(told);
+        let of_gates = streams.iter().filter_map(|(name, stream)| gates::verdict(name, stream.gates.as_ref()?));
+        verdicts.extend(of_gates);
         let classes = self.classes.finish(&streams);
         let limits = |streams| expectations::judge(&self.id, &self.expectations, streams, &self.certain);
         let expectations = match self.well_measured.filter(|_| most_were_measured_well(&self.trials)) {

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! All that is kept of one metric: mergeable across the trials of a cell, bounded in memory.
 
+mod summary;
+
 use crate::chunk::ROWS;
 use crate::clusters::{Beyond, Counted, Floors, INFINITE, NEEDED, gap_of, separate};
 use crate::counts::{Counts, Instants, Places};
-use crate::statistics::{Moments, Quantile, named, rank_of};
-use tardy_model::histogram::{Bucket, Histogram};
-use tardy_model::result::{Figures, MAX, MetricResult, QUANTILES};
+use crate::statistics::{Quantile, named, rank_of};
+use summary::{RankedValue, Spilled, Summary, is_same};
+use tardy_model::expect::QUANTILES;
+use tardy_model::histogram::Histogram;
+use tardy_model::result::{Figures, MAX, MetricResult};
 
 /// Up to this many rows in the pooled cell, quantiles are exact; above, they come from the
 /// histogram.
@@ -92,37 +96,6 @@ impl PartialEq for Room {
 }
 
 impl Eq for Room {}
-
-/// All figures of the values except exact quantiles.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Spilled {
-    histogram: Histogram,
-    moments: Moments,
-    negative: u64,
-}
-
-impl Spilled {
-    fn add(&mut self, value: i64, n: u64) {
-        self.histogram.record_n(value, n);
-        self.moments.add_n(value, n);
-        if value < 0 {
-            self.negative += n;
-        }
-    }
-
-    fn merge(&mut self, other: &Spilled) {
-        self.histogram.merge(&other.histogram);
-        self.moments.merge(&other.moments);
-        self.negative += other.negative;
-    }
-}
-
-/// What is read off the counts at the end.
-struct Summary {
-    all: Spilled,
-    /// Each value with how many are not greater, in ascending order; `None` if not exact.
-    upto: Option<Vec<(i64, u64)>>,
-}
 
 impl MetricDigest {
     /// For one trial; quantiles are exact up to [`EXACT_ROWS`].
@@ -257,17 +230,7 @@ impl MetricDigest {
     }
 
     fn summary(&self) -> Summary {
-        let mut all = self.spilled.clone();
-        let mut upto = self.is_exact().then(Vec::new);
-        let mut before = 0;
-        self.counts.each(|value, n| {
-            all.add(value, n);
-            before += n;
-            if let Some(upto) = &mut upto {
-                upto.push((value, before));
-            }
-        });
-        Summary { all, upto }
+        Summary::of(&self.counts, &self.spilled, self.is_exact())
     }
 
     /// Gives the values up for the clusters' starts.
@@ -404,7 +367,7 @@ impl MetricDigest {
         let count = self.count();
         let never = if with_infinite { self.infinite } else { 0 };
         let rank = rank_of(q, count + never);
-        let found = match self.at(summary, rank) {
+        let found = match summary.at(rank) {
             Some(at) => self.resolve(&at, rank, gap_of(q), with_infinite),
             // Packets that never arrived are all equal, and equal ones are resolved by their
             // number. An outage is not taken for one event: the longer it is, the surer is what it
@@ -420,7 +383,7 @@ impl MetricDigest {
         }
         let rank = rank_of(q, count + never + holes);
         let least = rank.checked_sub(holes).filter(|rank| *rank > 0);
-        let bounds = [least, Some(rank)].map(|rank| self.at(summary, rank?).map(|at| at.value_ns));
+        let bounds = [least, Some(rank)].map(|rank| summary.at(rank?).map(|at| at.value_ns));
         match (bounds, least) {
             ([None, None], Some(_)) => found,
             ([Some(least), Some(greatest)], _) if is_same(least, greatest) => found,
@@ -428,16 +391,7 @@ impl MetricDigest {
         }
     }
 
-    /// The value at a rank; `None` if the packet at that rank never arrived.
-    fn at(&self, summary: &Summary, rank: u64) -> Option<At> {
-        let histogram = &summary.all.histogram;
-        let (bucket, before) = histogram.bucket_at_rank(rank)?;
-        let exact = summary.upto.as_ref().and_then(|upto| at_rank(upto, rank));
-        let rough = bucket.high_ns.min(histogram.max().unwrap_or(bucket.high_ns));
-        Some(At { value_ns: exact.map_or(rough, |(value, ..)| value), exact, bucket, before })
-    }
-
-    fn resolve(&self, at: &At, rank: u64, gap: usize, with_infinite: bool) -> Quantile {
+    fn resolve(&self, at: &RankedValue, rank: u64, gap: usize, with_infinite: bool) -> Quantile {
         let value_ns = at.value_ns;
         match (&self.rows, at.exact) {
             (Rows::Kept { values, trials }, Some((_, below, tied))) => {
@@ -459,7 +413,7 @@ impl MetricDigest {
     /// each packet in a higher bucket joins at most two of them. One stall that fills a bucket is
     /// one event all the same: unless most packets are in the bucket, no more count than there are
     /// clusters that reach it.
-    fn tied_clusters(&self, counted: &Counted, at: &At, rank: u64, gap: usize, with_infinite: bool) -> u64 {
+    fn tied_clusters(&self, counted: &Counted, at: &RankedValue, rank: u64, gap: usize, with_infinite: bool) -> u64 {
         let all = self.count() + if with_infinite { self.infinite } else { 0 };
         let upto = at.before + at.bucket.count;
         let beyond = upto - rank;
@@ -472,31 +426,6 @@ impl MetricDigest {
         }
         clusters.min(counted.beyond(at.bucket.low_ns.saturating_sub(1), gap, with_infinite))
     }
-}
-
-/// A rank's value, and where it stands.
-struct At {
-    value_ns: i64,
-    /// The value, how many are less, and how many are equal; `None` above the bound up to which
-    /// values are exact.
-    exact: Option<(i64, u64, u64)>,
-    bucket: Bucket,
-    /// Values in lower buckets.
-    before: u64,
-}
-
-/// True if two figures are no farther apart than a bucket of the histogram is wide.
-fn is_same(least: i64, greatest: i64) -> bool {
-    let apart = i128::from(greatest) - i128::from(least);
-    apart <= i128::from(least.unsigned_abs().max(1024)) / 1024
-}
-
-/// The value of a rank, how many values are less, and how many are equal to it.
-fn at_rank(upto: &[(i64, u64)], rank: u64) -> Option<(i64, u64, u64)> {
-    let at = upto.partition_point(|(_, upto)| *upto < rank);
-    let (value, with) = *upto.get(at)?;
-    let below = at.checked_sub(1).map_or(0, |before| upto[before].1);
-    Some((value, below, with - below))
 }
 
 fn resolved(value_ns: i64, clusters: u64) -> Quantile {

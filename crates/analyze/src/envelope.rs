@@ -218,7 +218,7 @@ impl EnvelopePass {
             newest_ns: 0,
             follow: spans.map(|metric| (*metric, follow())).collect(),
             stages: stages(of).into_iter().map(|stage| (stage, Histogram::new(), 0)).collect(),
-            delta: metrics.contains(&Metric::Delta).then(|| (DeltaPass::new(crate::cell::delta_of(of)), follow())),
+            delta: metrics.contains(&Metric::Delta).then(|| (DeltaPass::new(crate::arrival::delta_of(of)), follow())),
         })
     }
 

@@ -10,9 +10,9 @@ use crate::says;
 use crate::seen::{Certain, Seen};
 use crate::statistics::packets_for;
 use std::collections::BTreeMap;
-use tardy_model::expect::{Count, Expectation, Limit, Of};
+use tardy_model::expect::{Count, Expectation, Limit, Of, QUANTILES};
 use tardy_model::point::Metric;
-use tardy_model::result::{ExpectationResult, MetricResult, Outcomes, QUANTILES, StreamResult};
+use tardy_model::result::{ExpectationResult, MetricResult, Outcomes, StreamResult};
 
 /// Judges each expectation of a cell: on its pooled results, and on what is certain of all its
 /// finished trials. Whether the cell is valid is not asked here; [`crate::run::run`] does.

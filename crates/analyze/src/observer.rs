@@ -22,12 +22,12 @@ pub fn judge(record: &TrialRecord) -> Option<Verdict> {
             says::time(high)
         )
     };
-    let told: Vec<String> = record.observer.iter().map(of).collect();
-    if told.is_empty() {
+    let added: Vec<String> = record.observer.iter().map(of).collect();
+    if added.is_empty() {
         return None;
     }
-    let told = says::list(&told.iter().map(String::as_str).collect::<Vec<_>>());
-    let says = format!("{}: tx stamps add {told}, by the medians of short trials with them and without", record.cell);
+    let added = says::list(&added.iter().map(String::as_str).collect::<Vec<_>>());
+    let says = format!("{}: tx stamps add {added}, by the medians of short trials with them and without", record.cell);
     let verdict = Verdict::new(ID, Level::Note, says).with("trial", u64::from(record.n));
     Some(record.observer.iter().fold(verdict, |verdict, of| {
         let name = |what: &str| format!("{}_{}_{what}", of.stream, of.metric);

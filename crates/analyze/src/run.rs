@@ -123,11 +123,11 @@ fn moved_points(cells: &[CellResult]) -> Option<Verdict> {
     if groups.len() < 2 {
         return None;
     }
-    let told: Vec<String> =
+    let places: Vec<String> =
         groups.iter().map(|(at, cells)| format!("{} in {}", at.says(), says::list(cells))).collect();
     let says = format!(
         "rx_kernel is taken {}: these must not be compared by it; give all streams the same launch and port",
-        told.join("; ")
+        places.join("; ")
     );
     let list = |cells: &[&str]| Figure::List(cells.iter().map(|id| (*id).into()).collect());
     let verdict = Verdict::new("moved-point", Level::Warning, says);

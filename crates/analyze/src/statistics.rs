@@ -4,7 +4,8 @@
 //! distribution.
 
 use std::collections::BTreeMap;
-use tardy_model::result::{QUANTILES, Quantiles};
+use tardy_model::expect::QUANTILES;
+use tardy_model::result::Quantiles;
 
 /// Count, sum and sum of squares of nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

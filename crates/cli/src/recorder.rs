@@ -147,6 +147,44 @@ impl<'a> Recorder<'a> {
         self.write_manifest();
     }
 
+    /// Commands that were run, as lines of a script.
+    fn commands(&mut self, commands: &[String], elsewhere: bool) {
+        let mut script = Script::default();
+        for command in commands {
+            match elsewhere {
+                // If they ran here they would meet this machine's own devices; and a guest may send
+                // anything.
+                true => script.comment(command),
+                false => script.line(command),
+            }
+        }
+        let written = self.folder.append_commands(script.text());
+        self.note(written);
+    }
+
+    /// What was read back of a path that is built. Its queue disciplines are the cells' own, and
+    /// wait for the first trial of each, which reports that the path is built for it.
+    fn path_is_built(&mut self, read_back: Vec<ReadBack>) {
+        self.queueing.clear();
+        for read in read_back {
+            if read.qdiscs_of.is_some() {
+                self.queueing.push(read);
+            } else if !self.manifest.read_back.iter().any(|known| known.command == read.command) {
+                self.manifest.read_back.push(read);
+            }
+        }
+    }
+
+    /// A trial of this cell begins: the queue disciplines of the path are the cell's.
+    fn path_is_of(&mut self, cell: &str) {
+        for read in &self.queueing {
+            let same = |known: &ReadBack| known.cell.as_deref() == Some(cell) && known.command == read.command;
+            if !self.manifest.read_back.iter().any(same) {
+                self.manifest.read_back.push(ReadBack { cell: Some(cell.to_owned()), ..read.clone() });
+            }
+        }
+    }
+
     fn cell(&mut self, id: &str) -> Option<&mut tardy_model::manifest::CellEntry> {
         self.manifest.cells.iter_mut().find(|cell| cell.id == id)
     }
@@ -164,41 +202,15 @@ impl Sink for Recorder<'_> {
             }
             What::Trial { cell, n, order, of } => {
                 self.progress.trial(&printable(cell), *n, *order, *of);
-                for read in &self.queueing {
-                    let same = |known: &ReadBack| {
-                        known.cell.as_deref() == Some(cell.as_str()) && known.command == read.command
-                    };
-                    if !self.manifest.read_back.iter().any(same) {
-                        self.manifest.read_back.push(ReadBack { cell: Some(cell.clone()), ..read.clone() });
-                    }
-                }
+                self.path_is_of(cell);
             }
-            What::Commands { commands, elsewhere, .. } => {
-                let mut script = Script::default();
-                let mut line = |command: &String| match elsewhere {
-                    // If they ran here they would meet this machine's own devices; and a guest may
-                    // send anything.
-                    true => script.comment(command),
-                    false => script.line(command),
-                };
-                commands.iter().for_each(&mut line);
-                let written = self.folder.append_commands(script.text());
-                self.note(written);
-            }
+            What::Commands { commands, elsewhere, .. } => self.commands(commands, *elsewhere),
             What::Built { read_back, stations, .. } => {
                 if self.manifest.stations.is_empty() {
                     self.manifest.stations = stations.clone();
                 }
-                // The first trial of each cell reports that the path is built for it.
-                self.queueing.clear();
                 // Taken, so that no line of the log is made of them.
-                for read in std::mem::take(read_back) {
-                    if read.qdiscs_of.is_some() {
-                        self.queueing.push(read);
-                    } else if !self.manifest.read_back.iter().any(|known| known.command == read.command) {
-                        self.manifest.read_back.push(read);
-                    }
-                }
+                self.path_is_built(std::mem::take(read_back));
             }
             What::Hosts { hosts } => {
                 self.manifest.hosts.extend(std::mem::take(hosts));

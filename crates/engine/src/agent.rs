@@ -18,7 +18,7 @@ use crate::live::Digest;
 use crate::load::{LoadSide, Work};
 use crate::message::{self, ActivityId, ActivityOrder, EndReady, FromAgent, MessageError, ToAgent};
 use crate::ruler;
-use end::End;
+use end::StreamEnd;
 use link::Event;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -74,16 +74,16 @@ pub fn serve_with(
                     break Err(error);
                 }
             }
-            Ok(Event::Tell(told)) => {
-                if let Err(error) = message::send(to, &*told) {
+            Ok(Event::Tell(report)) => {
+                if let Err(error) = message::send(to, &*report) {
                     break Err(error);
                 }
             }
             Err(RecvTimeoutError::Timeout) => {
                 last_look = time::Instant::now();
                 let looked = station.activities.look();
-                let told = looked.map(|(activity, digest)| FromAgent::Progress { activity, digest });
-                if let Some(error) = told.map(|told| message::send(to, &told)).find_map(Result::err) {
+                let report = looked.map(|(activity, digest)| FromAgent::Progress { activity, digest });
+                if let Some(error) = report.map(|report| message::send(to, &report)).find_map(Result::err) {
                     break Err(error);
                 }
             }
@@ -102,7 +102,7 @@ struct Station {
 
 impl Station {
     fn obey(&mut self, order: ToAgent, to: &mut impl Write) -> Result<(), MessageError> {
-        let mut tell = |told: FromAgent| message::send(to, &told);
+        let mut tell = |report: FromAgent| message::send(to, &report);
         let obeyed = match order {
             ToAgent::Measure(threads) => {
                 // What a refused trial prepared must not run along with this one.
@@ -144,7 +144,7 @@ impl Station {
 }
 
 enum Activity {
-    End(End),
+    End(StreamEnd),
     Load(LoadSide),
 }
 
@@ -200,8 +200,8 @@ impl Activities {
         for (id, order) in orders {
             let activity = match order {
                 ActivityOrder::End(order) => {
-                    let (end, told) = End::make(id, order, bind, events.clone())?;
-                    ready.push(told);
+                    let (end, end_ready) = StreamEnd::make(id, order, bind, events.clone())?;
+                    ready.push(end_ready);
                     Activity::End(end)
                 }
                 ActivityOrder::Load(order) => Activity::Load(LoadSide::open(order)?),
@@ -251,7 +251,7 @@ impl Activities {
     }
 
     /// An end of a stream, for an order that no other activity obeys.
-    fn end(&mut self, id: ActivityId) -> Result<&mut End, String> {
+    fn end(&mut self, id: ActivityId) -> Result<&mut StreamEnd, String> {
         match self.all.get_mut(&id) {
             Some(Activity::End(end)) => Ok(end),
             Some(Activity::Load(_)) => {

@@ -2,7 +2,7 @@
 //! Both halves of one stream in one trial, wherever they came from, and what becomes of them:
 //! samples and a record. What another host recorded is first brought to the coordinator's clock.
 
-use crate::matcher::{Match, ReplyMatched};
+use crate::matcher::{Match, Matched, ReplyMatched};
 use crate::receiver::{Arrival, ReceiverCounters};
 use crate::sender::{SenderCounters, SentRows};
 use std::borrow::Cow;
@@ -10,11 +10,12 @@ use std::collections::BTreeMap;
 use tardy_model::ethernet::TAG;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::point::{Point, Source};
+use tardy_model::port::{Port, TcpRecord};
 use tardy_model::qdisc::LaunchRecord;
 use tardy_model::sample::{Batch, MaybeNanos};
-use tardy_model::stream::{Port, Side, Stream};
+use tardy_model::stream::{Side, Stream};
 use tardy_model::time::{ClockReading, Conversion, EndOffsets, Instant, Nanos, Offset, Tai};
-use tardy_model::trial::{Counters, OwnNotes, ReplyRecord, SpinGaps, StreamRecord, TagRecord, TcpRecord, WarmUp};
+use tardy_model::trial::{Counters, OwnNotes, ReplyRecord, SpinGaps, StreamRecord, TagRecord, WarmUp};
 
 /// What was recorded of a stream's replies.
 #[derive(Clone, Debug, PartialEq)]
@@ -135,12 +136,55 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         reply: halves.reply.as_ref().map(|reply| (&reply.sent, &reply.arrivals[..])),
     }
     .run();
-    let sent_rows = || halves.sent.sending.iter().enumerate().filter(|(_, sending)| sending.sent()).map(|(row, _)| row);
-    let (first, last) = (sent_rows().next(), sent_rows().next_back());
-    let sent_span_ns = halves.tx_counters.sent_ns.filter(|_| first != last).map(|(first, last)| last - first);
-    let rows_between = last.unwrap_or(0) - first.unwrap_or(0);
+    let (intended_span_ns, sent_span_ns) = spans(stream, halves);
+    let reply = halves.reply.as_ref().map(|reply| reply_record(stream, reply, halves, &matched.reply));
+    let record = StreamRecord {
+        intended: stream.count,
+        cycle_ns: stream.cycle.0,
+        phase_ns: None,
+        intended_span_ns,
+        sent_span_ns,
+        lateness_by_tenth_ns: lateness_by_tenth(stream, &matched.batch),
+        max_loss: stream.max_loss,
+        sources: sources.into_iter().collect(),
+        absent: halves.absent.clone(),
+        tx_conversion,
+        tx_hw_bound_ns: halves.tx_counters.hardware_bound_ns,
+        rx_conversion,
+        tx_clocks: halves.tx_clocks,
+        rx_clocks: halves.rx_clocks,
+        tx: halves.tx_thread.clone(),
+        rx: halves.rx_thread.clone(),
+        warmup: halves.warmup,
+        counters: counters(halves, &matched),
+        spin_gaps: halves.gaps,
+        tx_spin_gaps: halves.tx_gaps,
+        error_queue_bytes: halves.error_queue_bytes,
+        tags: tags(stream, &halves.arrivals),
+        reply,
+        launching: LaunchRecord::default(),
+        own_work: halves.own.work.clone(),
+        own_between: halves.own.between.clone(),
+        own_work_left_out: halves.own.left_out,
+        offsets: halves.offsets.clone(),
+    };
+    (matched.batch, record)
+}
+
+/// From the first packet that was sent to the last one: how long that was meant to take, and how
+/// long it took. There is no such time if there are no two of them.
+fn spans(stream: &Stream, halves: &Halves) -> (i64, Option<i64>) {
+    let mut sent = halves.sent.sending.iter().enumerate().filter(|(_, sending)| sending.sent()).map(|(row, _)| row);
+    let first = sent.next();
+    let Some((first, last)) = first.zip(sent.next_back()) else { return (0, None) };
+    let took_ns = halves.tx_counters.sent_ns.map(|(first, last)| last - first);
+    ((last - first) as i64 * stream.cycle.0, took_ns)
+}
+
+/// What the sender and the receiver counted, and what came out when their halves were joined.
+fn counters(halves: &Halves, matched: &Matched) -> Counters {
     let (tx, rx) = (&halves.tx_counters, &halves.rx_counters);
-    let counters = Counters {
+    Counters {
         sent: tx.sent,
         send_errors: tx.refused,
         first_send_errno: tx.first_errno,
@@ -163,39 +207,7 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         tx_stamps_unmatched: tx.unmatched + matched.unmatched,
         error_queue_overflows: tx.queue_overflows,
         error_queue_high_bytes: tx.queue_high_bytes,
-    };
-    let reply = halves.reply.as_ref().map(|reply| reply_record(stream, reply, halves, &matched.reply));
-    let record = StreamRecord {
-        intended: stream.count,
-        cycle_ns: stream.cycle.0,
-        phase_ns: None,
-        intended_span_ns: rows_between as i64 * stream.cycle.0,
-        sent_span_ns,
-        lateness_by_tenth_ns: lateness_by_tenth(stream, &matched.batch),
-        max_loss: stream.max_loss,
-        sources: sources.into_iter().collect(),
-        absent: halves.absent.clone(),
-        tx_conversion,
-        tx_hw_bound_ns: halves.tx_counters.hardware_bound_ns,
-        rx_conversion,
-        tx_clocks: halves.tx_clocks,
-        rx_clocks: halves.rx_clocks,
-        tx: halves.tx_thread.clone(),
-        rx: halves.rx_thread.clone(),
-        warmup: halves.warmup,
-        counters,
-        spin_gaps: halves.gaps,
-        tx_spin_gaps: halves.tx_gaps,
-        error_queue_bytes: halves.error_queue_bytes,
-        tags: tags(stream, &halves.arrivals),
-        reply,
-        launching: LaunchRecord::default(),
-        own_work: halves.own.work.clone(),
-        own_between: halves.own.between.clone(),
-        own_work_left_out: halves.own.left_out,
-        offsets: halves.offsets.clone(),
-    };
-    (matched.batch, record)
+    }
 }
 
 /// Fewer packets than this make no tenths.

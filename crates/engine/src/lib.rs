@@ -17,7 +17,3 @@ pub mod ruler;
 pub mod schedule;
 pub mod sender;
 pub mod worker;
-
-// Names of modules that are now part of another one; crates/lab still uses them.
-pub use matcher as dropped;
-pub use message as activity;

@@ -21,9 +21,10 @@ use std::io::{self, Read, Write};
 use tardy_model::load::SideRecord;
 use tardy_model::machine::{RulerRecord, ThreadRecord};
 use tardy_model::point::Point;
+use tardy_model::port::TcpRecord;
 use tardy_model::stream::Side;
 use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
-use tardy_model::trial::{OwnNotes, SpinGaps, TcpRecord};
+use tardy_model::trial::{OwnNotes, SpinGaps};
 
 /// Version of the messages. Both sides must have the same.
 pub const PROTOCOL: u32 = 10;

@@ -7,9 +7,8 @@ use std::net::IpAddr;
 use tardy_model::ethernet::{Mac, Tag};
 use tardy_model::frame::{Heads, PacketKind};
 use tardy_model::point::{Metric, Point};
-use tardy_model::port::TagBy;
-use tardy_model::stream::Side;
-use tardy_model::stream::{Kind, Launch, Overrun, Policy, Port, Stream, Wait};
+use tardy_model::port::{Port, TagBy};
+use tardy_model::stream::{Kind, Launch, Overrun, Policy, Side, Stream, Wait};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
 

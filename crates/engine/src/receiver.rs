@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering::Relaxed};
 use tardy_model::ethernet::Tags;
 use tardy_model::frame::{Foreign, Frame, Heads, LEAD, PAUSE, PROBE, PacketKind};
+use tardy_model::port::Port;
 use tardy_model::sample::MaybeNanos;
-use tardy_model::stream::Port;
 use tardy_model::time::{Instant, Nanos, Realtime, Tai};
 use tardy_model::trial::SpinGaps;
 

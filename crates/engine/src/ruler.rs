@@ -11,6 +11,7 @@ use tardy_model::machine::RulerRecord;
 use tardy_model::stream::Policy;
 use tardy_model::time::{Monotonic, Nanos, Tai};
 use tardy_sys::clock;
+use tardy_sys::proc::Schedstat;
 
 /// Wake-ups measured of a thread that sends: enough for a 99th percentile with ten values beyond
 /// it.
@@ -87,7 +88,7 @@ fn timer_errors(wake_ups: i64) -> (Vec<i64>, Vec<i64>) {
     let waited = || {
         let mut text = [0; 96];
         let got = account.as_ref()?.read_at(&mut text, 0).ok()?;
-        std::str::from_utf8(&text[..got]).ok()?.split_whitespace().nth(1)?.parse::<i64>().ok()
+        Some(Schedstat::parse(std::str::from_utf8(&text[..got]).ok()?)?.wait_ns)
     };
     let (mut errors, mut waits) = (Vec::new(), Vec::new());
     let start = clock::now::<Tai>() + APART;

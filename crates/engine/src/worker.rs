@@ -3,11 +3,10 @@
 //! asked is not what you have.
 
 use crate::order::ThreadOrder;
-use std::fs;
 use std::sync::OnceLock;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::time::{Instant, Monotonic, Tai};
-use tardy_sys::process::Stat;
+use tardy_sys::proc::{Schedstat, Stat, Status, Task};
 use tardy_sys::{clock, thread};
 
 /// Stack of a measuring thread: it is locked into memory, so the usual 8 MiB would cost as much.
@@ -20,31 +19,24 @@ pub fn lock_memory() -> Option<String> {
 }
 
 fn memory_is_locked() -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let kib = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-        line.split_whitespace().next()?.parse::<u64>().ok()
-    };
-    kib("VmLck:").is_some_and(|locked| locked > 0)
+    Status::of(Task::Own).unwrap_or_default().locked_kib().is_some_and(|locked| locked > 0)
 }
 
-/// Run time and run-queue wait of a thread so far, ns.
-fn schedstat(tid: u32) -> Option<(i64, i64)> {
-    let text = fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).ok()?;
-    let mut fields = text.split_whitespace().map(|field| field.parse::<i64>().ok());
-    Some((fields.next()??, fields.next()??))
+/// Run time and run-queue wait of a thread so far.
+fn schedstat(tid: u32) -> Option<Schedstat> {
+    Schedstat::of(Task::OwnThread(tid)).ok()
 }
 
 /// CPU that a thread of this process ran on last.
 pub fn last_cpu(tid: u32) -> Option<u32> {
-    Some(Stat::of_own_thread(tid).ok()?.cpu)
+    Some(Stat::of(Task::OwnThread(tid)).ok()?.cpu)
 }
 
 /// What a thread of this process has used since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Run time and run-queue wait, ns.
-    run: Option<(i64, i64)>,
+    /// Run time and run-queue wait.
+    run: Option<Schedstat>,
     /// Voluntary and involuntary context switches.
     switches: (u64, u64),
     /// Moves from CPU to CPU.
@@ -60,14 +52,10 @@ impl Usage {
 
 /// Reads what a thread of this process has used so far; any thread may ask.
 pub fn usage(tid: u32) -> Usage {
-    let status = fs::read_to_string(format!("/proc/self/task/{tid}/status")).unwrap_or_default();
-    let count = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        line.and_then(|line| line.trim().parse().ok()).unwrap_or(0)
-    };
+    let status = Status::of(Task::OwnThread(tid)).unwrap_or_default();
     Usage {
         run: schedstat(tid),
-        switches: (count("voluntary_ctxt_switches:"), count("nonvoluntary_ctxt_switches:")),
+        switches: (status.voluntary_switches().unwrap_or(0), status.involuntary_switches().unwrap_or(0)),
         migrations: migrations(tid),
     }
 }
@@ -75,13 +63,13 @@ pub fn usage(tid: u32) -> Usage {
 /// True if a thread of this process has run since it was asked about; where the kernel does not
 /// say, it may have.
 pub fn has_run_since(tid: u32, asked: Usage) -> bool {
-    asked.run.zip(schedstat(tid)).is_none_or(|(then, now)| then.0 != now.0)
+    asked.run.zip(schedstat(tid)).is_none_or(|(then, now)| then.run_ns != now.run_ns)
 }
 
 /// How often a thread of this process was moved to another CPU so far; not every kernel is built
 /// to say it.
 fn migrations(tid: u32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/self/task/{tid}/sched")).ok()?;
+    let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/sched")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("se.nr_migrations"))?;
     line.trim_start_matches([' ', ':']).trim().parse().ok()
 }
@@ -91,8 +79,8 @@ pub fn used(record: &mut ThreadRecord, before: Usage, after: Usage) {
     record.voluntary_switches = after.switches.0.saturating_sub(before.switches.0);
     record.involuntary_switches = after.switches.1.saturating_sub(before.switches.1);
     let both = before.run.zip(after.run);
-    record.run_ns = both.map(|(before, after)| after.0 - before.0);
-    record.wait_ns = both.map(|(before, after)| after.1 - before.1);
+    record.run_ns = both.map(|(before, after)| after.run_ns - before.run_ns);
+    record.wait_ns = both.map(|(before, after)| after.wait_ns - before.wait_ns);
     record.migrations = before.migrations.zip(after.migrations).map(|(before, after)| after.saturating_sub(before));
 }
 
@@ -148,7 +136,7 @@ impl Account {
     }
 
     /// It has learned that its first packet is due at `base`.
-    pub fn told(&mut self, base: Instant<Tai>) {
+    pub fn learned_base(&mut self, base: Instant<Tai>) {
         self.record.told_ahead_ns = Some((base - clock::now::<Tai>()).0);
     }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 use tardy_model::verdict::Figure;
+use tardy_sys::proc;
 
 fn text(path: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
@@ -18,11 +19,6 @@ fn list(cpus: Option<Vec<u32>>) -> Option<Figure> {
     cpus.map(|cpus| Figure::List(cpus.into_iter().map(Figure::from).collect()))
 }
 
-/// The kernel's release.
-pub fn release() -> Option<String> {
-    text("/proc/sys/kernel/osrelease")
-}
-
 /// Facts by dotted name; what cannot be read is left out.
 pub fn read() -> BTreeMap<String, Figure> {
     let mut facts = BTreeMap::new();
@@ -31,8 +27,8 @@ pub fn read() -> BTreeMap<String, Figure> {
             facts.insert(name.to_owned(), value);
         }
     };
+    put("kernel.release", proc::kernel_release().map(Figure::from));
     let plain = [
-        ("kernel.release", "/proc/sys/kernel/osrelease"),
         ("kernel.version", "/proc/sys/kernel/version"),
         ("kernel.command_line", "/proc/cmdline"),
         ("kernel.preempt", "/sys/kernel/debug/sched/preempt"),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tardy_model::placement::{CpuWork, NapiThread};
-use tardy_sys::process::Stat;
+use tardy_sys::proc::{self, Stat, Status, Task};
 
 /// What each CPU has done for the network and for devices since boot.
 pub fn work() -> BTreeMap<u32, CpuWork> {
@@ -65,24 +65,20 @@ pub fn count(softirqs: &str, softnet: &str, interrupts: &str) -> BTreeMap<u32, C
 /// belong to the machine: their names contain the device, not its namespace.
 pub fn napi_threads(device: &str) -> Vec<NapiThread> {
     let prefix = format!("napi/{device}-");
-    let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let thread = |tid: u32| {
-        let read = |file: &str| fs::read_to_string(format!("/proc/{tid}/{file}")).ok();
-        let name = read("comm")?.trim_end().to_owned();
+        let task = Task::Process(tid);
+        let name = task.name().ok()?;
         name.starts_with(&prefix).then_some(())?;
-        let status = read("status")?;
-        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-        let count = |name: &str| field(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+        let status = Status::of(task).ok()?;
         Some(NapiThread {
             tid,
             name,
-            affinity: field("Cpus_allowed_list:").map(parse_list).unwrap_or_default(),
-            cpu: read("stat").as_deref().and_then(Stat::parse).map(|stat| stat.cpu),
-            switches: count("voluntary_ctxt_switches:") + count("nonvoluntary_ctxt_switches:"),
+            affinity: status.allowed_cpus().map(parse_list).unwrap_or_default(),
+            cpu: Stat::of(task).ok().map(|stat| stat.cpu),
+            switches: status.voluntary_switches().unwrap_or(0) + status.involuntary_switches().unwrap_or(0),
         })
     };
-    let mut threads: Vec<NapiThread> = pids.filter_map(thread).collect();
+    let mut threads: Vec<NapiThread> = proc::processes().into_iter().filter_map(thread).collect();
     threads.sort_by_key(|thread| thread.tid);
     threads
 }

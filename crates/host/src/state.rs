@@ -7,10 +7,8 @@ use std::fs;
 use tardy_model::machine::{CpuTimes, Ended, EndedTasks, MachineState, RtLimit, TaskTime};
 use tardy_sys::clock;
 use tardy_sys::exits::{Exit, Exits};
-use tardy_sys::process::Stat;
+use tardy_sys::proc::{self, Schedstat, Stat, Status, TICK_NS, Task};
 
-/// One tick of `/proc/stat` (USER_HZ is 100 on every Linux that Rust runs on), ns.
-const TICK_NS: i64 = 10_000_000;
 /// The most names of ended tasks that are kept, those that ran longest.
 const MOST_NAMES: usize = 256;
 
@@ -144,26 +142,19 @@ pub fn cpus(stat: &str) -> BTreeMap<u32, CpuTimes> {
 /// explain nothing. This process is read on the trial's side of the others, so that reading them
 /// does not count as its work in the trial.
 fn tasks(moment: Moment, marks: &[Vec<u8>]) -> (BTreeMap<u32, TaskTime>, BTreeSet<u32>) {
-    let numbers = |folder: &str| {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()).collect::<Vec<_>>()
-    };
     let (mut all, mut marked) = (BTreeMap::new(), BTreeSet::new());
-    let mut pids = numbers("/proc");
+    let mut pids = proc::processes();
     let own = std::process::id();
     pids.sort_by_key(|pid| (*pid == own) == (moment == Moment::Before));
     for pid in pids {
         let ours = !marks.is_empty() && is_marked(pid, marks);
-        for tid in numbers(&format!("/proc/{pid}/task")) {
-            let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{file}")).ok();
-            let Some(run_ns) = read("schedstat").and_then(|text| text.split_whitespace().next()?.parse::<i64>().ok())
-            else {
-                continue;
-            };
+        for tid in proc::threads(pid) {
+            let task = Task::Thread { pid, tid };
+            let Ok(Schedstat { run_ns, .. }) = Schedstat::of(task) else { continue };
             if run_ns < TICK_NS {
                 continue;
             }
-            if let Some(stat) = read("stat").as_deref().and_then(Stat::parse) {
+            if let Ok(stat) = Stat::of(task) {
                 let realtime = stat.is_realtime();
                 let Stat { name, started_ticks: start, cpu, .. } = stat;
                 all.insert(tid, TaskTime { name, start, cpu, run_ns, realtime });
@@ -181,25 +172,12 @@ fn tasks(moment: Moment, marks: &[Vec<u8>]) -> (BTreeMap<u32, TaskTime>, BTreeSe
 pub fn is_marked(pid: u32, marks: &[Vec<u8>]) -> bool {
     // Whose it is comes first: to read an environment touches the process's own memory, and
     // another user's may never answer.
-    if user_of("self").is_none_or(|own| user_of(&pid.to_string()) != Some(own)) {
+    let user_of = |task: Task| Status::of(task).ok()?.real_user();
+    if user_of(Task::Own).is_none_or(|own| user_of(Task::Process(pid)) != Some(own)) {
         return false;
     }
     let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     environment.split(|byte| *byte == 0).any(|entry| marks.iter().any(|mark| mark == entry))
-}
-
-/// Who started a process: its real user. The effective one is root's for a program that is set to
-/// be so.
-fn user_of(pid: &str) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().next()?.parse().ok()
-}
-
-/// Memory that programs can still have (MemAvailable); `None` if unreadable.
-pub fn available_bytes() -> Option<u64> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1_024)
 }
 
 /// How long realtime tasks may run; `None` if there is no limit, or it cannot be read.

@@ -84,8 +84,19 @@ fn judge(
     }
     let mut trials = run.trials()?;
     trials.retain(|trial| only.is_none_or(|n| trial.n == n));
+    read_trials(run, &trials, &mut judge)?;
+    say_what_is_noted(run, manifest, &mut judge)?;
+    let mut judged = judge.finish(manifest);
+    if let Some(written) = written(run)? {
+        keep_what_is_written(&mut judged.results, written, only.is_some());
+    }
+    Ok(judged)
+}
+
+/// Has the trials judged, several at the same time, in their order.
+fn read_trials(run: &RunFolder, trials: &[TrialId], judge: &mut Judge) -> Result<(), StoreError> {
     let workers = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MOST_WORKERS);
-    let mut left = &trials[..];
+    let mut left = trials;
     while !left.is_empty() {
         let records = side_by_side(run, left, workers)?;
         let (some, later) = left.split_at(records.len());
@@ -107,6 +118,11 @@ fn judge(
             judge.print(&id.cell, id.n, rows);
         }
     }
+    Ok(())
+}
+
+/// What the run noted when it began, and whether it came to its end.
+fn say_what_is_noted(run: &RunFolder, manifest: &Manifest, judge: &mut Judge) -> Result<(), StoreError> {
     for cell in &manifest.cells {
         cell.refused.iter().for_each(|why| judge.say(&cell.id, refused(why)));
         cell.short.iter().for_each(|what| judge.say(&cell.id, short(what)));
@@ -120,25 +136,23 @@ fn judge(
         let verdict = Verdict::new("killed", Level::Note, says).with("unfinished_trials", unfinished as u64);
         judge.say_of_run(verdict);
     }
-    let mut judged = judge.finish(manifest);
-    if let Some(written) = written(run)? {
-        // The run's verdicts stay as it wrote them at its end, and with them its traces of tardy:
-        // a newer tardy may search for these in another way. What a run wrote makes nothing valid
-        // that is not.
-        let results = &mut judged.results;
-        let is_trace = |verdict: &Verdict| verdict.id == own_trace::ID;
-        let (traces, others): (Vec<Verdict>, Vec<Verdict>) =
-            std::mem::take(&mut results.verdicts).into_iter().partition(is_trace);
-        // A single trial does not repeat what all of them showed.
-        let are_new = only.is_none() && !written.verdicts.iter().any(is_trace);
-        let new = if are_new { traces } else { Vec::new() };
-        let valid = tardy_analyze::run::is_valid(&results.cells, &others) && is_valid(&new);
-        results.verdicts = written.verdicts;
-        results.verdicts.extend(new);
-        results.valid = valid && if only.is_none() { written.valid } else { is_valid(&results.verdicts) };
-        tardy_analyze::run::judge_expectations(results);
-    }
-    Ok(judged)
+    Ok(())
+}
+
+/// The run's verdicts stay as it wrote them at its end, and with them its traces of tardy: a newer
+/// tardy may search for these in another way. What a run wrote makes nothing valid that is not.
+fn keep_what_is_written(results: &mut Results, written: Results, is_one_trial: bool) {
+    let is_trace = |verdict: &Verdict| verdict.id == own_trace::ID;
+    let (traces, others): (Vec<Verdict>, Vec<Verdict>) =
+        std::mem::take(&mut results.verdicts).into_iter().partition(is_trace);
+    // A single trial does not repeat what all of them showed.
+    let are_new = !is_one_trial && !written.verdicts.iter().any(is_trace);
+    let new = if are_new { traces } else { Vec::new() };
+    let valid = tardy_analyze::run::is_valid(&results.cells, &others) && is_valid(&new);
+    results.verdicts = written.verdicts;
+    results.verdicts.extend(new);
+    results.valid = valid && if is_one_trial { is_valid(&results.verdicts) } else { written.valid };
+    tardy_analyze::run::judge_expectations(results);
 }
 
 /// The most trials that are read at the same time.

@@ -8,14 +8,12 @@ use tardy_analyze::clusters::NEEDED;
 use tardy_analyze::repeats::LEAST_TRIALS;
 use tardy_analyze::ruler::GRAIN_NS;
 use tardy_analyze::statistics::packets_for;
-use tardy_model::expect::{Limit, Of};
+use tardy_model::expect::{Limit, Of, QUANTILES};
 use tardy_model::machine::RtLimit;
-use tardy_model::result::QUANTILES;
 use tardy_model::stream::{Kind, Policy, Side, Stream};
 use tardy_model::time::Nanos;
 use tardy_model::verdict::Level;
-use tardy_spec::experiment::{Cell, Experiment, Setup};
-use tardy_spec::placement::spins_realtime;
+use tardy_spec::experiment::{Cell, Experiment, Setup, spins_realtime};
 use tardy_spec::schema::show_duration;
 
 /// What the checks need of the machine; what is not known is `None`.

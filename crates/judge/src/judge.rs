@@ -204,8 +204,8 @@ pub fn short(what: &str) -> Verdict {
 fn set(validity: &Validity) -> Option<Verdict> {
     let changed = validity.changed();
     let level = if changed.iter().any(|changed| changed.milder) { Level::Warning } else { Level::Note };
-    let told: Vec<String> = changed.iter().map(ToString::to_string).collect();
-    let says = format!("judged by what `[validity]` sets: {}", told.join(", "));
+    let settings: Vec<String> = changed.iter().map(ToString::to_string).collect();
+    let says = format!("judged by what `[validity]` sets: {}", settings.join(", "));
     let verdict = Verdict::new("validity", level, says);
     let with = |verdict: Verdict, changed: &Changed| {
         let name = format!("{}_{}", changed.rule.replace('-', "_"), changed.what);

@@ -9,8 +9,7 @@ use crate::station::StationId;
 use std::io::{BufReader, BufWriter, Write};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
-use tardy_engine::activity::ActivityId;
-use tardy_engine::message::{self, FromAgent, MessageError, ToAgent};
+use tardy_engine::message::{self, ActivityId, FromAgent, MessageError, ToAgent};
 
 /// Under which number an agent speaks, and where that is heard.
 pub type Voice = (StationId, mpsc::Sender<Incoming>);

@@ -22,7 +22,7 @@ use crate::machine::FactsByHost;
 use crate::names::Names;
 use crate::not_found::NotFound;
 use crate::observer;
-use crate::orders::{Ordered, Turn, built_alike, orders, random_of, turns};
+use crate::orders::{Ordered, Turn, is_same_path, orders, random_of, turns};
 use crate::path::keeper::Keepers;
 use crate::placement::{Placed, place, thread_on};
 use crate::plan::{self, Plan};
@@ -44,11 +44,12 @@ use tardy_engine::live::Digest;
 use tardy_engine::order::RulerOrder;
 use tardy_engine::port;
 use tardy_model::manifest::StationEntry;
+use tardy_model::shaper::Shaper;
 use tardy_model::stream::{Kind, Side, Stream, live};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
 use tardy_model::trial::ObserverRecord;
-use tardy_spec::experiment::{Cell, Experiment, Shaper};
+use tardy_spec::experiment::{Cell, Experiment};
 use under_way::Run;
 
 /// What the ruler is to measure, and the names of the threads that it stands for.
@@ -131,7 +132,7 @@ impl Run<'_, '_> {
             }
             // Trials in a row on the same path share it.
             let same =
-                |other: &Turn<'_>| built_alike(&self.options.kinds, &other.cell.setup, &turn.cell.setup, &self.found);
+                |other: &Turn<'_>| is_same_path(&self.options.kinds, &other.cell.setup, &turn.cell.setup, &self.found);
             let row = turns[at..].iter().take_while(|other| same(other)).count();
             let names = self.claim()?;
             let rest = &turns[at + row..];

@@ -11,6 +11,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
+use tardy_sys::proc::{self, Task};
 
 /// The folder's folder, and its name there.
 const ABOVE: &str = crate::names::STATE;
@@ -108,21 +109,21 @@ pub(crate) fn holder(what: &str) -> String {
 
 /// Who has a file locked, or open: a command inherits a lock without having taken it.
 pub(crate) fn holder_of(file: &File) -> String {
-    let Ok(about) = file.metadata() else { return told(&[]) };
+    let Ok(about) = file.metadata() else { return named(&[]) };
     let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
     let mut pids = locked_by(&locks, about.dev(), about.ino());
     // Who took a lock may have ended; who inherited it has the file open.
     let same =
         |path: &Path| fs::metadata(path).is_ok_and(|there| (there.dev(), there.ino()) == (about.dev(), about.ino()));
     pids.extend(open_in(same));
-    told(&pids)
+    named(&pids)
 }
 
 fn holder_of_name(name: &str) -> String {
     let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();
-    let Some(inode) = socket_of(&sockets, name) else { return told(&[]) };
+    let Some(inode) = socket_of(&sockets, name) else { return named(&[]) };
     let link = format!("socket:[{inode}]");
-    told(&open_in(|path| fs::read_link(path).is_ok_and(|to| to.to_str() == Some(&link))))
+    named(&open_in(|path| fs::read_link(path).is_ok_and(|to| to.to_str() == Some(&link))))
 }
 
 /// Processes that `/proc/locks` names for a file.
@@ -149,18 +150,19 @@ pub fn socket_of(sockets: &str, name: &str) -> Option<u64> {
 /// Processes with an open file of which `is_it` holds.
 fn open_in(is_it: impl Fn(&Path) -> bool) -> Vec<u32> {
     let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
-    let pids = entries(Path::new("/proc")).filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter(|pid| entries(Path::new(&format!("/proc/{pid}/fd"))).any(|entry| is_it(&entry.path()))).collect()
+    let mut pids = proc::processes();
+    pids.retain(|pid| entries(Path::new(&format!("/proc/{pid}/fd"))).any(|entry| is_it(&entry.path())));
+    pids
 }
 
-fn told(pids: &[u32]) -> String {
+fn named(pids: &[u32]) -> String {
     let me = std::process::id();
     let mut pids: Vec<u32> = pids.iter().copied().filter(|pid| *pid != me).collect();
     pids.sort_unstable();
     pids.dedup();
     let named = pids.iter().filter_map(|pid| {
-        let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
-        Some(format!("process {pid} ({})", name.trim_end()))
+        let name = Task::Process(*pid).name().ok()?;
+        Some(format!("process {pid} ({name})"))
     });
     let named: Vec<String> = named.collect();
     if named.is_empty() { "a process that cannot be seen from here".to_owned() } else { named.join(", ") }

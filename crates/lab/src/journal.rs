@@ -9,7 +9,7 @@
 
 use crate::command::Command;
 use crate::inverse::Inverse;
-use crate::process::{self, Identity};
+use crate::process::Identity;
 use crate::state::{Folder, StateError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -18,6 +18,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tardy_sys::proc;
 use thiserror::Error;
 
 /// The version of the lines.
@@ -112,7 +113,7 @@ impl Contents {
     /// something else's now.
     pub(crate) fn forget_other_boots(&mut self) -> u32 {
         // Where this boot's number cannot be read nothing is known to be of another one.
-        let Ok(now) = process::boot() else { return 0 };
+        let Ok(now) = proc::boot_id() else { return 0 };
         if self.boot.as_ref().is_none_or(|boot| *boot == now) {
             return 0;
         }
@@ -349,7 +350,7 @@ impl Journal {
 
     fn append(&mut self, mut records: Vec<Record>) -> Result<(), JournalError> {
         if self.length == 0 {
-            records.insert(0, Record::Boot(process::boot().map_err(|source| self.unwritten(source))?));
+            records.insert(0, Record::Boot(proc::boot_id().map_err(|source| self.unwritten(source))?));
         }
         let mut lines = Vec::new();
         for record in &records {

@@ -7,7 +7,7 @@ use crate::not_found::NotFound;
 use crate::path::{self, PathMethods};
 use crate::station::{self, StationMethods};
 use tardy_model::path::PathKind;
-use tardy_model::path::StationKind;
+use tardy_model::station::StationKind;
 use tardy_spec::experiment::Setup;
 
 /// What each kind of path and of station does.

@@ -189,7 +189,7 @@ impl Placing<'_> {
 ///
 /// # Errors
 /// If a load names a station that the path does not lead to.
-pub fn told(setup: &Setup, plan: &Plan) -> Result<Vec<String>, NotFound> {
+pub fn in_words(setup: &Setup, plan: &Plan) -> Result<Vec<String>, NotFound> {
     let mut lines = Vec::new();
     for load in &setup.loads {
         let to = load.to.as_ref().map(|to| format!(" and {to}")).unwrap_or_default();

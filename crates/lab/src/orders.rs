@@ -11,9 +11,8 @@ use crate::path::LinkEnd;
 use crate::placement::{Placed, thread_on};
 use crate::plan::Plan;
 use crate::shaper::{self, launching};
-use crate::softirq;
 use crate::station::StationId;
-use crate::vlan;
+use crate::{softirq, vlan};
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -23,11 +22,11 @@ use tardy_engine::order::{
 };
 use tardy_model::ethernet::{self, Mac};
 use tardy_model::port::TagBy;
-use tardy_model::stream::Side;
-use tardy_model::stream::{Ip, Kind, Stream};
+use tardy_model::shaper::Shaper;
+use tardy_model::stream::{Ip, Kind, Side, Stream};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
-use tardy_spec::experiment::{Cell, Experiment, Setup, Shaper};
+use tardy_spec::experiment::{Cell, Experiment, Setup};
 
 /// One stream as it is to be run in a trial.
 #[derive(Clone, Debug)]
@@ -206,15 +205,15 @@ fn ends(
 }
 
 /// True if two cells need the same path.
-pub fn built_alike(kinds: &Kinds, a: &Setup, b: &Setup, found: &FactsByHost) -> bool {
+pub fn is_same_path(kinds: &Kinds, a: &Setup, b: &Setup, found: &FactsByHost) -> bool {
     a.stations == b.stations
         && a.has_ipv6() == b.has_ipv6()
         && a.path == b.path
         && a.shaper == b.shaper
         && (a.shaper == Shaper::None || shaper::pairs(a) == shaper::pairs(b))
         && a.is_simulated() == b.is_simulated()
-        && ((kinds.path)(a.path.kind).alike)(a, b)
+        && ((kinds.path)(a.path.kind).may_share)(a, b)
         && a.dma_latency_us == b.dma_latency_us
-        && softirq::alike(a, b, found)
-        && vlan::alike(a, b)
+        && softirq::wants_the_same(a, b, found)
+        && vlan::has_same_devices(a, b)
 }

@@ -11,8 +11,7 @@ use tardy_engine::order::ThreadOrder;
 use tardy_host::cpus::{self, Chosen, NoSuchCpu};
 use tardy_model::stream::{CpuChoice, Kind, Policy, Side, Stream};
 use tardy_model::stream_id::StreamId;
-use tardy_spec::experiment::Setup;
-use tardy_spec::placement;
+use tardy_spec::experiment::{self, Setup};
 
 /// A thread that cannot have the CPU that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -148,7 +147,7 @@ pub fn place(setup: &Setup, found: &FactsByHost) -> Result<(Vec<Placed>, Vec<Str
         short.extend(of_both.iter().chain(&lacking).map(|what| format!("stream `{}`: {what}", stream.name)));
         chosen.push(Placed { tx, rx, reply });
     }
-    let clash = placement::clash(setup.streams.iter().zip(&chosen), |_, placed, end| placed.of(end));
+    let clash = experiment::clash(setup.streams.iter().zip(&chosen), |_, placed, end| placed.of(end));
     if let Some((cpu, one, other)) = clash {
         let name = |(stream, end): (&Stream, Side)| format!("{}.{end}", stream.name);
         return Err(PlaceError::TwoSpinners(format!(

@@ -21,7 +21,7 @@ use crate::station::{PlannedStation, StationId};
 use crate::step::{Question, Step};
 use crate::vlan;
 use std::collections::BTreeMap;
-use tardy_model::path::Life;
+use tardy_model::station::Life;
 use tardy_model::time::{Instant, Tai};
 use tardy_spec::experiment::{Setup, Station};
 use thiserror::Error;

@@ -3,8 +3,8 @@
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
-use std::{fs, io};
-use tardy_sys::proc::Stat;
+use std::io;
+use tardy_sys::proc::{Stat, boot_id};
 
 /// A process: its number is used again after it, its number with its start is not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,13 +22,13 @@ impl Identity {
     /// # Errors
     /// If there is none of that number.
     pub fn of(pid: u32) -> io::Result<Identity> {
-        Ok(Identity { pid, start: Stat::of(pid)?.started_ticks, boot: boot()? })
+        Ok(Identity { pid, start: Stat::of(pid)?.started_ticks, boot: boot_id()? })
     }
 
     /// True while it runs. One that has ended and was not waited for by its parent does not.
     pub fn is_alive(&self) -> bool {
         Stat::of(self.pid).is_ok_and(|stat| stat.started_ticks == self.start && !matches!(stat.state, 'Z' | 'X'))
-            && boot().is_ok_and(|boot| boot == self.boot)
+            && boot_id().is_ok_and(|boot| boot == self.boot)
     }
 
     /// Sends SIGKILL to it, and never to a later process with its number: what is opened first and
@@ -49,8 +49,4 @@ impl Identity {
             },
         }
     }
-}
-
-pub(crate) fn boot() -> io::Result<String> {
-    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }

@@ -21,10 +21,8 @@ use tardy_host::softirq::Steering;
 use tardy_host::state::Moment;
 use tardy_model::placement::{CpuAsked, NapiThread, PlacementRecord, SoftirqBy, SoftirqRecord};
 use tardy_model::sample::{Batch, Outcome};
-use tardy_model::stream::Side;
-use tardy_model::stream::{CpuChoice, Kind, Stream};
-use tardy_spec::experiment::Setup;
-use tardy_spec::placement::{receiver_at, receives_at, spins_realtime};
+use tardy_model::stream::{CpuChoice, Kind, Side, Stream};
+use tardy_spec::experiment::{Setup, receiver_at, receives_at, spins_realtime};
 
 /// What is meant for one station.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -203,7 +201,7 @@ pub fn asks(setup: &Setup) -> bool {
 }
 
 /// True if two cells want the same of the path.
-pub fn alike(a: &Setup, b: &Setup, found: &FactsByHost) -> bool {
+pub fn wants_the_same(a: &Setup, b: &Setup, found: &FactsByHost) -> bool {
     let all = |setup: &Setup| -> Option<BTreeMap<String, (SoftirqBy, Option<CpuId>)>> {
         if !asks(setup) {
             return Some(BTreeMap::new());

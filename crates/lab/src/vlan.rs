@@ -26,7 +26,7 @@ pub fn maps(setup: &Setup) -> BTreeMap<u16, BTreeMap<u32, u8>> {
 }
 
 /// True if two cells need the same VLAN devices and the same receive queues.
-pub fn alike(a: &Setup, b: &Setup) -> bool {
+pub fn has_same_devices(a: &Setup, b: &Setup) -> bool {
     maps(a) == maps(b) && go_between(a) == go_between(b)
 }
 

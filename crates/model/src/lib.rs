@@ -25,6 +25,7 @@ pub mod gates;
 pub mod harmless;
 pub mod histogram;
 pub mod host;
+pub mod json;
 pub mod load;
 pub mod machine;
 pub mod manifest;
@@ -37,17 +38,13 @@ pub mod result;
 pub mod sample;
 pub mod schema;
 pub mod shaper;
+pub mod station;
 pub mod stream;
 pub mod stream_id;
 pub mod time;
 pub mod trial;
 pub mod validity;
 pub mod verdict;
-
-// Names of modules that are now part of another one; crates/lab still uses them.
-pub use harmless as json;
-pub use path as station;
-pub use time as offset;
 
 /// Version of the run folder and of `results.json`. A reader refuses a higher one.
 pub const FORMAT: u32 = 1;

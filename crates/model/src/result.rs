@@ -6,7 +6,6 @@
 mod gates;
 mod placement;
 
-pub use crate::expect::QUANTILES;
 pub use gates::{ClassResult, GateResult, PhaseCounts};
 pub use placement::{CpuPlacement, CpuUser, Placement, SoftirqPlacement};
 
@@ -340,11 +339,11 @@ pub struct Quantiles {
 }
 
 impl Quantiles {
-    /// In the order of [`QUANTILES`].
+    /// In the order of [`QUANTILES`](crate::expect::QUANTILES).
     pub fn as_array(&self) -> [Option<i64>; 5] {
         [self.p50_ns, self.p90_ns, self.p99_ns, self.p99_9_ns, self.p99_99_ns]
     }
-    /// From the order of [`QUANTILES`].
+    /// From the order of [`QUANTILES`](crate::expect::QUANTILES).
     pub fn from_array(q: [Option<i64>; 5]) -> Self {
         Quantiles { p50_ns: q[0], p90_ns: q[1], p99_ns: q[2], p99_9_ns: q[3], p99_99_ns: q[4] }
     }

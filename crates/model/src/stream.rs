@@ -4,8 +4,7 @@
 
 use crate::ethernet::Tag;
 use crate::point::{Metric, Point};
-use crate::port::Headers;
-pub use crate::port::Port;
+use crate::port::{Headers, Port};
 use crate::shaper;
 use crate::time::Nanos;
 use serde::{Deserialize, Serialize};

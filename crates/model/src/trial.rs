@@ -7,11 +7,10 @@ use crate::load::LoadRecord;
 use crate::machine::{MachineState, ThreadRecord};
 use crate::placement::PlacementRecord;
 use crate::point::{Metric, Point, Source};
-pub use crate::port::TcpRecord;
+use crate::port::TcpRecord;
 use crate::qdisc::{LaunchRecord, ShaperRecord};
 use crate::stream::Side;
-use crate::time::EndOffsets;
-use crate::time::{ClockReading, Conversion};
+use crate::time::{ClockReading, Conversion, EndOffsets};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -4,8 +4,9 @@
 
 use crate::figure::{self, Unit};
 use std::str::FromStr;
+use tardy_model::expect::QUANTILES;
 use tardy_model::point::Metric;
-use tardy_model::result::{CellResult, MetricResult, QUANTILES, Quantiles, Results, StreamResult};
+use tardy_model::result::{CellResult, MetricResult, Quantiles, Results, StreamResult};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Column {

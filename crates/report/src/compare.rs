@@ -160,9 +160,9 @@ fn conditions(out: &mut String, compared: &Comparison) {
 }
 
 /// Conditions that are met or undecided, each in a line, for a log in addition to a file.
-pub fn told(compared: &Comparison) -> Vec<String> {
-    let told = compared.conditions.iter().filter(|result| result.decision != Decision::NotMet);
-    told.map(|result| format!("{}: {}", result.decision.says(), about(result))).collect()
+pub fn met_or_undecided(compared: &Comparison) -> Vec<String> {
+    let lines = compared.conditions.iter().filter(|result| result.decision != Decision::NotMet);
+    lines.map(|result| format!("{}: {}", result.decision.says(), about(result))).collect()
 }
 
 /// The condition, where it was checked, and the result.

@@ -5,8 +5,9 @@
 
 use crate::column::in_order;
 use crate::picture::{Options, Picture, ReportError};
+use tardy_model::expect::QUANTILES;
 use tardy_model::harmless;
-use tardy_model::result::{CellResult, MetricResult, QUANTILES, StreamResult};
+use tardy_model::result::{CellResult, MetricResult, StreamResult};
 
 pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportError> {
     let mut out = line(&head());

@@ -453,8 +453,8 @@ pub(crate) fn machine(manifest: &Manifest) -> Table {
     // Documents are passed around; the kernel's command line may hold what is nobody's business
     // and stays in the manifest.
     for (name, value) in manifest.machine.iter().filter(|(name, _)| *name != "kernel.command_line") {
-        let told = Some(fact(value)).filter(|told| !told.is_empty());
-        add(name.clone(), told.unwrap_or_else(|| "none".to_owned()));
+        let text = Some(fact(value)).filter(|text| !text.is_empty());
+        add(name.clone(), text.unwrap_or_else(|| "none".to_owned()));
     }
     for (name, version) in &manifest.programs {
         add(name.clone(), version.clone());

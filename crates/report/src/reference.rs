@@ -110,7 +110,7 @@ pub(crate) fn beside(picture: &Picture<'_>) -> Option<Beside> {
 
 /// The reference's own figures in words, a line a condition, for the terminal; with the name of
 /// the table.
-pub(crate) fn told(picture: &Picture<'_>) -> Option<(&'static str, Vec<String>)> {
+pub(crate) fn own_figures(picture: &Picture<'_>) -> Option<(&'static str, Vec<String>)> {
     let reference = Reference::of(picture)?;
     let unit = reference.unit.sign();
     let each = reference.stats.len().max(1);

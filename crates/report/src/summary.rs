@@ -213,11 +213,12 @@ pub(crate) fn cpu(of: &CpuPlacement) -> String {
 pub(crate) fn users(cpu: &CpuPlacement) -> Vec<String> {
     let Some(others) = cpu.others_ns else { return Vec::new() };
     let explains = |user: &&CpuUser| user.run_ns > others / 10;
-    let told = |user: &CpuUser| format!("{} {}", user.name, share_of(Some(user.run_ns.min(others)), cpu.elapsed_ns));
+    let with_share =
+        |user: &CpuUser| format!("{} {}", user.name, share_of(Some(user.run_ns.min(others)), cpu.elapsed_ns));
     let known = cpu.others.iter().map(|user| user.run_ns).fold(0, i64::saturating_add);
     let name = |user: &CpuUser| user.name.clone();
     let who = cpu.others.iter().filter(explains);
-    if known > others { who.map(name).collect() } else { who.map(told).collect() }
+    if known > others { who.map(name).collect() } else { who.map(with_share).collect() }
 }
 
 /// A sentence with what it weighs.
@@ -441,19 +442,20 @@ const NAMED: usize = 2;
 /// The remarks on all cells that are `wanted`, the most severe first. Those that differ only in
 /// figures become one, with the cells' names and the figures of the first cell.
 pub(crate) fn common_remarks(picture: &Picture<'_>, wanted: impl Fn(&CellResult, &Remark) -> bool) -> Vec<Remark> {
-    let mut told: Vec<(Remark, Vec<&str>)> = Vec::new();
+    let mut merged: Vec<(Remark, Vec<&str>)> = Vec::new();
     let all = Cells::of(picture);
     for cell in &picture.results.cells {
         for remark in all.remarks(cell).into_iter().filter(|remark| wanted(cell, remark)) {
-            let alike = |other: &Remark| other.label == remark.label && kind(&other.says) == kind(&remark.says);
-            match told.iter_mut().find(|(other, _)| alike(other)) {
+            let says_the_same = |other: &Remark| other.label == remark.label && kind(&other.says) == kind(&remark.says);
+            match merged.iter_mut().find(|(other, _)| says_the_same(other)) {
                 Some((_, cells)) => cells.push(&cell.id),
-                None => told.push((remark, vec![&cell.id])),
+                None => merged.push((remark, vec![&cell.id])),
             }
         }
     }
-    told.sort_by_key(|(remark, _)| std::cmp::Reverse(remark.level));
-    told.into_iter()
+    merged.sort_by_key(|(remark, _)| std::cmp::Reverse(remark.level));
+    merged
+        .into_iter()
         .map(|(mut remark, cells)| {
             let named: Vec<String> = cells.iter().take(NAMED).map(|id| title(id)).collect();
             let more = match cells.len().saturating_sub(NAMED) {

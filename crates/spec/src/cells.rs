@@ -50,7 +50,7 @@ pub(crate) fn cells(sheet: &Sheet, faults: &mut Faults) -> Vec<Cell> {
     let mut bytes = 0;
     let (mut cells, mut found, mut repeats) = (Vec::new(), Vec::new(), 0);
     // A fault that many cells have is reported for the first one.
-    let mut told = HashSet::new();
+    let mut reported = HashSet::new();
     for combination in &combinations {
         let id = Some(combination.id.as_str()).filter(|id| *id != "all");
         let view = View::new(sheet, faults, combination.case.map(|case| &case.set), &combination.axes, id);
@@ -59,7 +59,7 @@ pub(crate) fn cells(sheet: &Sheet, faults: &mut Faults) -> Vec<Cell> {
         let is_right = problems.is_empty();
         let known = found.len();
         found.extend(
-            problems.into_iter().filter(|of| told.insert((of.at.span.clone(), of.at.origin, of.message.clone()))),
+            problems.into_iter().filter(|of| reported.insert((of.at.span.clone(), of.at.origin, of.message.clone()))),
         );
         // Ten thousand cells with one fault are one fault, which each of them takes time to find.
         repeats = if found.len() > known { 0 } else { repeats + usize::from(!is_right) };

@@ -363,7 +363,7 @@ impl Faults {
 
     /// All of them in the order in which they are reported: what this version does not have first,
     /// because no fix of the rest helps; then by place, the file before each `--set`.
-    pub(crate) fn told(self) -> Vec<Problem> {
+    pub(crate) fn in_order(self) -> Vec<Problem> {
         let Faults { found, strangers, later, .. } = self;
         let strange = strangers.into_iter().filter(|(table, _)| !later.contains(table)).map(|(_, problem)| problem);
         let mut all: Vec<Problem> = found.into_iter().chain(strange).collect();

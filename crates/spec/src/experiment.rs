@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The checked experiment: every default filled in, every case and axis worked out.
 
-pub use tardy_model::shaper::Shaper;
-
 use std::collections::BTreeMap;
 use tardy_model::expect::Expectation;
 use tardy_model::host::HostId;
 use tardy_model::load::Load;
-use tardy_model::path::{Devices, PathKind, PathTraits, StationKind};
+use tardy_model::path::{Devices, PathKind, PathTraits};
+use tardy_model::shaper::Shaper;
+use tardy_model::station::StationKind;
 use tardy_model::stream::{CpuChoice, Ip, Kind, Side, Stream, UNDER_TEST, Wait, all_simulated};
 use tardy_model::validity::Validity;
 

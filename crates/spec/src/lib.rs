@@ -23,10 +23,8 @@ mod tree;
 mod unknown;
 
 pub use error::{LARGEST, Place, Reason, Source, SpecError};
-pub use experiment as placement;
 pub use load::under_test;
 pub use open::{READY_MADE, read, ready_made, resolve};
-pub use schema::json_schema;
 
 use cell::View;
 use error::{At, Faults, Origin, Problem};
@@ -48,7 +46,7 @@ pub fn load(source: &Source, overrides: &[String]) -> Result<Experiment, SpecErr
     open::check_size(source)?;
     let mut faults = Faults::default();
     let experiment = load_checked(source, overrides, &mut faults);
-    told(faults, source, overrides)?;
+    refused(faults, source, overrides)?;
     experiment.ok_or_else(|| {
         let message = "the experiment could not be read, and nothing was found wrong with it".to_owned();
         let help = "this is a fault of tardy: report it".to_owned();
@@ -57,8 +55,8 @@ pub fn load(source: &Source, overrides: &[String]) -> Result<Experiment, SpecErr
 }
 
 /// An error, if anything is wrong.
-fn told(faults: Faults, source: &Source, overrides: &[String]) -> Result<(), SpecError> {
-    SpecError::of(faults.told(), source, overrides).map_or(Ok(()), Err)
+fn refused(faults: Faults, source: &Source, overrides: &[String]) -> Result<(), SpecError> {
+    SpecError::of(faults.in_order(), source, overrides).map_or(Ok(()), Err)
 }
 
 fn load_checked(source: &Source, overrides: &[String], faults: &mut Faults) -> Option<Experiment> {
@@ -147,7 +145,7 @@ fn sorted(source: &Source, overrides: &[String]) -> Result<Sheet, SpecError> {
     open::check_size(source)?;
     let mut faults = Faults::default();
     let sheet = tree::document(&source.text, &mut faults).map(|document| pinned(&document, overrides, &mut faults));
-    told(faults, source, overrides)?;
+    refused(faults, source, overrides)?;
     Ok(sheet.unwrap_or_default())
 }
 

@@ -7,6 +7,7 @@ use crate::schema::{Value, show_duration};
 use crate::sheet::Named;
 use tardy_model::load::{Distribution, Load, LoadKind, Rate};
 use tardy_model::stream::{CpuChoice, Policy, Stream, UNDER_TEST};
+use tardy_model::time::Nanos;
 
 /// Keys that every kind has.
 pub(crate) const ALWAYS: [&str; 7] = ["kind", "count", "from", "cpu", "policy", "start", "stop"];
@@ -114,36 +115,12 @@ fn load(view: &View<'_>, name: &Named) -> Result<Load, Problem> {
         meaning(view, &table, &word);
     }
     let kind = kind(&table, &word)?;
-    let needs_peer = NET.contains(&word.as_str());
     let count = table.get("count", integer)? as u32;
-    let (from, to) = match (needs_peer, table.find("to")) {
-        (true, None) => {
-            let message = format!("`{}` is missing: a `{word}` goes from one station to another", table.key("to"));
-            let from = table.find("from").and_then(text);
-            let other = view.stations().iter().map(|station| &station.name).find(|name| Some(*name) != from.as_ref());
-            let other = other.map_or("b", String::as_str);
-            table.check(&["to"], || Err(table.missing("to", &["kind"], message, format!("write to = \"{other}\""))));
-            (from.unwrap_or_default(), Some(String::new()))
-        }
-        (_, Some(_)) => {
-            let (from, to) = ends(view, &table);
-            (from, Some(to))
-        }
-        (false, None) => (crate::cell::station(view, &table, "from")?, None),
-    };
-    if let LoadKind::Command { peer_command, .. } = &kind
-        && to.is_none()
-        && !peer_command.is_empty()
-    {
-        let message = format!("`{}` runs at `to`, which is missing", table.key("peer_command"));
-        needs_to(&table, "peer_command", message);
+    let (from, to) = where_it_runs(view, &table, &word)?;
+    if to.is_none() {
+        runs_at_one_end(&table, &kind);
     }
-    if let (LoadKind::Command { command, .. }, None) = (&kind, &to)
-        && command.iter().any(|word| word.contains("{to}"))
-    {
-        let message = format!("`{}` names {{to}}, and `{}` is missing", table.key("command"), table.key("to"));
-        needs_to(&table, "command", message);
-    }
+    let (start, stop) = when(&table)?;
     let buffer = |field: &str| {
         table.get(field, |value| match value {
             Value::Word => Some(None),
@@ -151,26 +128,6 @@ fn load(view: &View<'_>, name: &Named) -> Result<Load, Problem> {
             _ => None,
         })
     };
-    let (start, stop) = (
-        table.get("start", span)?,
-        table.get("stop", |value| match value {
-            Value::Word => Some(None),
-            value => span(value).map(Some),
-        })?,
-    );
-    table.check(&["stop", "start"], || match stop.filter(|stop| *stop <= start) {
-        Some(stop) => {
-            let message = format!(
-                "`{}` of {} is not after `{}` of {}",
-                table.key("stop"),
-                show_duration(stop),
-                table.key("start"),
-                show_duration(start)
-            );
-            Err(table.wrong(&["stop", "start"], message, "write a later stop, or \"end\""))
-        }
-        None => Ok(()),
-    });
     Ok(Load {
         name: name.name.clone(),
         kind,
@@ -187,6 +144,59 @@ fn load(view: &View<'_>, name: &Named) -> Result<Load, Problem> {
         receive_buffer: buffer("receive_buffer")?,
         shortfall: table.get("shortfall", share)?,
     })
+}
+
+/// The stations of a load of this kind: where it starts, and the other one, if it has one.
+fn where_it_runs(view: &View<'_>, table: &Table<'_>, kind: &str) -> Result<(String, Option<String>), Problem> {
+    if table.find("to").is_some() {
+        let (from, to) = ends(view, table);
+        return Ok((from, Some(to)));
+    }
+    if !NET.contains(&kind) {
+        return Ok((crate::cell::station(view, table, "from")?, None));
+    }
+    let message = format!("`{}` is missing: a `{kind}` goes from one station to another", table.key("to"));
+    let from = table.find("from").and_then(text);
+    let other = view.stations().iter().map(|station| &station.name).find(|name| Some(*name) != from.as_ref());
+    let other = other.map_or("b", String::as_str);
+    table.check(&["to"], || Err(table.missing("to", &["kind"], message, format!("write to = \"{other}\""))));
+    Ok((from.unwrap_or_default(), Some(String::new())))
+}
+
+/// What a program without `to` must not need of it.
+fn runs_at_one_end(table: &Table<'_>, kind: &LoadKind) {
+    let LoadKind::Command { command, peer_command } = kind else { return };
+    if !peer_command.is_empty() {
+        let message = format!("`{}` runs at `to`, which is missing", table.key("peer_command"));
+        needs_to(table, "peer_command", message);
+    }
+    if command.iter().any(|word| word.contains("{to}")) {
+        let message = format!("`{}` names {{to}}, and `{}` is missing", table.key("command"), table.key("to"));
+        needs_to(table, "command", message);
+    }
+}
+
+/// From when on it runs, and until when; `None` is the trial's end.
+fn when(table: &Table<'_>) -> Result<(Nanos, Option<Nanos>), Problem> {
+    let start = table.get("start", span)?;
+    let stop = table.get("stop", |value| match value {
+        Value::Word => Some(None),
+        value => span(value).map(Some),
+    })?;
+    table.check(&["stop", "start"], || match stop.filter(|stop| *stop <= start) {
+        Some(stop) => {
+            let message = format!(
+                "`{}` of {} is not after `{}` of {}",
+                table.key("stop"),
+                show_duration(stop),
+                table.key("start"),
+                show_duration(start)
+            );
+            Err(table.wrong(&["stop", "start"], message, "write a later stop, or \"end\""))
+        }
+        None => Ok(()),
+    });
+    Ok((start, stop))
 }
 
 /// A program that needs the other station, and none is named.

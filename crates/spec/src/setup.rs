@@ -11,9 +11,11 @@ use std::collections::BTreeMap;
 use tardy_model::ethernet::Tag;
 use tardy_model::expect::{Count, Expectation, Limit};
 use tardy_model::frame::MOST_PACKETS;
-use tardy_model::path::{Devices, PathKind, PathTraits, StationKind};
+use tardy_model::path::{Devices, PathKind, PathTraits};
 use tardy_model::point::{Metric, Point};
-use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Port, Reply, Rx, Sim, Stream, Tx, Wait};
+use tardy_model::port::Port;
+use tardy_model::station::StationKind;
+use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Reply, Rx, Sim, Stream, Tx, Wait};
 use tardy_model::time::Nanos;
 
 /// What a packet may have where nobody knows; nothing is checked against it.
@@ -192,14 +194,8 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
     };
     let (from, to) = ends(view, &table);
     let cycle = if kind.is_scheduled() { table.get("cycle", span)? } else { Nanos::ZERO };
-    let port = table.get("port", |value| {
-        let Value::Text(word) = value else { return None };
-        Port::ALL.into_iter().find(|port| port.name() == word)
-    })?;
-    let wait = |value: &Value| {
-        let Value::Text(word) = value else { return None };
-        Wait::ALL.into_iter().find(|wait| wait.name() == word)
-    };
+    let port = table.get("port", |value| one_of(value, Port::ALL, Port::name))?;
+    let wait = |value: &Value| one_of(value, Wait::ALL, Wait::name);
     let (tx_wait, rx_wait) = (table.get("tx.wait", wait)?, table.get("rx.wait", wait)?);
     let stamps = view.keep(stamps::points(&table, kind, port, [tx_wait, rx_wait])).unwrap_or_else(|| {
         view.lose(table.key("stamps"));
@@ -219,26 +215,15 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
         to,
         kind,
         port,
-        ip: table.get("ip", |value| match value {
-            Value::Text(word) if word == "ipv4" => Some(Ip::Ipv4),
-            Value::Text(word) if word == "ipv6" => Some(Ip::Ipv6),
-            _ => None,
-        })?,
+        ip: table.get("ip", ip)?,
         cycle,
         count: view.keep(count(&table, kind, cycle)).unwrap_or(1),
         size,
         ethertype: table.get("ethertype", integer)? as u16,
         tag,
         priority: table.get("priority", integer)? as u32,
-        launch: table.get("launch", |value| {
-            let Value::Text(word) = value else { return None };
-            Launch::ALL.into_iter().find(|launch| launch.name() == word)
-        })?,
-        overrun: table.get("overrun", |value| match value {
-            Value::Text(word) if word == "burst" => Some(Overrun::Burst),
-            Value::Text(word) if word == "skip" => Some(Overrun::Skip),
-            _ => None,
-        })?,
+        launch: table.get("launch", |value| one_of(value, Launch::ALL, Launch::name))?,
+        overrun: table.get("overrun", overrun)?,
         deadline: table.get("deadline", |value| if *value == Value::Word { Some(by_itself) } else { span(value) })?,
         max_loss: table.get("max_loss", share)?,
         warmup: table.get("warmup", span)?,
@@ -266,6 +251,28 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
     };
     check::stream(view, &table, &stream);
     Ok(stream)
+}
+
+/// The one of these values that is called as the text says.
+fn one_of<T: Copy>(value: &Value, all: impl IntoIterator<Item = T>, name: impl Fn(T) -> &'static str) -> Option<T> {
+    let Value::Text(word) = value else { return None };
+    all.into_iter().find(|one| name(*one) == word)
+}
+
+fn ip(value: &Value) -> Option<Ip> {
+    match value {
+        Value::Text(word) if word == "ipv4" => Some(Ip::Ipv4),
+        Value::Text(word) if word == "ipv6" => Some(Ip::Ipv6),
+        _ => None,
+    }
+}
+
+fn overrun(value: &Value) -> Option<Overrun> {
+    match value {
+        Value::Text(word) if word == "burst" => Some(Overrun::Burst),
+        Value::Text(word) if word == "skip" => Some(Overrun::Skip),
+        _ => None,
+    }
 }
 
 /// Packets in a trial: as written, or as many cycles as fit into the duration, at least one.

@@ -223,16 +223,7 @@ impl Sheet {
             return;
         }
         let mut path = above.to_vec();
-        // Only the root of a dotted key shows whether it contains a metric's dots.
-        path.extend(if above.first().is_some_and(|root| root == "expect") && above.len() == 2 {
-            vec![key.text.clone()]
-        } else if above.is_empty() {
-            schema::split(&key.text)
-        } else if above == ["expect"] {
-            schema::split(&format!("expect.{}", key.text)).split_off(1)
-        } else {
-            key.text.split('.').map(str::to_owned).collect()
-        });
+        path.extend(parts(above, &key.text));
         if let Err(problem) = self.check_names(&path, &key.at, faults) {
             return faults.add(problem);
         }
@@ -250,38 +241,12 @@ impl Sheet {
             KeyOrTable::Table => match &node.value {
                 Toml::Table(rows) => rows.iter().for_each(|(key, node)| self.walk(&path, key, node, leaves, faults)),
                 Toml::Unreadable => faults.broke(path.join(".")),
-                _ => {
-                    let dotted = path.join(".");
-                    let header = if path.len() == 1 && schema::children(&path).is_empty() {
-                        format!("[{dotted}.NAME]")
-                    } else {
-                        format!("[{dotted}]")
-                    };
-                    let message = format!("`{dotted}` is a table, this is {}", node.what());
-                    let help = match synonyms::table_as_value(&path, node) {
-                        Some(help) => help,
-                        None => format!("write {header}, its keys below it"),
-                    };
-                    faults.add_value(&dotted, Problem::new(Reason::Value, &node.at, message, help));
-                }
+                _ => faults.add_value(&path.join("."), no_table(&path, node)),
             },
-            KeyOrTable::Key(schema) => {
-                if schema.pattern == "expect.*.*"
-                    && let Err(wrong) = schema::metric(path.last().map_or("", String::as_str))
-                {
-                    let metric = path.last().map_or("", String::as_str);
-                    let counts = schema::children(&path[..2]);
-                    let other = synonyms::of_key(&path[..2], metric, is_there);
-                    let help = match (synonyms::nearest(metric, counts.iter().copied()), other) {
-                        (Some(count), _) => format!("did you mean `{count}`?"),
-                        (None, Some((_, says))) => says,
-                        (None, None) if metric.contains("..") => wrong.help,
-                        (None, None) => format!("{}, or a count: {}", wrong.help, synonyms::list(counts)),
-                    };
-                    return faults.add(Problem::new(Reason::UnknownKey, &key.at, wrong.message, help));
-                }
-                leaves.push(Leaf { path, schema, key_at: key.at.clone(), node });
-            }
+            KeyOrTable::Key(schema) => match check_metric(schema.pattern, &path, &key.at) {
+                Err(problem) => faults.add(problem),
+                Ok(()) => leaves.push(Leaf { path, schema, key_at: key.at.clone(), node }),
+            },
         }
     }
 
@@ -481,4 +446,52 @@ fn twice(key: &str, at: &At) -> Problem {
 fn both(first: &str, second: &str, at: &At) -> Problem {
     let message = format!("`{first}` and `{second}` say the same in two ways");
     Problem::new(Reason::Combination, at, message, "leave one of the two out")
+}
+
+/// The parts of a written key below `above`. Only the root of a dotted key shows whether it
+/// contains a metric's dots.
+fn parts(above: &[String], key: &str) -> Vec<String> {
+    if above.is_empty() {
+        schema::split(key)
+    } else if above == ["expect"] {
+        schema::split(&format!("expect.{key}")).split_off(1)
+    } else if above[0] == "expect" && above.len() == 2 {
+        vec![key.to_owned()]
+    } else {
+        key.split('.').map(str::to_owned).collect()
+    }
+}
+
+/// A value where a table belongs.
+fn no_table(path: &[String], node: &Node) -> Problem {
+    let dotted = path.join(".");
+    let header = if path.len() == 1 && schema::children(path).is_empty() {
+        format!("[{dotted}.NAME]")
+    } else {
+        format!("[{dotted}]")
+    };
+    let message = format!("`{dotted}` is a table, this is {}", node.what());
+    let help = match synonyms::table_as_value(path, node) {
+        Some(help) => help,
+        None => format!("write {header}, its keys below it"),
+    };
+    Problem::new(Reason::Value, &node.at, message, help)
+}
+
+/// What an expectation is about must be a metric; a count has a key of its own.
+fn check_metric(pattern: &str, path: &[String], at: &At) -> Result<(), Problem> {
+    if pattern != "expect.*.*" {
+        return Ok(());
+    }
+    let metric = path.last().map_or("", String::as_str);
+    let Err(wrong) = schema::metric(metric) else { return Ok(()) };
+    let counts = schema::children(&path[..2]);
+    let other = synonyms::of_key(&path[..2], metric, is_there);
+    let help = match (synonyms::nearest(metric, counts.iter().copied()), other) {
+        (Some(count), _) => format!("did you mean `{count}`?"),
+        (None, Some((_, says))) => says,
+        (None, None) if metric.contains("..") => wrong.help,
+        (None, None) => format!("{}, or a count: {}", wrong.help, synonyms::list(counts)),
+    };
+    Err(Problem::new(Reason::UnknownKey, at, wrong.message, help))
 }

@@ -9,8 +9,9 @@ use crate::experiment::Path;
 use crate::schema::Value;
 use tardy_model::path::DeviceClock;
 use tardy_model::point::Point;
+use tardy_model::port::Port;
 use tardy_model::shaper::Shaper;
-use tardy_model::stream::{Kind, Port, Stream, Wait};
+use tardy_model::stream::{Kind, Stream, Wait};
 
 /// True if the file names the points.
 pub(crate) fn are_named(table: &Table<'_>) -> bool {

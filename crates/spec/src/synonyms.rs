@@ -237,13 +237,13 @@ pub(crate) fn of_key(
     // A stream's key at the top of the file is still a stream's.
     let stray = |pattern: &str| above.is_empty() && pattern == "stream.*";
     let of_table = KEYS.iter().filter(|of| table(of.table)).chain(KEYS.iter().filter(|of| stray(of.table)));
-    of_table.filter(|of| of.words.contains(&word.as_str())).find_map(|found| found.told(above, &is_there))
+    of_table.filter(|of| of.words.contains(&word.as_str())).find_map(|found| found.key_and_advice(above, &is_there))
 }
 
 impl Synonym {
     /// The full key for a word in the table `above`, and what to write; `None` if that table has
     /// no such key.
-    fn told(&self, above: &[String], is_there: impl Fn(&str) -> bool) -> Option<(Option<String>, String)> {
+    fn key_and_advice(&self, above: &[String], is_there: impl Fn(&str) -> bool) -> Option<(Option<String>, String)> {
         if self.key.is_empty() {
             return Some((None, self.says.to_owned()));
         }
@@ -266,13 +266,13 @@ impl Synonym {
 /// What to write instead of a value that another tool has.
 pub(crate) fn of_value(key: &str, word: &str) -> Option<String> {
     let word = word.trim().to_lowercase();
-    let alike = |of: &str| {
+    let is_of_this_key = |of: &str| {
         let mut parts = key.split('.');
         of.split('.').all(|part| parts.next().is_some_and(|own| part == "*" || part == own)) && parts.next().is_none()
     };
     VALUES
         .iter()
-        .find(|(of, words, _)| alike(of) && words.contains(&word.as_str()))
+        .find(|(of, words, _)| is_of_this_key(of) && words.contains(&word.as_str()))
         .map(|(.., says)| (*says).to_owned())
 }
 

@@ -47,8 +47,8 @@ pub(crate) fn unknown<'a>(path: &'a [String], at: &At) -> Unknown<'a> {
     if above.is_empty() {
         known.extend(["case", "matrix"]);
     }
-    let (meant, help) = if let Some(told) = synonyms::of_key(above, wrong, is_there) {
-        told
+    let (meant, help) = if let Some(synonym) = synonyms::of_key(above, wrong, is_there) {
+        synonym
     } else if let Some(name) = synonyms::nearest(wrong, known.iter().copied()) {
         let meant = above.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(".");
         (Some(meant), format!("did you mean `{name}`?"))

@@ -258,7 +258,7 @@ impl RunFolder {
         SamplesFile::of(self.folder.file(&below)?, &self.path().join(below))
     }
 
-    /// The rows of one stream of a finished trial, at most [`crate::samples::BATCH_ROWS`] at a
+    /// The rows of one stream of a finished trial, at most [`tardy_parquet::BATCH_ROWS`] at a
     /// time.
     ///
     /// # Errors

@@ -37,7 +37,7 @@ impl Held {
     /// [`StoreError::Link`], [`StoreError::Foreign`], [`StoreError::OpenToOthers`],
     /// [`StoreError::NotAFolder`], [`StoreError::Io`].
     pub fn of_a_run(path: &Path) -> Result<Held, StoreError> {
-        let way::End { folder, name } = way::walk(path, true)?;
+        let way::WayEnd { folder, name } = way::walk(path, true)?;
         let (name, is_new) = match &name {
             Some(name) => {
                 let made = way::make(folder.as_fd(), name);
@@ -97,7 +97,7 @@ impl Held {
 
     /// Refuses, as root, a way to this folder by its path that another user could turn elsewhere.
     pub fn check_way(&self) -> Result<(), StoreError> {
-        let way::End { folder, name } = way::walk(&self.path, false)?;
+        let way::WayEnd { folder, name } = way::walk(&self.path, false)?;
         let above = self.path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let about = fs::fstat(&folder).map_err(self.failed("examine", ""))?;
         way::check_for_a_file(&about, above)?;

@@ -7,7 +7,7 @@
 //! trials/<cell>/<n>/           samples.parquet  <stream>.hlog  trial.json
 //! trials/<cell>/<n>.partial/   a trial that is running, or was when the run was killed
 //! ```
-//! [`RunFolder`] writes and reads it, [`samples`] are its `samples.parquet`, [`hlog`] is the
+//! [`RunFolder`] writes and reads it, [`SamplesFile`] is its `samples.parquet`, [`hlog`] is the
 //! format of the histograms.
 
 mod error;
@@ -15,12 +15,12 @@ mod folder;
 mod held;
 pub mod hlog;
 mod output;
-pub mod samples;
+mod samples;
 mod trial;
 mod way;
 
 pub use error::StoreError;
 pub use folder::{RunFolder, TrialId};
 pub use output::{Output, write_output};
-pub use samples::{encode_samples, samples_schema, sql_view, write_samples};
+pub use samples::{Batches, SamplesFile, encode_samples, samples_schema, sql_view, write_samples};
 pub use trial::TrialFolder;

@@ -34,7 +34,7 @@ impl Output {
         let mut at = path.to_owned();
         let mut links = 0;
         let (folder, name) = loop {
-            let way::End { folder, name } = way::walk(&at, false)?;
+            let way::WayEnd { folder, name } = way::walk(&at, false)?;
             let name = name.ok_or_else(|| StoreError::NotAFile { path: path.to_owned() })?;
             match way::about(&folder, &name) {
                 Err(Errno::NOENT) => break (folder, name),

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use tardy_model::FORMAT;
 use tardy_model::point::Point;
 use tardy_model::sample::{Batch, Flags, Outcome};
-pub use tardy_parquet::{BATCH_ROWS, PAGE_ROWS};
 use tardy_parquet::{CodecError, Reader, column_name};
 
 /// An open `samples.parquet`.
@@ -63,8 +62,8 @@ impl SamplesFile {
         self.reader.points(stream).map_err(|error| unread(&self.path, error))
     }
 
-    /// The rows of a stream, at most [`BATCH_ROWS`] at a time. A stream without rows gives
-    /// nothing.
+    /// The rows of a stream, at most [`tardy_parquet::BATCH_ROWS`] at a time. A stream without rows
+    /// gives nothing.
     ///
     /// # Errors
     /// [`StoreError::NoSuchStream`]; [`StoreError::Damaged`] if a column of the stream is missing.

@@ -71,7 +71,7 @@ pub(crate) fn check_for_a_file(about: &Stat, path: &Path) -> Result<(), StoreErr
 }
 
 /// Where a way leads.
-pub(crate) struct End {
+pub(crate) struct WayEnd {
     /// The folder that the last name is in.
     pub folder: OwnedFd,
     /// The last name; `None` if the way ends in the folder itself, as `.` and `/` do.
@@ -123,7 +123,7 @@ fn parts(path: &Path) -> Vec<OsString> {
 /// # Errors
 /// [`StoreError::Link`] at a link of somebody else's, [`StoreError::NotAFolder`],
 /// [`StoreError::Io`].
-pub(crate) fn walk(path: &Path, makes: bool) -> Result<End, StoreError> {
+pub(crate) fn walk(path: &Path, makes: bool) -> Result<WayEnd, StoreError> {
     let failed = |tried| move |errno: Errno| StoreError::io(tried, path)(errno.into());
     let dot = OsStr::new(".");
     let mut folder = step(CWD, dot, OFlags::PATH).map_err(failed("open"))?;
@@ -135,7 +135,7 @@ pub(crate) fn walk(path: &Path, makes: bool) -> Result<End, StoreError> {
             continue;
         }
         if left.is_empty() && name != ".." {
-            return Ok(End { folder, name: Some(name) });
+            return Ok(WayEnd { folder, name: Some(name) });
         }
         match step(&folder, &name, OFlags::PATH) {
             Ok(next) => folder = next,
@@ -150,7 +150,7 @@ pub(crate) fn walk(path: &Path, makes: bool) -> Result<End, StoreError> {
             Err(errno) => return Err(failed("open")(errno)),
         }
     }
-    Ok(End { folder, name: None })
+    Ok(WayEnd { folder, name: None })
 }
 
 /// Where a link points that may be followed.

@@ -14,6 +14,7 @@ pub mod machine;
 pub mod messages;
 pub mod nic;
 pub mod packet;
+pub mod proc;
 pub mod process;
 pub mod stamps;
 pub mod tcp;
@@ -22,6 +23,3 @@ pub mod udp;
 pub mod wait;
 
 pub use error::SysError;
-
-// The name that this part of `process` had as a module; crates/lab still uses it.
-pub use process as proc;

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! This process: its network namespace, whether it answers to the terminal, its memory that was
-//! freed; signals to others, and what `/proc` reports about one in a line (`/proc/PID/stat`,
-//! proc_pid_stat(5)).
+//! freed; and signals to others.
 //!
 //! [`trust_path`] decides where programs are searched for. As root tardy starts none out of a
 //! folder in which somebody else could have put it: `sudo` may hand over the PATH of the user who
 //! called it.
 
 use crate::error::{SysError, check};
+use crate::proc::{Status, Task};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
-use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -53,8 +52,7 @@ pub fn leave_terminal() {
 /// True if the process may make namespaces and links: CAP_NET_ADMIN (12) and CAP_SYS_ADMIN (21)
 /// are in force.
 pub fn may_build() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("CapEff:")?.trim(), 16).ok());
+    let mask = Status::of(Task::Own).unwrap_or_default().effective_capabilities();
     mask.is_some_and(|mask| mask & (1 << 12) != 0 && mask & (1 << 21) != 0)
 }
 
@@ -62,11 +60,6 @@ pub fn may_build() -> bool {
 pub fn is_root() -> bool {
     // SAFETY: takes nothing and cannot fail.
     unsafe { libc::geteuid() == 0 }
-}
-
-/// True if a process of this id exists.
-pub fn exists(pid: u32) -> bool {
-    Path::new("/proc").join(pid.to_string()).exists()
 }
 
 /// Sends a signal to one process by its own id.
@@ -93,73 +86,6 @@ pub fn keep_freed_memory() {
         libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE);
         // A thread's own heap goes back as a whole once it is empty.
         libc::mallopt(libc::M_ARENA_MAX, 1);
-    }
-}
-
-/// One line of `stat`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stat {
-    /// `comm`, field 2.
-    pub name: String,
-    /// Field 3: `R` runs, `S` sleeps, `Z` has ended and was not waited for.
-    pub state: char,
-    /// Time in user mode and in the kernel, fields 14 and 15, in clock ticks.
-    pub ran_ticks: [u64; 2],
-    /// When it started, field 22, in clock ticks since boot.
-    pub started_ticks: u64,
-    /// The CPU that it ran on last, field 39.
-    pub cpu: u32,
-    /// The scheduling policy, field 41: 0 for SCHED_OTHER (sched(7)).
-    pub policy: u32,
-}
-
-/// Policies that come before all ordinary ones: SCHED_FIFO, SCHED_RR and SCHED_DEADLINE.
-const BEFORE_ORDINARY: [u32; 3] = [1, 2, 6];
-
-impl Stat {
-    /// The line of a process.
-    ///
-    /// # Errors
-    /// If there is none of that number, or the line cannot be read.
-    pub fn of(pid: u32) -> io::Result<Stat> {
-        Stat::read(&format!("/proc/{pid}/stat"))
-    }
-
-    /// That of a thread of this process.
-    ///
-    /// # Errors
-    /// As of a process.
-    pub fn of_own_thread(tid: u32) -> io::Result<Stat> {
-        Stat::read(&format!("/proc/self/task/{tid}/stat"))
-    }
-
-    /// True if it comes before every task of an ordinary policy.
-    pub fn is_realtime(&self) -> bool {
-        BEFORE_ORDINARY.contains(&self.policy)
-    }
-
-    fn read(file: &str) -> io::Result<Stat> {
-        let line = fs::read_to_string(file)?;
-        Stat::parse(&line)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("{file} reads `{}`", line.trim_end())))
-    }
-
-    /// Reads a line; `None` if it is none. The name may hold blanks and brackets, so that fields
-    /// are counted from the last bracket on.
-    pub fn parse(line: &str) -> Option<Stat> {
-        let (before, rest) = line.rsplit_once(')')?;
-        let (_, name) = before.split_once('(')?;
-        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-        // The first of them is field 3.
-        let field = |number: usize| fields.get(number - 3).copied();
-        Some(Stat {
-            name: name.to_owned(),
-            state: field(3)?.chars().next()?,
-            ran_ticks: [field(14)?.parse().ok()?, field(15)?.parse().ok()?],
-            started_ticks: field(22)?.parse().ok()?,
-            cpu: field(39)?.parse().ok()?,
-            policy: field(41)?.parse().ok()?,
-        })
     }
 }
 

@@ -175,8 +175,8 @@ pub(crate) fn rx_tag(message: &libc::msghdr) -> Option<Taken> {
             && let Some(aux) = value::<libc::tpacket_auxdata>(data)
         {
             // Kernels before 3.14 take out tags of this one type.
-            let told = aux.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
-            let tpid = if told { aux.tp_vlan_tpid } else { TAG };
+            let has_tpid = aux.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
+            let tpid = if has_tpid { aux.tp_vlan_tpid } else { TAG };
             tag = (aux.tp_status & libc::TP_STATUS_VLAN_VALID != 0).then_some((tpid, aux.tp_vlan_tci));
         }
     });

@@ -11,7 +11,7 @@ pub fn input(bytes: &[u8]) {
     let source = Source { name: "any.toml".to_owned(), text: texts.next().unwrap_or_default() };
     let overrides: Vec<String> = texts.take(8).collect();
     match load(&source, &overrides) {
-        Err(error) => error.all().for_each(told),
+        Err(error) => error.all().for_each(check_error),
         Ok(experiment) => {
             let effective = Source { name: "experiment.toml".to_owned(), text: experiment.effective.clone() };
             let again = load(&effective, &[]);
@@ -22,8 +22,8 @@ pub fn input(bytes: &[u8]) {
     }
 }
 
-/// An error is told on one printable line, and as a picture.
-fn told(error: &SpecError) {
+/// An error is one printable line, and as a picture.
+fn check_error(error: &SpecError) {
     let line = error.one_line();
     assert!(!line.chars().any(char::is_control), "{line:?}");
     assert!(!error.message.is_empty() && !error.help.is_empty(), "{line}");

@@ -16,8 +16,9 @@ use tardy_lab::guest::frame::Frames;
 use tardy_lab::guest::relay;
 use tardy_lab::run::{Event, Sink};
 use tardy_model::point::{Metric, Point};
+use tardy_model::port::Port;
 use tardy_model::sample::Batch;
-use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Policy, Port, Reply, Rx, Sim, Stream, Tx, Wait};
+use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Policy, Reply, Rx, Sim, Stream, Tx, Wait};
 use tardy_model::time::{ClockReading, Instant, Nanos};
 use tardy_model::trial::{TrialRecord, WarmUp};
 

@@ -59,13 +59,13 @@ impl Source for Watched {
 
 /// All rows of all streams; `None` if something is wrong.
 fn unpacked(bytes: &[u8]) -> Option<Streams> {
-    let reader = Reader::open(Watched(bytes.to_vec())).map_err(told).ok()?;
+    let reader = Reader::open(Watched(bytes.to_vec())).map_err(check_error).ok()?;
     let names: Vec<String> = reader.streams().map(str::to_owned).collect();
     let (mut streams, mut rows, mut is_whole) = (Streams::new(), 0, true);
     for name in names {
         let mut all = Batch::default();
         // A stream that is broken does not keep the next from being read.
-        is_whole &= read(&reader, &name, &mut all).map_err(told).is_ok();
+        is_whole &= read(&reader, &name, &mut all).map_err(check_error).is_ok();
         rows += all.len();
         assert!(rows <= bytes.len() / LEAST_PAGES * PAGE_ROWS, "{rows} rows of {} bytes", bytes.len());
         streams.push((name, all));
@@ -110,7 +110,7 @@ fn append(all: &mut Batch, batch: &Batch) {
 }
 
 /// Memory does not fail, and no stream is asked for that is not there: the bytes are wrong.
-fn told(error: CodecError) {
+fn check_error(error: CodecError) {
     assert!(matches!(error, CodecError::Damaged(_) | CodecError::Newer { .. }), "{error:?}");
     assert!(!error.to_string().is_empty());
 }

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use tardy_analyze::cell::{CellAnalysis, CellAnswer};
 use tardy_model::load::{Broke, ExitRecord, InstanceRecord, Lead, LoadKind, LoadRecord, Rate, Series, SideRecord};
 use tardy_model::machine::{TaskTime, ThreadRecord};
+use tardy_model::port::TcpRecord;
 use tardy_model::result::TrialResult;
 use tardy_model::time::Nanos;
-use tardy_model::trial::TcpRecord;
 use tardy_model::trial::TrialRecord;
 use tardy_model::verdict::Level;
 

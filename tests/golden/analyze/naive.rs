@@ -9,9 +9,10 @@ use tardy_analyze::clusters::{INFINITE, gap_of};
 use tardy_analyze::digest::{EXACT_ROWS, KEPT_ROWS, MetricDigest};
 use tardy_analyze::distribution::{StreamDigest, Wanted, distribution};
 use tardy_analyze::statistics::Quantile;
+use tardy_model::expect::QUANTILES;
 use tardy_model::histogram::Histogram;
 use tardy_model::point::{Metric, Point};
-use tardy_model::result::{MetricResult, QUANTILES, Quantiles};
+use tardy_model::result::{MetricResult, Quantiles};
 use tardy_model::sample::Outcome;
 
 const SENT: Metric = Metric::Span(Point::Scheduled, Point::TxKernel);

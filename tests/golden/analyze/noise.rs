@@ -3,7 +3,7 @@
 //! trace of tardy not more often than once in a thousand runs.
 
 use super::fixture::{BASE_NS, CYCLE_NS};
-use super::own_trace::{ONE_WAY, ROUND_TRIP, cell, cyclic, pingpong, seeded, told};
+use super::own_trace::{ONE_WAY, ROUND_TRIP, cell, cyclic, pingpong, reported, seeded};
 use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeMap;
@@ -143,7 +143,7 @@ fn alarms(noise: Noise, closed: bool, runs: u64) -> (u64, BTreeMap<Place, [u64; 
                 counts[at + 1] += u64::from(found.p_value < level);
             }
         }
-        verdicts += u64::from(!told(&[answer]).is_empty());
+        verdicts += u64::from(!reported(&[answer]).is_empty());
     }
     (verdicts, below)
 }

@@ -76,7 +76,7 @@ pub(super) fn cell(id: &str, metrics: &[Metric], trials: &[(TrialRecord, Batch)]
     cell.finish()
 }
 
-pub(super) fn told(cells: &[CellAnswer]) -> Vec<Verdict> {
+pub(super) fn reported(cells: &[CellAnswer]) -> Vec<Verdict> {
     judge(cells.iter().map(|cell| (&cell.result, &cell.own_trace)), STAMP_NS)
 }
 
@@ -86,7 +86,7 @@ pub(super) fn seeded(seed: u64) -> Pcg64Mcg {
 
 /// The only verdict on some cells, and no other.
 fn only(cells: &[CellAnswer]) -> Verdict {
-    let mut verdicts = told(cells);
+    let mut verdicts = reported(cells);
     assert_eq!(verdicts.len(), 1, "{verdicts:#?}");
     verdicts.remove(0)
 }
@@ -169,7 +169,7 @@ fn batches_of_another_size_are_told_as_such_and_not_as_eights() {
 fn a_cyclic_stream_in_step_with_the_tick_has_no_trace_of_tardy() {
     let slow =
         |_, values: &mut Vec<Option<i64>>| values.iter_mut().skip(5).step_by(8).flatten().for_each(|ns| *ns += 21_000);
-    let verdicts = told(&[cell("all", &[ONE_WAY, Metric::Delta], &trials(2_000, false, slow))]);
+    let verdicts = reported(&[cell("all", &[ONE_WAY, Metric::Delta], &trials(2_000, false, slow))]);
     assert!(verdicts.is_empty(), "{verdicts:#?}");
 }
 
@@ -223,7 +223,7 @@ fn a_run_with_such_a_trace_is_not_valid_and_one_without_is() {
             }
         });
         let answer = cell("all", &[ONE_WAY], &trials);
-        let verdicts = told(std::slice::from_ref(&answer));
+        let verdicts = reported(std::slice::from_ref(&answer));
         let results = tardy_analyze::run::run("x", [answer], verdicts);
         assert_eq!((results.valid, results.cells[0].valid), (valid, true), "{:#?}", results.verdicts);
     }
@@ -244,7 +244,7 @@ fn one_slow_last_packet_in_five_trials_is_no_trace() {
             *values.last_mut().unwrap() = Some(400_000);
         }
     };
-    let verdicts = told(&[cell("all", &[ONE_WAY], &trials(600, false, slow))]);
+    let verdicts = reported(&[cell("all", &[ONE_WAY], &trials(600, false, slow))]);
     assert!(verdicts.is_empty(), "{verdicts:#?}");
 }
 
@@ -253,7 +253,7 @@ fn fewer_than_five_trials_say_nothing_of_first_and_last_packets() {
     let slow = |_, values: &mut Vec<Option<i64>>| *values.last_mut().unwrap() = Some(400_000);
     let trials = trials(600, false, slow);
     for few in 0..5 {
-        let verdicts = told(&[cell("all", &[ONE_WAY], &trials[..few])]);
+        let verdicts = reported(&[cell("all", &[ONE_WAY], &trials[..few])]);
         assert!(verdicts.is_empty(), "{few} trials: {verdicts:#?}");
     }
 }
@@ -269,7 +269,7 @@ fn a_lost_last_packet_leaves_its_trial_out_and_no_other_takes_its_place() {
         trials
     };
     let four = cell("all", &[ONE_WAY], &lossy(trials(600, false, slow_and_lost)));
-    assert!(told(&[four]).is_empty(), "four trials have a last packet");
+    assert!(reported(&[four]).is_empty(), "four trials have a last packet");
 }
 
 #[test]
@@ -293,7 +293,7 @@ fn a_difference_that_the_ruler_cannot_tell_or_that_is_small_is_no_trace() {
         values.iter_mut().flatten().for_each(|ns| *ns = 30_000 + *ns % 100);
         *values.last_mut().unwrap() = Some(31_250);
     };
-    assert!(told(&[cell("all", &[ONE_WAY], &trials(600, false, small))]).is_empty());
+    assert!(reported(&[cell("all", &[ONE_WAY], &trials(600, false, small))]).is_empty());
 }
 
 #[test]
@@ -322,8 +322,8 @@ fn what_tardy_does_at_each_eighth_round_trip_hid_below_what_the_kernel_does_at_e
             }
         };
         let cell = cell("all", &[ROUND_TRIP], &trials(9_600, true, slow));
-        let told = judge([(&cell.result, &cell.own_trace)], 16);
-        told.first().map(|verdict| (number(verdict, "remainder"), number(verdict, "modulus")))
+        let reported = judge([(&cell.result, &cell.own_trace)], 16);
+        reported.first().map(|verdict| (number(verdict, "remainder"), number(verdict, "modulus")))
     };
     let both = told_by(|seq| if seq % 8 == 3 { 1_500 } else { 0 });
     assert_eq!(both, Some((3, 8)), "eight stamps take as long");
@@ -358,7 +358,10 @@ fn packets_under_way_while_tardy_took_stamps_are_compared_with_those_beside_them
         "the first comes before the usual time is known"
     );
     assert!((18_000..22_000).contains(&number(&verdict, "difference_ns")), "{verdict:#?}");
-    assert!(told(&[cell("all", &[ONE_WAY], &held_up(OwnReason::Room, 0))]).is_empty(), "work that holds up nothing");
+    assert!(
+        reported(&[cell("all", &[ONE_WAY], &held_up(OwnReason::Room, 0))]).is_empty(),
+        "work that holds up nothing"
+    );
 }
 
 #[test]
@@ -406,8 +409,8 @@ fn a_fetch_in_the_middle_of_a_cycle_that_reaches_into_the_next_packets_time_is_a
             "{verdict:#?}"
         );
         assert_eq!((number(&verdict, "packets"), number(&verdict, "intervals_between")), (70, 75));
-        assert!(told(&[cell("all", &[ONE_WAY], &fetched(stream, 2_000, 17_000, 20_000))]).is_empty());
-        assert!(told(&[cell("all", &[ONE_WAY], &fetched(stream, -10_000, 5_000, 0))]).is_empty());
+        assert!(reported(&[cell("all", &[ONE_WAY], &fetched(stream, 2_000, 17_000, 20_000))]).is_empty());
+        assert!(reported(&[cell("all", &[ONE_WAY], &fetched(stream, -10_000, 5_000, 0))]).is_empty());
     }
 }
 
@@ -423,7 +426,7 @@ fn slow_packets_that_meet_more_intervals_because_they_are_slow_are_no_trace() {
         cyclic(n, &values, work)
     };
     let trials: Vec<_> = (1..=5).map(trial).collect();
-    let verdicts = told(&[cell("all", &[ONE_WAY], &trials)]);
+    let verdicts = reported(&[cell("all", &[ONE_WAY], &trials)]);
     assert!(verdicts.is_empty(), "{verdicts:#?}");
 }
 

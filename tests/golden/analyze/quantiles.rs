@@ -4,14 +4,14 @@
 
 use super::fixture::{LEAD, Packet, batches, healthy_packets, lost, noise, not_sent, received};
 use proptest::prelude::*;
-use tardy_analyze::clusters::Starts;
-use tardy_analyze::clusters::{Beyond, INFINITE, gap_of, separate};
+use tardy_analyze::clusters::{Beyond, INFINITE, Starts, gap_of, separate};
 use tardy_analyze::digest::MetricDigest;
 use tardy_analyze::distribution::{Wanted, distribution};
 use tardy_analyze::statistics::{Moments, Quantile, packets_for, rank_of};
+use tardy_model::expect::QUANTILES;
 use tardy_model::histogram::{Bucket, Histogram};
 use tardy_model::point::{Metric, Point};
-use tardy_model::result::{MetricResult, Outcomes, QUANTILES};
+use tardy_model::result::{MetricResult, Outcomes};
 use tardy_model::sample::Flags;
 
 const WAIT: Metric = Metric::Span(Point::RxKernel, Point::Receive);

@@ -77,21 +77,21 @@ fn a_limit_and_a_level_are_judged_by() {
 
 #[test]
 fn a_verdict_that_another_limit_made_milder_named_that_as_its_default_or_nothing() {
-    let told = |limit: Option<f64>, level: Option<Level>| {
+    let reported = |limit: Option<f64>, level: Option<Level>| {
         let of = judge(&disturbed(), &set("competing-cpu", limit.map(RuleLimit::Share), level)).verdicts;
         of.first().map(|verdict| {
             let by_default = verdict.evidence.get("level_by_default").cloned();
             (verdict.level, by_default, verdict.says.rsplit_once(" (").map_or(String::new(), |(_, end)| end.to_owned()))
         })
     };
-    let (level, before, says) = told(Some(0.6), None).expect("a verdict");
+    let (level, before, says) = reported(Some(0.6), None).expect("a verdict");
     assert_eq!(
         (level, before, &says[..]),
         (Level::Warning, Some("invalid".into()), "invalid by default; `[validity]` says warning)")
     );
-    let (level, before, _) = told(Some(0.6), Some(Level::Note)).expect("a verdict");
+    let (level, before, _) = reported(Some(0.6), Some(Level::Note)).expect("a verdict");
     assert_eq!((level, before), (Level::Note, Some("invalid".into())), "and not the warning that the limit made of it");
-    let (level, before, _) = told(Some(0.6), Some(Level::Warning)).expect("a verdict");
+    let (level, before, _) = reported(Some(0.6), Some(Level::Warning)).expect("a verdict");
     assert_eq!((level, before), (Level::Warning, Some("invalid".into())));
     // A stricter limit finds what the usual one lets pass.
     let mut little = disturbed();
@@ -119,19 +119,19 @@ fn a_rule_may_always_be_stricter_and_a_fact_is_never_milder() {
 
 #[test]
 fn what_is_not_the_default_is_listed_and_what_is_is_not() {
-    let told = |validity: &Validity| -> Vec<(String, bool)> {
+    let reported = |validity: &Validity| -> Vec<(String, bool)> {
         let line = |c: validity::Changed| (format!("{} {} {} / {}", c.rule, c.what, c.is, c.default), c.milder);
         validity.changed().into_iter().map(line).collect()
     };
     let both = set("competing-cpu", Some(RuleLimit::Share(0.6)), Some(Level::Warning));
     let line = |text: &str| text.to_owned();
     assert_eq!(
-        told(&both),
+        reported(&both),
         [(line("competing-cpu limit 60 % / 10 %"), true), (line("competing-cpu level warning / invalid"), true)]
     );
-    assert_eq!(told(&set("competing-cpu", Some(RuleLimit::Share(0.1)), Some(Level::Invalid))), []);
+    assert_eq!(reported(&set("competing-cpu", Some(RuleLimit::Share(0.1)), Some(Level::Invalid))), []);
     assert_eq!(
-        told(&set("guest-timer", Some(RuleLimit::Ns(500_000)), None)),
+        reported(&set("guest-timer", Some(RuleLimit::Ns(500_000)), None)),
         [(line("guest-timer limit 500 µs / 1 ms"), false)]
     );
 }
@@ -186,7 +186,7 @@ fn sender() -> Sender {
     Sender { stream: "ctl".into(), advance_ns: 0, spins: false }
 }
 
-fn told(p99_ns: i64, ruler: &[RulerRecord], emulated: bool) -> Vec<Verdict> {
+fn reported(p99_ns: i64, ruler: &[RulerRecord], emulated: bool) -> Vec<Verdict> {
     tardy_analyze::ruler::judge(&cell(Some(p99_ns)), &[sender()], ruler, emulated, &Validity::default())
 }
 
@@ -195,22 +195,22 @@ fn a_ruler_that_the_trials_contradict_is_told() {
     // The receiver's CPU is far worse: it must not stand for the sender's.
     let receiver = measured("ctl.rx", 0, false, 7_400_000);
     let ruler = [receiver, measured("ctl.tx", 1, false, 276_000), measured("ctl.tx", 1, true, 240_000)];
-    let earlier = told(82_000, &ruler, false);
+    let earlier = reported(82_000, &ruler, false);
     assert_eq!((earlier.len(), earlier[0].id.as_str(), earlier[0].level), (1, "ruler", Level::Note));
     let says = "ctl.tx woke earlier than the ruler says: what disturbed it did not disturb these packets so much (late by 82.0 µs at \
                 p99 in the trials; by the ruler 276.0 µs before them and 240.0 µs after them)";
     assert_eq!(earlier[0].says, says);
-    let later = told(600_000, &ruler, false);
+    let later = reported(600_000, &ruler, false);
     assert_eq!((later.len(), later[0].level), (1, Level::Warning));
     assert!(later[0].says.starts_with("ctl.tx woke later than the ruler says"), "{}", later[0].says);
     assert_eq!(later[0].evidence["before_p99_ns"], 276_000i64.into());
     for agrees in [130_000, 240_000, 276_000, 550_000] {
-        assert_eq!(told(agrees, &ruler, false), [], "{agrees}");
+        assert_eq!(reported(agrees, &ruler, false), [], "{agrees}");
     }
     // Between a calm ruler before and a disturbed one after, either may be right.
     let moved = [measured("ctl.tx", 1, false, 20_000), measured("ctl.tx", 1, true, 900_000)];
-    assert_eq!(told(100_000, &moved, false), []);
-    assert_eq!(told(100_000, &[], false), [], "nothing was measured");
+    assert_eq!(reported(100_000, &moved, false), []);
+    assert_eq!(reported(100_000, &[], false), [], "nothing was measured");
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn a_sender_that_spins_or_wakes_ahead_is_not_measured_against_the_bare_timer() {
 fn a_guest_in_emulated_real_time_whose_timer_is_late_by_milliseconds_is_not_valid() {
     let late = [measured("ctl.tx", 1, false, 79_000_000)];
     let told_in = |p99_ns: i64, ruler: &[RulerRecord], emulated| -> Vec<(String, Level)> {
-        told(p99_ns, ruler, emulated).into_iter().map(|verdict| (verdict.id, verdict.level)).collect()
+        reported(p99_ns, ruler, emulated).into_iter().map(|verdict| (verdict.id, verdict.level)).collect()
     };
     let invalid = ("guest-timer".to_owned(), Level::Invalid);
     assert_eq!(told_in(60_000_000, &late, true), std::slice::from_ref(&invalid));
@@ -256,9 +256,9 @@ fn an_emulator_that_was_late_was_not_told_where_packets_were_lost() {
     metric.infinite = vec!["p99".into()];
     metric.received_only = Some(Quantiles { p99_ns: Some(3_000_000), ..Quantiles::default() });
     let ruler = [measured("ctl.tx", 1, false, 40_000)];
-    let told: Vec<String> = tardy_analyze::ruler::judge(&cell, &[sender()], &ruler, true, &Validity::default())
+    let reported: Vec<String> = tardy_analyze::ruler::judge(&cell, &[sender()], &ruler, true, &Validity::default())
         .into_iter()
         .map(|verdict| verdict.id)
         .collect();
-    assert!(told.contains(&"guest-timer".to_owned()), "{told:?}");
+    assert!(reported.contains(&"guest-timer".to_owned()), "{reported:?}");
 }

@@ -188,15 +188,15 @@ fn streams_without_packets_took_twenty_times_their_bytes_in_memory() {
     run(&mut kept);
     let (record, mut streams) = kept.trials.remove(0);
     let packets = packets_of(&streams);
-    let told = |streams: &[(String, Batch)]| {
+    let reported = |streams: &[(String, Batch)]| {
         let bytes = relay::trial_bytes(&record, streams).expect("written");
         relay::trial_of(&bytes, |_| Ok(&packets)).map(|(_, streams)| streams.len())
     };
-    assert_eq!(told(&streams), Ok(streams.len()));
+    assert_eq!(reported(&streams), Ok(streams.len()));
     let many = vec![(streams[0].0.clone(), Batch::default()); 100_000];
-    assert!(told(&many).is_err_and(|why| why.contains("samples of 100000 streams came")));
+    assert!(reported(&many).is_err_and(|why| why.contains("samples of 100000 streams came")));
     let own = std::mem::take(&mut streams[0].0);
-    assert!(told(&streams).is_err_and(|why| why.contains("has no stream ``")));
+    assert!(reported(&streams).is_err_and(|why| why.contains("has no stream ``")));
     streams[0].0 = own;
     let fewer: BTreeMap<String, u32> = packets.keys().map(|name| (name.clone(), 1)).collect();
     let bytes = relay::trial_bytes(&record, &streams).expect("written");
@@ -205,7 +205,7 @@ fn streams_without_packets_took_twenty_times_their_bytes_in_memory() {
 }
 
 /// What comes of a guest that says so, of an experiment of one cell with 3 trials.
-fn told(kind: FrameKind, bytes: &[u8], expected: &mut Expected) -> Result<(), String> {
+fn reported(kind: FrameKind, bytes: &[u8], expected: &mut Expected) -> Result<(), String> {
     let mut kept = Kept::default();
     match relay::deliver(kind, bytes, expected, &mut kept) {
         Ok(_) => Ok(()),
@@ -218,7 +218,7 @@ fn told(kind: FrameKind, bytes: &[u8], expected: &mut Expected) -> Result<(), St
 }
 
 fn said(what: &What, expected: &mut Expected) -> Result<(), String> {
-    told(FrameKind::Event, &serde_json::to_vec(&Event::now(what.clone())).expect("JSON"), expected)
+    reported(FrameKind::Event, &serde_json::to_vec(&Event::now(what.clone())).expect("JSON"), expected)
 }
 
 /// What a guest that lies does to its trial.
@@ -232,7 +232,11 @@ fn a_guests_trials_of_cells_that_the_experiment_does_not_have_were_kept() {
     let change = |change: &Change<'_>| {
         let (mut record, mut streams) = (record.clone(), streams.clone());
         change(&mut record, &mut streams);
-        told(FrameKind::Trial, &relay::trial_bytes(&record, &streams).expect("bytes"), &mut Expected::of(&simulated()))
+        reported(
+            FrameKind::Trial,
+            &relay::trial_bytes(&record, &streams).expect("bytes"),
+            &mut Expected::of(&simulated()),
+        )
     };
     assert_eq!(change(&|_, _| {}), Ok(()));
     let whole = change(&|record, _| record.cell = "../evil".to_owned());
@@ -251,8 +255,8 @@ fn a_guests_trials_of_cells_that_the_experiment_does_not_have_were_kept() {
     // Twice would be more trials than there were.
     let mut expected = Expected::of(&simulated());
     let bytes = relay::trial_bytes(record, streams).expect("bytes");
-    assert_eq!(told(FrameKind::Trial, &bytes, &mut expected), Ok(()));
-    assert!(told(FrameKind::Trial, &bytes, &mut expected).is_err_and(|why| why.contains("came twice")));
+    assert_eq!(reported(FrameKind::Trial, &bytes, &mut expected), Ok(()));
+    assert!(reported(FrameKind::Trial, &bytes, &mut expected).is_err_and(|why| why.contains("came twice")));
     let of_none = What::Refused { cell: "x".to_owned(), why: "y".to_owned() };
     assert!(said(&of_none, &mut expected).is_err());
 }
@@ -287,8 +291,8 @@ fn what_a_kernel_answered_took_two_hundred_times_its_size() {
         format!("{{\"at\":1,\"what\":{{\"built\":{built}}}}}").into_bytes()
     };
     let mut expected = Expected::of(&simulated());
-    assert_eq!(told(FrameKind::Event, &built(900_000), &mut expected), Ok(()));
-    let much = told(FrameKind::Event, &built(2_000_000), &mut expected).expect_err("too much");
+    assert_eq!(reported(FrameKind::Event, &built(900_000), &mut expected), Ok(()));
+    let much = reported(FrameKind::Event, &built(2_000_000), &mut expected).expect_err("too much");
     assert!(much.contains("of 1048576 bytes are the most"), "{much}");
     // The text itself is what is kept, and it comes out as it went in.
     let read: tardy_model::manifest::ReadBack =
@@ -304,11 +308,11 @@ fn two_bytes_of_a_guest_became_an_entry_of_a_programs_output_or_a_file() {
         postcard::to_stdvec(&entries).expect("bytes")
     };
     let mut expected = Expected::of(&with_programs());
-    let many = told(FrameKind::Output, &output(5), &mut expected).expect_err("two instances have two ends each");
+    let many = reported(FrameKind::Output, &output(5), &mut expected).expect_err("two instances have two ends each");
     assert!(many.contains("5 programs came, and the loads start at most 4"), "{many}");
-    assert!(told(FrameKind::Output, &output(4), &mut expected).is_err_and(|why| why.contains("came twice")));
-    assert_eq!(told(FrameKind::Output, &output(4), &mut Expected::of(&with_programs())), Ok(()));
-    assert!(told(FrameKind::Output, &output(1), &mut Expected::of(&simulated())).is_err(), "it has no such load");
+    assert!(reported(FrameKind::Output, &output(4), &mut expected).is_err_and(|why| why.contains("came twice")));
+    assert_eq!(reported(FrameKind::Output, &output(4), &mut Expected::of(&with_programs())), Ok(()));
+    assert!(reported(FrameKind::Output, &output(1), &mut Expected::of(&simulated())).is_err(), "it has no such load");
 }
 
 #[test]
@@ -333,6 +337,6 @@ fn notes_of_a_guest_that_lies_filled_the_hosts_memory() {
     of.own_between =
         vec![tardy_model::trial::Between { side: tardy_model::stream::Side::Tx, cpu: None, start_ns: 0, spans }];
     let bytes = relay::trial_bytes(&record, &streams).expect("bytes");
-    let much = told(FrameKind::Trial, &bytes, &mut Expected::of(&simulated())).expect_err("of 300 packets");
+    let much = reported(FrameKind::Trial, &bytes, &mut Expected::of(&simulated())).expect_err("of 300 packets");
     assert!(much.contains("more notes of tardy's own work than packets"), "{much}");
 }

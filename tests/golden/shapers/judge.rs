@@ -142,7 +142,7 @@ fn a_slip_of_nearly_a_cycle_of_the_stream_is_not_rounded_away() {
 }
 
 /// What a cell says of gates over one trial of these packets.
-fn told(packets: &[fixture::Packet], spoil: impl FnOnce(&mut StreamRecord)) -> Verdict {
+fn reported(packets: &[fixture::Packet], spoil: impl FnOnce(&mut StreamRecord)) -> Verdict {
     let mut record = fixture::record(1, packets.len() as u32);
     let ctl = record.streams.get_mut("ctl").expect("a stream");
     ctl.launching.gate = stream(Keeper::Etf, 200_000, None).launching.gate;
@@ -162,27 +162,27 @@ fn packets_that_never_left_or_have_no_stamp_are_told_and_not_taken_for_inside() 
         packets.extend(vec![of; rest]);
         packets
     };
-    let all = told(&with(1_000, good, 0), |_| ());
+    let all = reported(&with(1_000, good, 0), |_| ());
     assert!(all.level == Level::Ok && all.says.starts_with("1000 of 1000 packets of ctl "), "{}", all.says);
     assert!(!all.says.contains("not_sent") && !all.says.contains("judged"), "{}", all.says);
-    let dropped = told(&with(100, fixture::not_sent(), 900), |_| ());
+    let dropped = reported(&with(100, fixture::not_sent(), 900), |_| ());
     assert_eq!(dropped.level, Level::Note, "nine of ten never left: that is not ok");
     assert!(
         dropped.says.contains("100 of 100 packets") && dropped.says.contains("900 more are not_sent"),
         "{}",
         dropped.says
     );
-    let blind = told(&with(900, unstamped, 100), |_| ());
+    let blind = reported(&with(900, unstamped, 100), |_| ());
     assert_eq!(blind.level, Level::Warning);
     assert!(
         blind.says.starts_with("900 of 1000 packets") && blind.says.contains("100 have no tx_kernel stamp"),
         "{}",
         blind.says
     );
-    let none = told(&with(0, unstamped, 50), |ctl| _ = ctl.sources.remove(&Point::TxKernel));
+    let none = reported(&with(0, unstamped, 50), |ctl| _ = ctl.sources.remove(&Point::TxKernel));
     assert_eq!(none.level, Level::Warning);
     assert!(none.says.contains("cannot be judged: none of 50 packets has a tx_kernel stamp"), "{}", none.says);
-    let nothing = told(&with(0, fixture::not_sent(), 50), |_| ());
+    let nothing = reported(&with(0, fixture::not_sent(), 50), |_| ());
     assert!(nothing.says.contains("cannot be judged: all its 50 packets are not_sent"), "{}", nothing.says);
 }
 
@@ -191,7 +191,7 @@ fn every_packet_in_the_window_after_its_own_was_told_as_all_inside_and_ok() {
     // Due at 210 and at 710 µs of each millisecond, by turns, and gone so much later.
     let verdict = |late: &[i64], keeper: Keeper, assigned_after_ns: Option<i64>| {
         let packets: Vec<_> = late.iter().map(|late| fixture::received(210_000 + late + 400)).collect();
-        told(&packets, |ctl| ctl.launching.gate = stream(keeper, 0, assigned_after_ns).launching.gate)
+        reported(&packets, |ctl| ctl.launching.gate = stream(keeper, 0, assigned_after_ns).launching.gate)
     };
     let own = |rest: &[i64]| {
         let mut late = vec![0; 1_000 - rest.len()];
@@ -219,7 +219,7 @@ fn every_packet_in_the_window_after_its_own_was_told_as_all_inside_and_ok() {
     // Where taprio gives the launch time it is a later one by txtime_delay, here in the window
     // after the packet's own.
     let packets = vec![fixture::received(700_000 + 400); 200];
-    let given = told(&packets, |ctl| {
+    let given = reported(&packets, |ctl| {
         ctl.launching.gate = stream(Keeper::TxtimeAssist, 0, Some(400_000)).launching.gate;
     });
     assert!(!given.says.contains("another window") && !given.evidence.contains_key("slipped"), "{given:?}");
@@ -230,7 +230,7 @@ fn a_slow_stream_in_another_window_than_its_own_was_told_as_no_slip() {
     // 10 ms between packets: a whole cycle of the gates is a tenth of the stream's, which rounds
     // to none.
     let packets = vec![fixture::received(1_210_000 + 400); 200];
-    let verdict = told(&packets, |ctl| {
+    let verdict = reported(&packets, |ctl| {
         ctl.launching.gate = stream(Keeper::Taprio, 0, None).launching.gate;
         ctl.cycle_ns = 10_000_000;
     });
@@ -241,7 +241,7 @@ fn a_slow_stream_in_another_window_than_its_own_was_told_as_no_slip() {
 #[test]
 fn slips_of_another_length_were_told_as_the_same_and_those_of_other_numbers_not_at_all() {
     let said = |packets: &[_], cycle_ns| {
-        let verdict = told(packets, |ctl| {
+        let verdict = reported(packets, |ctl| {
             ctl.launching.gate = stream(Keeper::Taprio, 0, None).launching.gate;
             ctl.cycle_ns = cycle_ns;
         });
@@ -339,10 +339,10 @@ fn a_queue_discipline_that_could_not_be_read_back_makes_the_trial_invalid() {
         let unread = record(&setup(MQPRIO).shaper, "va", Err("tc: killed"), Err("tc: killed"));
         trial.shapers.insert("a".to_owned(), unread);
     });
-    let told = of(&verdicts, "shaper");
-    assert_eq!(told.len(), 1, "{verdicts:?}");
-    assert_eq!(told[0].0, Level::Invalid);
-    assert!(told[0].1.contains("it could not be read back (tc: killed)"), "{told:?}");
+    let reported = of(&verdicts, "shaper");
+    assert_eq!(reported.len(), 1, "{verdicts:?}");
+    assert_eq!(reported[0].0, Level::Invalid);
+    assert!(reported[0].1.contains("it could not be read back (tc: killed)"), "{reported:?}");
     assert_eq!(of(&verdicts, "launch-ignored"), [], "of what is not known nothing follows");
 }
 

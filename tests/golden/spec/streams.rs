@@ -6,7 +6,8 @@
 use super::{good, try_load, wrong};
 use tardy_model::expect::{Count, Limit, Of};
 use tardy_model::point::{Metric, Point};
-use tardy_model::stream::{CpuChoice, Ip, Kind, Policy, Port, Side, Stream, Wait};
+use tardy_model::port::Port;
+use tardy_model::stream::{CpuChoice, Ip, Kind, Policy, Side, Stream, Wait};
 use tardy_model::time::Nanos;
 use tardy_spec::experiment::{clash, spins_realtime};
 use tardy_spec::schema::show_duration;

@@ -8,9 +8,9 @@ use proptest::prelude::*;
 use std::fs;
 use tardy_model::point::Point;
 use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
+use tardy_parquet::{BATCH_ROWS, PAGE_ROWS};
+use tardy_store::SamplesFile;
 use tardy_store::encode_samples;
-use tardy_store::samples::SamplesFile;
-use tardy_store::samples::{BATCH_ROWS, PAGE_ROWS};
 
 /// Rows of one kind: how many, what they lack, and how many bytes their stages need.
 #[derive(Clone, Copy, Debug)]

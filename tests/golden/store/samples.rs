@@ -10,10 +10,8 @@ use std::io::{ErrorKind, Write};
 use std::{fs, io};
 use tardy_model::point::Point;
 use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
-use tardy_parquet::{CodecError, Reader, Source, check, check_numbers, write};
-use tardy_store::samples::BATCH_ROWS;
-use tardy_store::samples::SamplesFile;
-use tardy_store::{StoreError, encode_samples, write_samples};
+use tardy_parquet::{BATCH_ROWS, CodecError, Reader, Source, check, check_numbers, write};
+use tardy_store::{SamplesFile, StoreError, encode_samples, write_samples};
 
 /// Everything a file holds, by stream, joined from its batches.
 pub(super) fn read_all(file: &SamplesFile) -> Result<Vec<(String, Batch)>, StoreError> {

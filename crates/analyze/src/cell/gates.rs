@@ -16,7 +16,7 @@ const KEPT: f64 = 0.995;
 
 /// The cycles by which packets slipped, in words; `None` if none did.
 fn slips(result: &GateResult) -> Option<String> {
-    let told = |slips: &BTreeMap<i64, u64>, cycle_ns: i64, whose: &str| {
+    let in_words = |slips: &BTreeMap<i64, u64>, cycle_ns: i64, whose: &str| {
         let slipped = || slips.iter().filter(|(cycles, _)| **cycles != 0);
         let (cycles, count) = slipped().max_by_key(|(_, count)| **count)?;
         let cycle = says::count(cycles.unsigned_abs(), "cycle", "cycles");
@@ -26,8 +26,8 @@ fn slips(result: &GateResult) -> Option<String> {
         let by = cycles.saturating_mul(cycle_ns);
         Some((*count, by, format!("{cycle} of {whose} ({} each) {way}{others}", says::time(cycle_ns))))
     };
-    let of_gates = result.gate_cycle_ns.and_then(|cycle_ns| told(&result.slips_gate_cycles, cycle_ns, "the gates"));
-    let of_stream = told(&result.slips_stream_cycles, result.stream_cycle_ns, "the stream");
+    let of_gates = result.gate_cycle_ns.and_then(|cycle_ns| in_words(&result.slips_gate_cycles, cycle_ns, "the gates"));
+    let of_stream = in_words(&result.slips_stream_cycles, result.stream_cycle_ns, "the stream");
     Some(match (of_gates, of_stream) {
         (Some((count, by, gates)), Some((same, as_much, stream))) if (count, by) == (same, as_much) => {
             format!("{count} slipped by {gates}, which is {stream}")
@@ -83,10 +83,41 @@ pub(super) fn verdict(stream: &str, result: &GateResult) -> Option<Verdict> {
     }
     let sent = result.judged + result.unjudged;
     let share = result.inside as f64 / sent as f64;
-    let of = format!("{} of {sent} packets of {stream}", result.inside);
+    let astray = astray(stream, result);
+    let is_astray = astray.is_some();
+    let intended = sent + result.not_sent;
+    let level = match share >= KEPT && !is_astray {
+        true if sent as f64 >= KEPT * intended as f64 => Level::Ok,
+        // The gates were kept by those that got as far; why others did not is another verdict's.
+        true => Level::Note,
+        false => Level::Warning,
+    };
+    let mut verdict = Verdict::new("gates", level, sentence(stream, result, share, astray))
+        .with("stream", stream)
+        .with("keeper", result.keeper.as_str())
+        .with("judged", result.judged)
+        .with("inside", result.inside)
+        .with("inside_share", share)
+        .with("early", result.early)
+        .with("late", result.late)
+        .with("most_early_ns", result.most_early_ns)
+        .with("most_late_ns", result.most_late_ns)
+        .with("release_before_ns", result.release_before_ns)
+        .with("tolerance_ns", result.tolerance_ns);
+    if let Some(slipped) = result.slipped {
+        verdict = verdict.with("slipped", slipped);
+    }
+    if let Some(class) = result.class {
+        verdict = verdict.with("class", u32::from(class));
+    }
+    Some(counts(verdict, result))
+}
+
+/// How the departures were, in words; what went `astray` comes first.
+fn sentence(stream: &str, result: &GateResult, share: f64, astray: Option<String>) -> String {
+    let of = format!("{} of {} packets of {stream}", result.inside, result.judged + result.unjudged);
     let class = result.class.map_or_else(String::new, |class| format!(" of class {class}"));
     let (delta, tolerance) = (says::time(result.release_before_ns), says::time(result.tolerance_ns));
-    let astray = astray(stream, result);
     let is_astray = astray.is_some();
     let mut parts: Vec<String> = astray.into_iter().collect();
     if is_astray {
@@ -119,32 +150,7 @@ pub(super) fn verdict(stream: &str, result: &GateResult) -> Option<Verdict> {
     if result.not_sent > 0 {
         parts.push(format!("{} more are not_sent and not among these", result.not_sent));
     }
-    let intended = sent + result.not_sent;
-    let level = match share >= KEPT && !is_astray {
-        true if sent as f64 >= KEPT * intended as f64 => Level::Ok,
-        // The gates were kept by those that got as far; why others did not is another verdict's.
-        true => Level::Note,
-        false => Level::Warning,
-    };
-    let mut verdict = Verdict::new("gates", level, parts.join("; "))
-        .with("stream", stream)
-        .with("keeper", result.keeper.as_str())
-        .with("judged", result.judged)
-        .with("inside", result.inside)
-        .with("inside_share", share)
-        .with("early", result.early)
-        .with("late", result.late)
-        .with("most_early_ns", result.most_early_ns)
-        .with("most_late_ns", result.most_late_ns)
-        .with("release_before_ns", result.release_before_ns)
-        .with("tolerance_ns", result.tolerance_ns);
-    if let Some(slipped) = result.slipped {
-        verdict = verdict.with("slipped", slipped);
-    }
-    if let Some(class) = result.class {
-        verdict = verdict.with("class", u32::from(class));
-    }
-    Some(counts(verdict, result))
+    parts.join("; ")
 }
 
 /// Packets that are in no departure.

@@ -7,8 +7,9 @@ use crate::{gates, outcomes};
 use std::collections::BTreeMap;
 use tardy_model::histogram::Histogram;
 use tardy_model::point::{Metric, Point};
+use tardy_model::port::TcpRecord;
 use tardy_model::result::{GateResult, MetricResult, Outcomes, RepliesResult, StreamResult};
-use tardy_model::trial::{StreamRecord, TcpRecord};
+use tardy_model::trial::StreamRecord;
 
 /// One metric pooled, with whose stamp the later one is and why there are no values.
 #[derive(Clone, Debug)]

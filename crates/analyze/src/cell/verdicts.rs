@@ -54,7 +54,7 @@ pub(super) fn of_cell(trials: &[TrialResult], majority: bool) -> Vec<Verdict> {
     let mut groups: Vec<Vec<(u32, &Verdict)>> = Vec::new();
     for trial in counted {
         for verdict in &trial.verdicts {
-            match groups.iter_mut().find(|seen| seen.iter().all(|(_, other)| alike(other, verdict))) {
+            match groups.iter_mut().find(|seen| seen.iter().all(|(_, other)| says_the_same(other, verdict))) {
                 Some(seen) => seen.push((trial.n, verdict)),
                 None => groups.push(vec![(trial.n, verdict)]),
             }
@@ -72,7 +72,7 @@ pub(super) fn of_cell(trials: &[TrialResult], majority: bool) -> Vec<Verdict> {
 }
 
 /// True if what two trials' verdicts say is the same but for its figures.
-fn alike(a: &Verdict, b: &Verdict) -> bool {
+fn says_the_same(a: &Verdict, b: &Verdict) -> bool {
     if a.id != b.id {
         return false;
     }

@@ -6,8 +6,7 @@
 use std::fmt;
 use std::ops::Range;
 use tardy_model::comparison::INFINITE;
-use tardy_model::expect::Count;
-use tardy_model::result::QUANTILES;
+use tardy_model::expect::{Count, QUANTILES};
 
 /// The forms of a condition, for messages and pages.
 pub const FORMS: [&str; 2] =

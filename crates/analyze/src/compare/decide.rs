@@ -16,9 +16,9 @@ use std::collections::BTreeSet;
 use tardy_model::comparison::{
     CellComparison, Comparison, ConditionResult, Decision, FigureComparison, INFINITE, PhaseComparison, is_infinite,
 };
-use tardy_model::expect::Count;
+use tardy_model::expect::{Count, QUANTILES};
 use tardy_model::point::Metric;
-use tardy_model::result::{CellResult, MetricResult, Outcomes, QUANTILES};
+use tardy_model::result::{CellResult, MetricResult, Outcomes};
 
 /// What comes of each condition, in each cell and stream that it is about; at least one line for
 /// each condition.
@@ -50,15 +50,15 @@ struct Asked<'a> {
 }
 
 /// What is known of one cell and stream: a decision and its sentence.
-struct Found {
+struct Answer {
     decision: Decision,
     says: String,
     counts: Option<[u32; 2]>,
 }
 
-impl Found {
-    fn new(decision: Decision, says: impl Into<String>) -> Found {
-        Found { decision, says: says.into(), counts: None }
+impl Answer {
+    fn new(decision: Decision, says: impl Into<String>) -> Answer {
+        Answer { decision, says: says.into(), counts: None }
     }
 }
 
@@ -107,10 +107,10 @@ impl Asked<'_> {
             }
             What::Count(_) => "neither A nor B has such a stream".to_owned(),
         };
-        self.result(None, None, Found::new(Decision::NoData, says))
+        self.result(None, None, Answer::new(Decision::NoData, says))
     }
 
-    fn result(&self, cell: Option<&str>, stream: Option<&str>, found: Found) -> ConditionResult {
+    fn result(&self, cell: Option<&str>, stream: Option<&str>, found: Answer) -> ConditionResult {
         ConditionResult {
             condition: self.condition.text.clone(),
             cell: cell.map(str::to_owned),
@@ -123,13 +123,13 @@ impl Asked<'_> {
     }
 
     fn cell(&self, cell: &CellComparison) -> Vec<ConditionResult> {
-        let one = |found: Found| {
+        let one = |found: Answer| {
             let stream = self.condition.stream.as_ref().map(|word| word.text.as_str());
             vec![self.result(Some(&cell.id), stream, found)]
         };
         let [Some(a), Some(b)] = self.runs.map(|run| run.cell(&cell.id)) else {
             let lacks = if cell.a_valid.is_none() { "A" } else { "B" };
-            return one(Found::new(Decision::NoData, format!("{lacks} has no such cell")));
+            return one(Answer::new(Decision::NoData, format!("{lacks} has no such cell")));
         };
         // Neither machine had it, and nobody asked for it by name: the other cells decide.
         if a.not_available.is_some() && b.not_available.is_some() && self.condition.cell.is_none() {
@@ -148,7 +148,7 @@ impl Asked<'_> {
         }
         // A cell in which nothing was finished has no streams that could lack the figure.
         match not_valid {
-            Some(why) if results.is_empty() => one(Found::new(Decision::NoData, why)),
+            Some(why) if results.is_empty() => one(Answer::new(Decision::NoData, why)),
             _ => results,
         }
     }
@@ -177,11 +177,11 @@ impl Asked<'_> {
 
     /// Of every finished trial. B's count is at least what was seen, whatever the validity: so it
     /// may be too many, but it is only few enough where everything was looked at.
-    fn count(&self, count: Count, stream: &str, cells: [&CellResult; 2], not_valid: Option<&str>) -> Found {
+    fn count(&self, count: Count, stream: &str, cells: [&CellResult; 2], not_valid: Option<&str>) -> Answer {
         let [a, b] = cells.map(|cell| total(cell, stream));
         let got = |outcomes: &Outcomes| counted(outcomes, count);
         let name = count.name();
-        let told = format!("{name} is {} in A and {} in B", got(&a), got(&b));
+        let counts = format!("{name} is {} in A and {} in B", got(&a), got(&b));
         // Of more packets as large a share may be lost.
         let scaled = |count: u64| {
             let by = u128::from(b.intended.max(a.intended));
@@ -189,20 +189,20 @@ impl Asked<'_> {
         };
         let sound = |cell: &CellResult| cell.valid && cell.trials.iter().all(|trial| trial.valid);
         match () {
-            () if a.intended == 0 => Found::new(Decision::NoData, "no packet of the stream was to be sent in A"),
+            () if a.intended == 0 => Answer::new(Decision::NoData, "no packet of the stream was to be sent in A"),
             // Trials that were measured badly lose more, not less: what is beyond them too is.
-            () if self.condition.counts_beyond(scaled(got(&a)), got(&b)) => Found::new(Decision::Met, told),
+            () if self.condition.counts_beyond(scaled(got(&a)), got(&b)) => Answer::new(Decision::Met, counts),
             () if !sound(cells[0]) => {
-                Found::new(Decision::NoData, format!("{told}, and A has trials that are not valid"))
+                Answer::new(Decision::NoData, format!("{counts}, and A has trials that are not valid"))
             }
             () if not_valid.is_some() || !sound(cells[1]) => {
-                Found::new(Decision::NoData, format!("{told}, and B has trials that are not valid"))
+                Answer::new(Decision::NoData, format!("{counts}, and B has trials that are not valid"))
             }
-            () if b.intended < a.intended => Found::new(
+            () if b.intended < a.intended => Answer::new(
                 Decision::NoData,
-                format!("{told}, but only {} packets were to be sent in B, and {} in A", b.intended, a.intended),
+                format!("{counts}, but only {} packets were to be sent in B, and {} in A", b.intended, a.intended),
             ),
-            () => Found::new(Decision::NotMet, told),
+            () => Answer::new(Decision::NotMet, counts),
         }
     }
 
@@ -215,9 +215,9 @@ impl Asked<'_> {
         cell: &CellComparison,
         cells: [&CellResult; 2],
         not_valid: Option<&str>,
-    ) -> Option<Found> {
+    ) -> Option<Answer> {
         let metrics = cells.map(|cell| cell.streams.get(stream).and_then(|stream| stream.metrics.get(metric)));
-        let no_data = |says: &str| Some(Found::new(Decision::NoData, says));
+        let no_data = |says: &str| Some(Answer::new(Decision::NoData, says));
         if metrics == [None, None] {
             return None;
         }
@@ -235,7 +235,7 @@ impl Asked<'_> {
         };
         if let Some(same) = same {
             return match has(a, of) && has(b, of) {
-                true => Some(Found::new(Decision::NotMet, same)),
+                true => Some(Answer::new(Decision::NotMet, same)),
                 false => no_data(&format!("{same}, and they have no {of}")),
             };
         }
@@ -256,7 +256,7 @@ impl Asked<'_> {
 
     /// Of exact runs. `trials` is how many there could be, `pairs` how many have a trial of the
     /// same phase in both.
-    fn by_phase(&self, figure: &FigureComparison, trials: usize, pairs: u32) -> Found {
+    fn by_phase(&self, figure: &FigureComparison, trials: usize, pairs: u32) -> Answer {
         let known = figure.phases.as_ref();
         let n = known.map_or(0, |phases| phases.trials.len());
         let missing = trials.saturating_sub(n);
@@ -269,12 +269,12 @@ impl Asked<'_> {
                 None => String::new(),
             };
             let phases = says::count(n as u64, "phase", "phases");
-            return Found::new(
+            return Answer::new(
                 decision,
                 format!("{phases} of {trials} can be set side by side{why}, and {LEAST} are needed"),
             );
         }
-        let Some(phases) = known else { return Found::new(Decision::NoData, "there are no phases") };
+        let Some(phases) = known else { return Answer::new(Decision::NoData, "there are no phases") };
         let pairs = phases.a_ns.iter().zip(&phases.b_ns);
         let beyond = pairs.filter(|(a, b)| self.condition.beyond(**a, **b)).count();
         let decision = match () {
@@ -289,7 +289,7 @@ impl Asked<'_> {
             _ => String::new(),
         };
         let says = format!("{}, beyond the limit in {beyond} of {n} phases{tail}", differs(phases));
-        Found { counts: Some([beyond as u32, n as u32]), ..Found::new(decision, says) }
+        Answer { counts: Some([beyond as u32, n as u32]), ..Answer::new(decision, says) }
     }
 }
 
@@ -325,13 +325,13 @@ fn has(metric: &MetricResult, of: &str) -> bool {
     super::figures::drawn(metric, of).is_some()
 }
 
-fn noisy(figure: &FigureComparison) -> Found {
+fn noisy(figure: &FigureComparison) -> Answer {
     if let Some(why) = &figure.why {
-        return Found::new(Decision::NoData, why.clone());
+        return Answer::new(Decision::NoData, why.clone());
     }
     let by = figure.difference_ns.map_or(String::new(), |ns| format!("B − A is {}, but ", signed(ns)));
     let says = format!("{by}a run is not in exact virtual time, and of noise nothing is claimed: use --in guest:exact");
-    Found::new(Decision::Undecided, says)
+    Answer::new(Decision::Undecided, says)
 }
 
 /// How B differs, by the median phase: `B is higher by 1160 ns (2.41 %)`.

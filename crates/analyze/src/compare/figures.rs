@@ -5,8 +5,9 @@
 use super::phases::{self, Drawn, Pair};
 use std::collections::BTreeMap;
 use tardy_model::comparison::{Claim, FigureComparison, INFINITE, MetricComparison, StreamComparison};
+use tardy_model::expect::QUANTILES;
 use tardy_model::point::Metric;
-use tardy_model::result::{Figures, MetricResult, Outcomes, QUANTILES, StreamResult};
+use tardy_model::result::{Figures, MetricResult, Outcomes, StreamResult};
 
 /// Why a percentile is missing: too few packets lie beyond it.
 pub(super) const UNRESOLVED: &str = "not resolved";

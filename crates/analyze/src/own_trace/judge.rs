@@ -133,18 +133,22 @@ pub(super) fn verdicts(traces: Vec<FoundTrace<'_>>, tests: u64, stamp_ns: i64) -
     verdicts
 }
 
-fn of_group(group: &[FoundTrace<'_>], tests: u64, stamp_ns: i64) -> Option<Verdict> {
+/// The trace that a group is reported by: the one that moves the most figures, and of several the
+/// one that differs most.
+fn greatest<'g, 'a>(group: &'g [FoundTrace<'a>]) -> Option<&'g FoundTrace<'a>> {
     let ratio = |trace: &FoundTrace<'_>| {
         let others = trace.found.others_ns.unsigned_abs().max(1);
         trace.found.difference_ns.unsigned_abs() as f64 / others as f64
     };
-    // The one that moves the most figures speaks.
     let worth = |trace: &FoundTrace<'_>| (trace.spoils.len(), ratio(trace));
-    let speaks = group.iter().max_by(|a, b| {
+    group.iter().max_by(|a, b| {
         let ((a, a_ratio), (b, b_ratio)) = (worth(a), worth(b));
         a.cmp(&b).then(a_ratio.total_cmp(&b_ratio))
-    })?;
-    let found = &speaks.found;
+    })
+}
+
+fn of_group(group: &[FoundTrace<'_>], tests: u64, stamp_ns: i64) -> Option<Verdict> {
+    let speaks = greatest(group)?;
     let named = |of: &dyn Fn(&FoundTrace<'_>) -> Vec<String>| {
         let mut names: Vec<String> = Vec::new();
         for name in group.iter().flat_map(of) {
@@ -161,17 +165,27 @@ fn of_group(group: &[FoundTrace<'_>], tests: u64, stamp_ns: i64) -> Option<Verdi
         (Place::Forced, _) | (_, true) => Level::Warning,
         _ => Level::Invalid,
     };
+    let list = |names: Vec<String>| Figure::List(names.into_iter().map(Figure::from).collect());
+    let verdict = Verdict::new(ID, level, sentence(speaks, &metrics, &cells, &spoils));
+    let verdict = with_evidence(verdict, speaks, tests, stamp_ns);
+    let verdict = verdict.with("metrics", list(metrics)).with("cells", list(cells)).with("spoils", list(spoils));
+    Some(with_reasons(verdict, speaks))
+}
+
+/// What a group's verdict says: of the trace that it is reported by, and how many more there are.
+fn sentence(speaks: &FoundTrace<'_>, metrics: &[String], cells: &[String], spoils: &[String]) -> String {
+    let found = &speaks.found;
     let more = |names: &[String], one: &str, many: &str| match names.len() - 1 {
         0 => String::new(),
         more => format!(" and in {}", says::count(more as u64, one, many)),
     };
-    let (others, cells_too) = (more(&metrics, "more metric", "more metrics"), more(&cells, "more cell", "more cells"));
+    let (others, cells_too) = (more(metrics, "more metric", "more metrics"), more(cells, "more cell", "more cells"));
     let figures = if spoils.is_empty() {
         "no printed figure moves by it".to_owned()
     } else {
-        format!("do not use {}", says::list(&spoils))
+        format!("do not use {}", says::list(spoils))
     };
-    let says = format!(
+    format!(
         "{}: {}: {} takes {} where {} take {} ({} in {}, p = {:.0e}){others}{cells_too}; {figures}",
         speaks.stream,
         what(speaks),
@@ -182,9 +196,12 @@ fn of_group(group: &[FoundTrace<'_>], tests: u64, stamp_ns: i64) -> Option<Verdi
         says::count(found.packets, "packet", "packets"),
         speaks.cell,
         speaks.p_value.max(f64::MIN_POSITIVE),
-    );
-    let list = |names: Vec<String>| Figure::List(names.into_iter().map(Figure::from).collect());
-    let mut verdict = Verdict::new(ID, level, says)
+    )
+}
+
+fn with_evidence(verdict: Verdict, speaks: &FoundTrace<'_>, tests: u64, stamp_ns: i64) -> Verdict {
+    let found = &speaks.found;
+    verdict
         .with("stream", speaks.stream)
         .with("metric", speaks.metric.to_string())
         .with("cell", speaks.cell)
@@ -198,10 +215,11 @@ fn of_group(group: &[FoundTrace<'_>], tests: u64, stamp_ns: i64) -> Option<Verdi
         .with("p_limit", MOST_P)
         .with("tests", tests)
         .with("stamp_ns", stamp_ns)
-        .with("metrics", list(metrics))
-        .with("cells", list(cells))
-        .with("spoils", list(spoils));
-    if let Some((modulus, remainder)) = found.class {
+}
+
+/// With what the packets have in common.
+fn with_reasons(mut verdict: Verdict, speaks: &FoundTrace<'_>) -> Verdict {
+    if let Some((modulus, remainder)) = speaks.found.class {
         verdict = verdict.with("modulus", modulus).with("remainder", remainder);
     }
     if matches!(speaks.place, Place::Interval | Place::Forced) {
@@ -212,7 +230,7 @@ fn of_group(group: &[FoundTrace<'_>], tests: u64, stamp_ns: i64) -> Option<Verdi
             verdict = verdict.with("intervals_left_out", speaks.of.left_out);
         }
     }
-    Some(verdict)
+    verdict
 }
 
 /// What was found, without figures.

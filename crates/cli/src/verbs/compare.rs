@@ -122,7 +122,9 @@ pub fn call(args: &Compare) -> Result<Exit> {
     }
     // A log without the tables shows at least the reason for the exit code.
     if args.output.is_some() || format.name != "text" {
-        tardy_report::compare::told(&compared).iter().for_each(|line| eprintln!("tardy: {}", printable(line)));
+        tardy_report::compare::met_or_undecided(&compared)
+            .iter()
+            .for_each(|line| eprintln!("tardy: {}", printable(line)));
     }
     Ok(exit(&compared))
 }

@@ -27,7 +27,7 @@ pub fn call(args: &Export) -> Result<Exit> {
             match written {
                 // A reader that has seen enough (`| head`) is no error.
                 Err(ExportError::Write(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(Vec::new()),
-                written => written.map_err(|error| told(error, Path::new("stdout"))),
+                written => written.map_err(|error| failure(error, Path::new("stdout"))),
             }
         }
         Some(path) => into_file(to, &source, path),
@@ -60,7 +60,7 @@ fn started(manifest: &Manifest) -> Duration {
     began.and_then(|began| u64::try_from(began.as_millisecond()).ok()).map_or(Duration::ZERO, Duration::from_millis)
 }
 
-fn told(error: ExportError, path: &Path) -> anyhow::Error {
+fn failure(error: ExportError, path: &Path) -> anyhow::Error {
     match error {
         ExportError::Store(error) => error.into(),
         ExportError::Write(error) => {
@@ -80,8 +80,8 @@ fn into_file(to: &Exporter, source: &Source<'_>, path: &Path) -> Result<Vec<Stri
     }
     let output = Output::create(&path).map_err(super::unwritten)?;
     let mut out = BufWriter::with_capacity(1 << 16, output);
-    let notes = (to.write)(source, &mut out).map_err(|error| told(error, &path))?;
-    let output = out.into_inner().map_err(|error| told(ExportError::Write(error.into_error()), &path))?;
+    let notes = (to.write)(source, &mut out).map_err(|error| failure(error, &path))?;
+    let output = out.into_inner().map_err(|error| failure(ExportError::Write(error.into_error()), &path))?;
     output.finish().map_err(super::unwritten)?;
     Ok(notes)
 }

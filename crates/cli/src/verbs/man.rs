@@ -54,7 +54,7 @@ pub fn notices() -> Result<Exit> {
 
 pub fn schema(args: &Schema) -> Result<Exit> {
     let schema = match args.of {
-        SchemaOf::Experiment => tardy_spec::json_schema(),
+        SchemaOf::Experiment => tardy_spec::schema::json_schema(),
         SchemaOf::Results => tardy_model::schema::results(),
         SchemaOf::Samples => tardy_store::samples_schema(),
         SchemaOf::Manifest => tardy_model::schema::manifest(),

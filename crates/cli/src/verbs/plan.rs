@@ -50,18 +50,7 @@ pub fn call(args: Plan) -> Result<Exit> {
     super::foresee(&experiment, &found).iter().for_each(|foreseen| out.comment(&foreseen.to_string()));
     let mut said: Vec<(Script, Vec<&str>)> = Vec::new();
     for cell in &experiment.cells {
-        let mut script = Script::default();
-        if cell.setup.is_simulated() {
-            script.comment("port sim: nothing is built, no command is run");
-        } else {
-            // A missing CPU is reported now, not by the run.
-            let (chosen, _) = placement::place(&cell.setup, &found).map_err(RunError::from)?;
-            loads::place(&cell.setup, &chosen, &found).map_err(RunError::from)?;
-            match missing(&cell.setup, guest.is_some(), &found)? {
-                Some(says) => script.comment(&says),
-                None => plan::plan(&cell.setup, Names::FIRST, &found).map_err(RunError::from)?.write_to(&mut script),
-            }
-        }
+        let script = of_setup(&cell.setup, guest.is_some(), &found)?;
         match said.iter_mut().find(|(known, _)| *known == script) {
             Some((_, cells)) => cells.push(&cell.id),
             None => said.push((script, vec![&cell.id])),
@@ -75,10 +64,8 @@ pub fn call(args: Plan) -> Result<Exit> {
             if !axes.is_empty() {
                 out.comment(&format!("  {}: {}", cell.id, axes.join(", ")));
             }
-            if !cell.setup.loads.is_empty() && missing(&cell.setup, guest.is_some(), &found)?.is_none() {
-                let plan = plan::plan(&cell.setup, Names::FIRST, &found).map_err(RunError::from)?;
-                let lines = loads::told(&cell.setup, &plan).map_err(RunError::from)?;
-                lines.iter().for_each(|line| out.comment(&format!("    {line}")));
+            for line in of_loads(&cell.setup, guest.is_some(), &found)? {
+                out.comment(&format!("    {line}"));
             }
         }
         match guest {
@@ -88,6 +75,31 @@ pub fn call(args: Plan) -> Result<Exit> {
     }
     super::print(out.text())?;
     Ok(Exit::Good)
+}
+
+/// What is done for cells of one set-up.
+fn of_setup(setup: &Setup, in_guest: bool, found: &FactsByHost) -> Result<Script, RunError> {
+    let mut script = Script::default();
+    if setup.is_simulated() {
+        script.comment("port sim: nothing is built, no command is run");
+        return Ok(script);
+    }
+    // A missing CPU is reported now, not by the run.
+    let (chosen, _) = placement::place(setup, found)?;
+    loads::place(setup, &chosen, found)?;
+    match missing(setup, in_guest, found)? {
+        Some(says) => script.comment(&says),
+        None => plan::plan(setup, Names::FIRST, found)?.write_to(&mut script),
+    }
+    Ok(script)
+}
+
+/// The loads of a cell, a line each, where their commands can be known.
+fn of_loads(setup: &Setup, in_guest: bool, found: &FactsByHost) -> Result<Vec<String>, RunError> {
+    if setup.loads.is_empty() || missing(setup, in_guest, found)?.is_some() {
+        return Ok(Vec::new());
+    }
+    Ok(loads::in_words(setup, &plan::plan(setup, Names::FIRST, found)?)?)
 }
 
 /// What is printed instead of the commands where they cannot be known.

@@ -21,7 +21,7 @@ use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_sys::{SysError, clock, nic, wait};
 
-pub struct End {
+pub struct StreamEnd {
     activity: ActivityId,
     stream: StreamId,
     side: Side,
@@ -54,14 +54,14 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// A receiver whose sender is done goes on for at most this time.
 const LONGEST_LINGER: Nanos = Nanos(10_000_000_000);
 
-impl End {
+impl StreamEnd {
     /// Makes an end ready: sockets, memory, thread. One that only receives does so from now on.
     pub fn make(
         activity: ActivityId,
         order: EndOrder,
         bind: BindEnd,
         events: mpsc::Sender<Event>,
-    ) -> Result<(End, EndReady), String> {
+    ) -> Result<(StreamEnd, EndReady), String> {
         let (stream, side) = (order.stream(), order.side());
         let ways = order.ways();
         let (send, receive) = (ways.send().copied(), ways.receive().copied());
@@ -96,7 +96,7 @@ impl End {
         };
         let (handle, record) = start(short, stream, move || work(&theirs, &link), &ready)?
             .map_err(|error| socket_error(name, &device, &error))?;
-        let end = End {
+        let end = StreamEnd {
             activity,
             stream,
             side,
@@ -191,8 +191,8 @@ impl End {
             }
             // Late duplicates of the last packets get a moment.
             std::thread::sleep(Duration::from_millis(2));
-            let told = FromAgent::Done { activity, packets: shared.live.done() };
-            let _ = events.send(Event::Tell(Box::new(told)));
+            let done = FromAgent::Done { activity, packets: shared.live.done() };
+            let _ = events.send(Event::Tell(Box::new(done)));
         });
     }
 
@@ -264,7 +264,7 @@ impl End {
     }
 }
 
-impl Drop for End {
+impl Drop for StreamEnd {
     fn drop(&mut self) {
         self.stop();
         // Without its sender the command channel ends a sending thread that waits for the start.

@@ -9,8 +9,9 @@ use crate::worker::Account;
 use std::cell::Cell;
 use std::sync::mpsc;
 use tardy_model::machine::ThreadRecord;
+use tardy_model::port::TcpRecord;
 use tardy_model::time::{Instant, Nanos, Tai};
-use tardy_model::trial::{OwnNotes, SpinGaps, TcpRecord};
+use tardy_model::trial::{OwnNotes, SpinGaps};
 use tardy_sys::SysError;
 
 /// What reaches the agent's control thread.

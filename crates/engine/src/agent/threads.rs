@@ -23,10 +23,10 @@ use crate::worker::{self, Account};
 use std::sync::atomic::Ordering::Relaxed;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::point::Point;
+use tardy_model::port::{Port, TcpRecord};
 use tardy_model::sample::MaybeNanos;
-use tardy_model::stream::{Port, Wait};
+use tardy_model::stream::Wait;
 use tardy_model::time::PhcReading;
-use tardy_model::trial::TcpRecord;
 use tardy_sys::clock::Phc;
 use tardy_sys::{SysError, nic};
 
@@ -47,14 +47,14 @@ fn open<P: PortKind>(bound: P::Bound, link: &Link) -> Option<P::Opened> {
 }
 
 /// Both halves of a port, or one.
-type Halves<P> = Ways<<P as PortKind>::To, <P as PortKind>::From>;
+type OpenWays<P> = Ways<<P as PortKind>::To, <P as PortKind>::From>;
 
 /// Waits for the other end where the port needs it. Gives the halves that the loop goes through and
 /// how many strangers were turned away; no halves if the thread is to stop, or if there are none,
 /// which was reported to the coordinator.
 fn connect<P: PortKind, W>(
     opened: P::Opened,
-    wanted: impl FnOnce(Halves<P>) -> Option<W>,
+    wanted: impl FnOnce(OpenWays<P>) -> Option<W>,
     what: &str,
     shared: &Shared,
     link: &Link,
@@ -101,7 +101,7 @@ fn send<P: PortKind>(order: SendOrder, bound: P::Bound, shared: &Shared, link: &
                 Command::Start(base) => {
                     before = clock();
                     account.begin();
-                    account.told(base);
+                    account.learned_base(base);
                     sender.run(&mut timer, &mut port, base, &shared.stop, &shared.live);
                     after = clock();
                     // What the queue discipline dropped will not arrive.

@@ -12,7 +12,7 @@ use tardy_model::harmless;
 use tardy_model::load::ExitRecord;
 use tardy_model::time::Nanos;
 use tardy_sys::child::{Child, Ended};
-use tardy_sys::process::Stat;
+use tardy_sys::proc::Stat;
 
 /// Of a program's output so much is kept, its beginning.
 const KEPT: usize = 1 << 20;

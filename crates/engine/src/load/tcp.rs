@@ -175,21 +175,28 @@ pub(super) fn hang_up(tcp: &Tcp, watch: &mut Watch) {
 
 /// Receives until the other side ends, and ends then too.
 pub(super) fn receive(tcp: &Tcp, watch: &mut Watch) {
+    receive_with(tcp, watch, &mut vec![0; ROOM], |_, _| true);
+}
+
+/// The same; after each call `then` gets the bytes that came. It ends too if that returns false.
+fn receive_with(tcp: &Tcp, watch: &mut Watch, room: &mut [u8], mut then: impl FnMut(&mut Watch, u64) -> bool) {
     watch.receiving();
-    let mut room = vec![0; ROOM];
     loop {
-        let came = tcp.receive(&mut room);
+        let came = tcp.receive(room);
         let now = watch.now();
-        match came {
+        let bytes = match came {
             Ok(Some(0)) => break,
-            Ok(Some(bytes)) => watch.received(now, 1, bytes as u64),
-            Ok(None) => {}
+            Ok(Some(bytes)) => {
+                watch.received(now, 1, bytes as u64);
+                bytes as u64
+            }
+            Ok(None) => 0,
             Err(error) => {
                 watch.broke("receive", &error);
                 break;
             }
-        }
-        if watch.past_grace(now) {
+        };
+        if watch.past_grace(now) || !then(watch, bytes) {
             break;
         }
     }
@@ -264,41 +271,20 @@ fn take(tcp: &Tcp, watch: &mut Watch, mut bytes: u64) -> bool {
 }
 
 fn answer(tcp: &Tcp, watch: &mut Watch, size: u64, reply_size: u64) {
-    watch.receiving();
     let _ = tcp.no_delay(true);
     let reply = vec![0x5a; reply_size as usize];
-    let mut room = vec![0; 64 << 10];
     let mut waiting = 0;
-    loop {
-        let came = tcp.receive(&mut room);
-        let now = watch.now();
-        match came {
-            Ok(Some(0)) => break,
-            Ok(Some(came)) => {
-                watch.received(now, 1, came as u64);
-                waiting += came as u64;
-            }
-            Ok(None) => {}
-            Err(error) => {
-                watch.broke("receive", &error);
-                break;
-            }
-        }
-        if watch.past_grace(now) {
-            break;
-        }
-        let mut gone = false;
-        while waiting >= size && !gone {
+    receive_with(tcp, watch, &mut vec![0; 64 << 10], |watch, bytes| {
+        waiting += bytes;
+        while waiting >= size {
             waiting -= size;
-            gone = !send_all(tcp, watch, &reply);
-            watch.record.transactions += u64::from(!gone);
+            if !send_all(tcp, watch, &reply) {
+                return false;
+            }
+            watch.record.transactions += 1;
         }
-        if gone {
-            break;
-        }
-    }
-    watch.end();
-    let _ = tcp.end();
+        true
+    });
 }
 
 pub(super) fn sporadic(

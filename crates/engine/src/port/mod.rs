@@ -16,8 +16,8 @@ pub use inbox::{BATCH, Inbox, Lent, Received};
 pub use tardy_sys::stamps::{DRAIN, TxPoint, TxStamp};
 
 use crate::order::{EndOrder, Ways};
+use tardy_model::port::TcpRecord;
 use tardy_model::time::{Instant, Nanos, Tai};
-use tardy_model::trial::TcpRecord;
 use tardy_sys::SysError;
 
 /// A kind of port: how an end of a stream comes to what it sends and receives through. Its methods

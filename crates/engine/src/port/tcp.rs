@@ -7,8 +7,8 @@ use super::{Bound, Inbox, PortKind, ReceivePort, Received, SendPort, TxStamp, Wa
 use crate::order::{AskOrder, EndOrder, ReceiveOrder, ReflectOrder, SendOrder, Ways};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
+use tardy_model::port::TcpRecord;
 use tardy_model::time::{Instant, Tai};
-use tardy_model::trial::TcpRecord;
 use tardy_sys::messages::{MessagesRx, MessagesTx, split};
 use tardy_sys::stamps::TxStamps;
 use tardy_sys::tcp::{self, Buffers, Listener, TcpInfo};

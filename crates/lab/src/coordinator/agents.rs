@@ -2,7 +2,7 @@
 //! The agents of stations that live for the whole run.
 
 use crate::agent::Agent;
-use tardy_model::path::StationKind;
+use tardy_model::station::StationKind;
 
 /// The agents of stations that live for the whole run, while no path has them.
 #[derive(Default)]

@@ -6,7 +6,7 @@
 use super::under_way::Run;
 use crate::host::ApplyError;
 use crate::names::Names;
-use crate::orders::built_alike;
+use crate::orders::is_same_path;
 use crate::plan;
 use crate::run::RunError;
 use crate::shaper;
@@ -26,7 +26,7 @@ impl Run<'_, '_> {
                 continue;
             }
             let known =
-                tried.iter().find(|(setup, _)| built_alike(&self.options.kinds, setup, &cell.setup, &self.found));
+                tried.iter().find(|(setup, _)| is_same_path(&self.options.kinds, setup, &cell.setup, &self.found));
             let refused = match known.map(|(_, refused)| refused.clone()) {
                 Some(refused) => refused,
                 None => {

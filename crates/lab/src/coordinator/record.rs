@@ -16,7 +16,7 @@ use crate::softirq::Watch;
 use crate::station::host_of;
 use crate::trial::StreamHalves;
 use std::collections::BTreeMap;
-use tardy_engine::{dropped, halves};
+use tardy_engine::{halves, matcher};
 use tardy_model::load::LoadRecord;
 use tardy_model::machine::{MachineState, RulerRecord, ThreadRecord};
 use tardy_model::path::DeviceClock;
@@ -116,7 +116,7 @@ impl Run<'_, '_> {
             let reported = record.counters.launch_missed + record.counters.launch_invalid;
             if let Some(left) = unreported.get_mut(&leaves_by) {
                 *left = left.saturating_sub(reported);
-                *left -= dropped::unreported(&mut batch, &mut record, *left);
+                *left -= matcher::unreported(&mut batch, &mut record, *left);
             }
             first.get_or_insert((ran.base, phase));
             is_cut |= batch.len() < stream.count as usize;

@@ -11,7 +11,7 @@ use crate::plan;
 use crate::run::RunError;
 use crate::station::{PlannedStation, StationId, Stations};
 use crate::undo::UndoError;
-use tardy_model::path::Life;
+use tardy_model::station::Life;
 
 impl Run<'_, '_> {
     fn lives_for_the_run(&self, station: &PlannedStation) -> bool {

@@ -9,7 +9,7 @@ use crate::machine::FactsByHost;
 use crate::run::{Event, Sink, What};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tardy_model::machine::RulerRecord;
-use tardy_model::stream::Port;
+use tardy_model::port::Port;
 use tardy_spec::experiment::{self, Cell, Experiment};
 
 /// What a run needs in addition to the experiment.

@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use tardy_sys::proc;
 
 /// Writes a file whole or not at all, and has it on the disk before it returns.
 ///
@@ -76,7 +77,7 @@ pub fn sweep(folder: &Path, prefixes: &[&str]) {
                 .any(|known| prefix.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with('-')));
             known.then(|| pid.parse::<u32>().ok())?
         });
-        let ended = pid.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists());
+        let ended = pid.is_some_and(|pid| !proc::exists(pid));
         // Of a link this says that it is one.
         let is_ours = entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == this.uid());
         if ended && is_ours {

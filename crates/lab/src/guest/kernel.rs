@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use tardy_sys::proc;
 
 /// The kernel that a guest starts unless the user names another one.
 pub const DEFAULT: &str = "debian:6.12";
@@ -257,8 +258,8 @@ pub fn find(cache: &Path, name: &str) -> Result<Kernel, KernelError> {
         return Ok(kernel);
     }
     if name == "running" {
-        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        return open(name, &Path::new("/boot").join(format!("vmlinuz-{}", release.trim())));
+        let release = proc::kernel_release().unwrap_or_default();
+        return open(name, &Path::new("/boot").join(format!("vmlinuz-{release}")));
     }
     let path = Path::new(name);
     if !path.is_file() {

@@ -18,6 +18,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use tardy_model::manifest::GuestMode;
+use tardy_sys::proc;
 
 /// KVM boots a kernel in a second; one that has said nothing by then does not.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -40,7 +41,7 @@ pub(super) fn accelerator(
         return Ok(Accelerator::Tcg);
     }
     // Another boot may be another hypervisor.
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let boot = proc::boot_id().unwrap_or_default();
     let of = sha256::of(format!("{} {version} {boot}", guest.kernel.sha256).as_bytes());
     let known = options.cache.join(format!("kvm-{}", &of[..16]));
     match fs::read_to_string(&known).as_deref() {

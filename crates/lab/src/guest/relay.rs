@@ -18,7 +18,7 @@ use tardy_model::trial::TrialRecord;
 /// In the guest: writes what happens to the port.
 pub struct Relay<W> {
     port: W,
-    told: BTreeMap<(String, Side), Instant>,
+    next_progress: BTreeMap<(String, Side), Instant>,
     /// The first thing that the port did not take.
     broken: Option<io::Error>,
 }
@@ -29,7 +29,7 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 impl<W: Write> Relay<W> {
     /// Onto an open port.
     pub fn new(port: W) -> Self {
-        Relay { port, told: BTreeMap::new(), broken: None }
+        Relay { port, next_progress: BTreeMap::new(), broken: None }
     }
 
     /// Says that something happened just now.
@@ -58,14 +58,14 @@ impl<W: Write> Relay<W> {
 impl<W: Write> Sink for Relay<W> {
     fn event(&mut self, event: Event) {
         match &event.what {
-            What::Trial { .. } => self.told.clear(),
+            What::Trial { .. } => self.next_progress.clear(),
             What::Progress { stream, side, .. } => {
                 let now = Instant::now();
-                let told = self.told.entry((stream.clone(), *side)).or_insert(now);
-                if now < *told {
+                let next_progress = self.next_progress.entry((stream.clone(), *side)).or_insert(now);
+                if now < *next_progress {
                     return;
                 }
-                *told = now + PROGRESS_EVERY;
+                *next_progress = now + PROGRESS_EVERY;
             }
             _ => {}
         }

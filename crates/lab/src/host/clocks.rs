@@ -3,7 +3,7 @@
 //! asks it twice.
 
 use super::HostId;
-use tardy_model::offset::{EndOffsets, OffsetReading};
+use tardy_model::time::{EndOffsets, OffsetReading};
 use thiserror::Error;
 
 /// Two clocks as they were compared.

@@ -72,9 +72,6 @@ pub struct Qemu {
     said: Vec<u8>,
 }
 
-/// Clock ticks a second in `/proc/PID/stat` (USER_HZ is 100 on every Linux that Rust runs on).
-const TICK: Duration = Duration::from_millis(10);
-
 impl Qemu {
     /// Starts it in a folder. The thread that calls must live as long as the guest.
     ///
@@ -114,7 +111,6 @@ impl Qemu {
 
     /// Processor time that it has used, in user mode and in the kernel.
     pub fn cpu_time(&self) -> Duration {
-        let ticks = Stat::of(self.pid()).map_or(0, |stat| stat.ran_ticks.iter().sum());
-        TICK * u32::try_from(ticks).unwrap_or(u32::MAX)
+        Stat::of(self.pid()).map(|stat| stat.cpu_time()).unwrap_or_default()
     }
 }

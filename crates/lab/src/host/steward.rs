@@ -29,7 +29,7 @@ use tardy_host::{cpus, facts, idle, nic, state};
 use tardy_model::manifest::{HostEntry, ReadBack};
 use tardy_model::path::PathKind;
 use tardy_model::time::{Instant, Nanos, Tai};
-use tardy_sys::{clock, process};
+use tardy_sys::{clock, proc, process};
 
 /// What a load's program has started and left behind is looked for so long.
 const LEAVING: Duration = Duration::from_secs(2);
@@ -103,7 +103,7 @@ impl Steward {
     }
 
     /// What a command of those that print JSON says, or why it does not.
-    fn ask(&mut self, command: &Command) -> Result<tardy_model::harmless::Json, String> {
+    fn ask(&mut self, command: &Command) -> Result<tardy_model::json::Json, String> {
         let read = self.read_back(std::slice::from_ref(command)).map_err(|error| match error {
             ApplyError::Failed { says, .. } | ApplyError::NeedsRoot { says, .. } => says,
             ApplyError::ReadBack { source, .. } => format!("what {} printed is no JSON: {source}", command.program()),
@@ -138,9 +138,9 @@ impl Host for Steward {
                 .iter()
                 .filter_map(|name| Some((name.clone(), program::find(name).err()?)))
                 .collect(),
-            release: facts::release(),
+            release: proc::kernel_release(),
             idle_states: Some(idle::states().len() as u32),
-            available_bytes: state::available_bytes(),
+            available_bytes: proc::available_memory_bytes(),
             rt_limit: state::rt_limit(),
             now: Some(clock::now()),
         })

@@ -15,7 +15,7 @@ use tardy_spec::experiment::Setup;
 /// Each host's steward asks `is_possible` on its own machine when the run looks at it, after the
 /// coordinator has collected what the path `asks` of that host's devices. The coordinator then
 /// asks for a `refusal`, once for each cell, and for each set-up it calls `lay` when it plans.
-/// Cells whose set-ups are `alike` share a path that is built.
+/// Cells whose set-ups `may_share` it share a path that is built.
 #[derive(Debug)]
 pub struct PathMethods {
     /// True if this machine can have such a path. It looks at the machine and changes nothing.
@@ -29,7 +29,7 @@ pub struct PathMethods {
     pub refusal: fn(&Facts) -> Option<String>,
     /// True if two set-ups with equal stations and equal keys of the path can share it: for this
     /// kind, what their streams ask for makes no difference.
-    pub alike: fn(&Setup, &Setup) -> bool,
+    pub may_share: fn(&Setup, &Setup) -> bool,
     /// Plans the path of a set-up between stations that are built before it: it joins what the
     /// stations offer. Pure: what cannot be done is found when the steps are applied, and what they
     /// did is put back by their inverses. An error ends the run before anything is touched.
@@ -47,7 +47,7 @@ impl PathMethods {
             is_possible: || true,
             asks: |_, _| Ok(Vec::new()),
             refusal: |_| None,
-            alike: |_, _| true,
+            may_share: |_, _| true,
             lay,
             guest: InGuest::NOTHING,
         }

@@ -4,7 +4,7 @@
 
 pub mod igb;
 pub mod keeper;
-pub mod link;
+pub(crate) mod link;
 mod methods;
 pub mod netdevsim;
 pub mod veth;

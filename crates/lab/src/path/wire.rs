@@ -90,7 +90,7 @@ pub fn setting(can: &TsInfo, now: HwStamp, asked: StampsAsked) -> Option<HwStamp
 
 pub(super) const KIND: PathMethods =
     // What the devices are set to stamp depends on what the streams ask of them.
-    PathMethods { asks, alike: |a, b| asked(a) == asked(b), ..PathMethods::made(lay) };
+    PathMethods { asks, may_share: |a, b| asked(a) == asked(b), ..PathMethods::made(lay) };
 
 /// Plans the wire: each device into its station's namespace.
 ///

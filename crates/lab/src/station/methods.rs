@@ -7,7 +7,7 @@ use crate::host::{ApplyError, Host, HostId};
 use crate::machine::Facts;
 use crate::names::Names;
 use crate::path::link::{Device, PathError};
-use tardy_model::path::StationTraits;
+use tardy_model::station::StationTraits;
 
 /// What a kind of station does, in the order of its life.
 ///

@@ -19,7 +19,7 @@ pub use id::StationId;
 pub use methods::StationMethods;
 pub use planned::{Offer, PlannedStation, Plugged};
 
-use tardy_model::path::StationKind;
+use tardy_model::station::StationKind;
 
 /// What stations of this kind do.
 pub fn kind(station: StationKind) -> &'static StationMethods {

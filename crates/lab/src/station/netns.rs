@@ -11,7 +11,7 @@ use crate::inverse::{Action, Inverse};
 use crate::names::Names;
 use crate::path::link::{Device, PathError};
 use crate::step::Step;
-use tardy_model::path::StationKind;
+use tardy_model::station::StationKind;
 
 /// Its host starts its agent.
 pub(super) const KIND: StationMethods = StationMethods {

@@ -5,7 +5,7 @@
 use crate::command::Command;
 use crate::host::place::Place;
 use crate::step::Step;
-use tardy_model::path::StationKind;
+use tardy_model::station::StationKind;
 
 /// What a station offers to a path: where a link may end.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use crate::loads::Loads;
 use crate::orders::Ordered;
 use crate::station::StationId;
 use std::collections::BTreeMap;
-use tardy_engine::activity::{ActivityId, ActivityOrder};
 use tardy_engine::load::LoadAt;
+use tardy_engine::message::{ActivityId, ActivityOrder};
 use tardy_model::stream::Side;
 use tardy_model::stream_id::StreamId;
 

@@ -3,7 +3,7 @@
 
 use super::activities::Activity;
 use crate::station::StationId;
-use tardy_engine::activity::ActivityId;
+use tardy_engine::message::ActivityId;
 use tardy_model::time::{Instant, Monotonic, Nanos};
 
 /// Activities about which their stations have not answered yet.

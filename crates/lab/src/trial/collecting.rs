@@ -15,12 +15,10 @@ use tardy_engine::halves::{Halves, ReplyHalves};
 use tardy_engine::message::{ActivitySummary, EndSummary, FromAgent, ToAgent};
 use tardy_engine::receiver::Arrival;
 use tardy_engine::sender::SentRows;
-use tardy_model::offset::EndOffsets;
 use tardy_model::point::Point;
-use tardy_model::stream::Side;
-use tardy_model::stream::{Kind, Stream};
+use tardy_model::stream::{Kind, Side, Stream};
 use tardy_model::stream_id::{NoStream, StreamId};
-use tardy_model::time::{ClockReading, Instant, Monotonic, Nanos, Tai};
+use tardy_model::time::{ClockReading, EndOffsets, Instant, Monotonic, Nanos, Tai};
 use tardy_model::trial::OwnNotes;
 
 /// What one end hands over.
@@ -221,24 +219,20 @@ impl Shared<'_> {
         Some(ran)
     }
 
+    /// What there is of an end that left nothing.
+    fn gone(&self, ordered: &Ordered, side: Side) -> HandedOver {
+        let thread = self.ready(ordered.id, side).map(|end| end.thread.clone()).unwrap_or_default();
+        // Of an end that is gone there are no stamps that they would convert.
+        let clocks = self.clocks.get(&ordered.station(side)).copied().unwrap_or(UNREAD);
+        let rest =
+            EndSummary { sent: None, arrived: None, gaps: None, thread, clocks, tcp: None, own: Default::default() };
+        HandedOver { sent: SentRows::default(), arrivals: Vec::new(), rest }
+    }
+
     /// The stream's halves; an end that is not there left nothing.
     fn joined(&self, ordered: &Ordered, base: Instant<Tai>, mut halves: BTreeMap<Side, HandedOver>) -> StreamHalves {
         let end = |side| self.ready(ordered.id, side);
-        let gone = |side| {
-            let thread = end(side).map(|end| end.thread.clone()).unwrap_or_default();
-            // Of an end that is gone there are no stamps that they would convert.
-            let clocks = self.clocks.get(&ordered.station(side)).copied().unwrap_or(UNREAD);
-            let rest = EndSummary {
-                sent: None,
-                arrived: None,
-                gaps: None,
-                thread,
-                clocks,
-                tcp: None,
-                own: Default::default(),
-            };
-            HandedOver { sent: SentRows::default(), arrivals: Vec::new(), rest }
-        };
+        let gone = |side| self.gone(ordered, side);
         let mut absent: BTreeMap<_, _> =
             ordered.sides().filter_map(end).flat_map(|end| end.absent.iter().cloned()).collect();
         absent.extend(joined(&ordered.stream));
@@ -247,8 +241,8 @@ impl Shared<'_> {
         let mut rx = halves.remove(&Side::Rx).unwrap_or_else(|| gone(Side::Rx));
         // A connection has its queue's size only when it is made.
         let queue = |half: &HandedOver, side| {
-            let told = end(side).map_or(0, |end| end.error_queue_bytes);
-            half.rest.sent.map_or(told, |sent| told.max(sent.queue_bytes))
+            let when_ready = end(side).map_or(0, |end| end.error_queue_bytes);
+            half.rest.sent.map_or(when_ready, |sent| when_ready.max(sent.queue_bytes))
         };
         let [error_queue_bytes, of_replies] = [queue(&tx, Side::Tx), queue(&rx, Side::Rx)];
         let mut own = OwnNotes::default();
@@ -258,21 +252,7 @@ impl Shared<'_> {
         own.keep_between(MOST_BETWEEN / self.streams.len().max(1));
         let reply = ordered.replies_at().map(|side| {
             let own = (side == Side::Reply).then(|| halves.remove(&Side::Reply).unwrap_or_else(|| gone(Side::Reply)));
-            let arrivals = match &own {
-                Some(own) => own.arrivals.clone(),
-                None => std::mem::take(&mut tx.arrivals),
-            };
-            let at = own.as_ref().unwrap_or(&tx);
-            ReplyHalves {
-                sent: rx.sent,
-                tx_counters: rx.rest.sent.unwrap_or_default(),
-                arrivals,
-                rx_counters: at.rest.arrived.unwrap_or_default(),
-                gaps: at.rest.gaps,
-                tcp: [tx.rest.tcp, rx.rest.tcp],
-                error_queue_bytes: of_replies,
-                thread: own.map(|own| own.rest.thread),
-            }
+            replies(&mut tx, &mut rx, own, of_replies)
         });
         let halves = Halves {
             sent: tx.sent,
@@ -293,6 +273,25 @@ impl Shared<'_> {
             offsets: EndOffsets { tx: self.offset(ordered.from), rx: self.offset(ordered.to) },
         };
         StreamHalves { base, halves }
+    }
+}
+
+/// The halves of the replies: `rx` sent them, and either an end of their own received them or the
+/// one that sent the requests.
+fn replies(tx: &mut HandedOver, rx: &mut HandedOver, own: Option<HandedOver>, error_queue_bytes: u64) -> ReplyHalves {
+    let (arrivals, arrived, gaps, thread) = match own {
+        Some(HandedOver { arrivals, rest, .. }) => (arrivals, rest.arrived, rest.gaps, Some(rest.thread)),
+        None => (std::mem::take(&mut tx.arrivals), tx.rest.arrived, tx.rest.gaps, None),
+    };
+    ReplyHalves {
+        sent: std::mem::take(&mut rx.sent),
+        tx_counters: rx.rest.sent.unwrap_or_default(),
+        arrivals,
+        rx_counters: arrived.unwrap_or_default(),
+        gaps,
+        tcp: [tx.rest.tcp, rx.rest.tcp],
+        error_queue_bytes,
+        thread,
     }
 }
 

@@ -11,14 +11,12 @@ use crate::not_found::NotFound;
 use crate::orders::Ordered;
 use crate::station::StationId;
 use std::collections::BTreeMap;
-use tardy_engine::activity::ActivityId;
 use tardy_engine::live::Digest;
-use tardy_engine::message::{EndReady, FromAgent, ToAgent};
+use tardy_engine::message::{ActivityId, EndReady, FromAgent, ToAgent};
 use tardy_engine::schedule;
-use tardy_model::offset::Offset;
 use tardy_model::stream::Side;
 use tardy_model::stream_id::{NoStream, StreamId};
-use tardy_model::time::{ClockReading, Instant, Monotonic, Nanos, Tai};
+use tardy_model::time::{ClockReading, Instant, Monotonic, Nanos, Offset, Tai};
 use tardy_model::trial::WarmUp;
 
 /// The time of an input, by the coordinator's clocks.

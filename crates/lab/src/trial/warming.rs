@@ -12,8 +12,7 @@ use crate::station::ANSWER;
 use std::collections::VecDeque;
 use tardy_engine::message::{FromAgent, ToAgent};
 use tardy_model::point::Point;
-use tardy_model::stream::Side;
-use tardy_model::stream::Wait;
+use tardy_model::stream::{Side, Wait};
 use tardy_model::stream_id::{NoStream, StreamId};
 use tardy_model::time::{Instant, Monotonic, Nanos};
 

@@ -9,8 +9,9 @@
 use super::source::{ExportError, Source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
+use tardy_model::expect::QUANTILES;
 use tardy_model::harmless;
-use tardy_model::result::{ExpectationResult, MetricResult, QUANTILES, Quantiles, Results, StreamResult};
+use tardy_model::result::{ExpectationResult, MetricResult, Quantiles, Results, StreamResult};
 use tardy_model::verdict::{Level, Verdict};
 
 /// A metric family: its samples stand together, below its help and its type.

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 use std::{fmt, io};
-use tardy_analyze::cell::{delta_of, pooled};
+use tardy_analyze::arrival::delta_of;
+use tardy_analyze::cell::pooled;
 use tardy_analyze::packets::{Packets, Reach};
 use tardy_model::manifest::Manifest;
 use tardy_model::result::Results;

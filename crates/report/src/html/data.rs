@@ -11,10 +11,11 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use tardy_analyze::cell::counted;
 use tardy_analyze::envelope::{Grid, Line, Shape, Trace, bins};
+use tardy_model::expect::QUANTILES;
 use tardy_model::gates::Window;
 use tardy_model::load::Series;
 use tardy_model::point::Metric;
-use tardy_model::result::{CellResult, MetricResult, QUANTILES, Quantiles, StreamResult, TrialResult};
+use tardy_model::result::{CellResult, MetricResult, Quantiles, StreamResult, TrialResult};
 
 /// Bins of all pooled distributions together, of all trials' together, and the most and least of
 /// one.

@@ -91,10 +91,10 @@ fn head(picture: &Picture<'_>, out: &mut String) {
     leading(picture, out);
     remarks(others, out);
     let failing = summary::failing(results).map(|e| ("not met", e));
-    let told: Vec<_> = failing.chain(summary::not_judged(results).map(|e| ("not judged", e))).collect();
-    if !told.is_empty() {
+    let unmet: Vec<_> = failing.chain(summary::not_judged(results).map(|e| ("not judged", e))).collect();
+    if !unmet.is_empty() {
         *out += "<ul class=\"remarks\">\n";
-        for (label, e) in told {
+        for (label, e) in unmet {
             *out += &format!("<li><b class=\"bad\">{label}</b> {}</li>\n", escape(&summary::failure(e)));
         }
         *out += "</ul>\n";
@@ -238,9 +238,9 @@ fn of_cell(picture: &Picture<'_>, cells: &Cells<'_>, i: usize, cell: &CellResult
         }
     }
     // A verdict that is printed above and has no evidence is not repeated.
-    let told =
+    let is_news =
         |verdict: &&Verdict| !matches!(&*verdict.id, "refused" | "not-available") || !verdict.evidence.is_empty();
-    let verdicts: Vec<Verdict> = cell.verdicts.iter().filter(told).cloned().collect();
+    let verdicts: Vec<Verdict> = cell.verdicts.iter().filter(is_news).cloned().collect();
     if !verdicts.is_empty() {
         more += &table(&document::verdicts(&verdicts), "verdicts with their evidence");
     }
@@ -298,7 +298,7 @@ fn of_traces(picture: &Picture<'_>, cell: &CellResult, stream: &str) -> String {
     let stages = data::pooled_stages(picture.traces, cell, stream);
     let whole: f64 = stages.iter().filter_map(|(_, shape)| shape.mean_ns()).sum();
     if !stages.is_empty() {
-        let mut told = Table::new(1, &["stage", "mean", "share of the mean", "p50", "p99", "max"]);
+        let mut parts = Table::new(1, &["stage", "mean", "share of the mean", "p50", "p99", "max"]);
         let ns = |ns: Option<i64>| ns.map_or(figure::ABSENT.to_owned(), figure::about);
         for (stage, shape) in &stages {
             let mean = shape.mean_ns().unwrap_or(0.0);
@@ -310,10 +310,10 @@ fn of_traces(picture: &Picture<'_>, cell: &CellResult, stream: &str) -> String {
                 ns(shape.quantile_ns(0.99)),
                 figure::about(shape.max_ns),
             ];
-            told.rows.push(row.to_vec());
+            parts.rows.push(row.to_vec());
         }
         out += &table(
-            &told,
+            &parts,
             &format!("{who}stages, received packets with both stamps; their means add up, their percentiles do not"),
         );
     }
@@ -328,12 +328,12 @@ fn of_traces(picture: &Picture<'_>, cell: &CellResult, stream: &str) -> String {
     latest.sort_by_key(|(ns, trial, seq)| (std::cmp::Reverse(*ns), *trial, *seq));
     latest.truncate(OUTLIERS);
     if let (false, Some(leading)) = (latest.is_empty(), leading) {
-        let mut told = Table::new(0, &["packet", "trial", leading]);
-        told.rows.extend(latest.iter().map(|(ns, trial, seq)| {
+        let mut packets = Table::new(0, &["packet", "trial", leading]);
+        packets.rows.extend(latest.iter().map(|(ns, trial, seq)| {
             let packet = figure::count(u64::try_from(*seq).unwrap_or(0), THIN);
             vec![format!("#{packet}"), trial.to_string(), figure::exact(*ns)]
         }));
-        out += &table(&told, &format!("{who}the packets that stand out, each from a time of its own"));
+        out += &table(&packets, &format!("{who}the packets that stand out, each from a time of its own"));
     }
     out
 }

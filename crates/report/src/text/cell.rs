@@ -10,7 +10,8 @@ use crate::picture::Picture;
 use crate::sparkline::sparkline;
 use crate::summary::Cells;
 use crate::{column, figure, loads, summary};
-use tardy_model::result::{CellResult, ClassResult, LoadResult, MetricResult, Outcomes, QUANTILES, StreamResult};
+use tardy_model::expect::QUANTILES;
+use tardy_model::result::{CellResult, ClassResult, LoadResult, MetricResult, Outcomes, StreamResult};
 
 /// Where the outcomes begin, if there is room.
 const OUTCOMES: usize = 54;
@@ -119,7 +120,7 @@ fn row(name: &str, metric: &MetricResult, indent: usize, unit: Unit, layout: &La
 fn unresolved(stream: &StreamResult, indent: usize, layout: &Layout, page: &mut Page) {
     let measured: Vec<_> = in_order(stream).into_iter().filter(|(_, metric)| metric.count > 0).collect();
     // Percentiles that are dashes in the same rows are reported together.
-    let mut told: Vec<(Vec<&str>, String)> = Vec::new();
+    let mut dashed: Vec<(Vec<&str>, String)> = Vec::new();
     for (i, (stem, name, _)) in QUANTILES.into_iter().enumerate() {
         if !layout.columns.iter().any(|(column, _)| *column == Column::Quantile(i)) {
             continue;
@@ -145,15 +146,15 @@ fn unresolved(stream: &StreamResult, indent: usize, layout: &Layout, page: &mut 
             rows.extend(dashes.map(|(row, _)| format!("{row} received only")));
         }
         let rows = rows.join(", ");
-        match told.iter_mut().find(|(_, same)| *same == rows) {
+        match dashed.iter_mut().find(|(_, same)| *same == rows) {
             _ if rows.is_empty() => {}
             Some((names, _)) => names.push(name),
-            None => told.push((vec![name], rows)),
+            None => dashed.push((vec![name], rows)),
         }
     }
-    if !told.is_empty() {
+    if !dashed.is_empty() {
         let parts: Vec<String> =
-            told.iter().map(|(names, rows)| format!("{} {} in {rows}", names.join(", "), figure::ABSENT)).collect();
+            dashed.iter().map(|(names, rows)| format!("{} {} in {rows}", names.join(", "), figure::ABSENT)).collect();
         let why = format!("{}: {}", parts.join("; "), figure::FEW_EVENTS);
         page.labelled(indent, "", 0, &why, Ink::Dim);
     }

@@ -40,7 +40,7 @@ pub(crate) fn make(picture: &Picture<'_>, options: &Options) -> Result<String, R
         let why = all.refused(cell);
         remark(&why.unwrap_or(summary::Remark::new("trials", Level::Warning, "none finished")), 2, 11, &mut page);
     }
-    if let Some((id, lines)) = crate::reference::told(picture) {
+    if let Some((id, lines)) = crate::reference::own_figures(picture) {
         page.blank();
         for (i, line) in lines.iter().enumerate() {
             page.labelled(0, if i == 0 { id } else { "" }, CLOSING, line, Ink::Dim);

@@ -25,8 +25,8 @@ pub(super) fn draw(cell: &CellResult, page: &mut Page) {
     });
     let work: Vec<_> = work.filter(|row| row[1..5].iter().any(|count| count != "0") || !row[5].is_empty()).collect();
     if !work.is_empty() {
-        let told = work.iter().any(|row| !row[5].is_empty());
-        let others = if told { "others" } else { "" };
+        let has_others = work.iter().any(|row| !row[5].is_empty());
+        let others = if has_others { "others" } else { "" };
         table(["did", "packets", "NET_RX", "NET_TX", "interrupts", others], work, page);
     }
 }

@@ -93,20 +93,7 @@ fn table(path: &[&str]) -> Map<String, Value> {
     if let [pair] = rivals.as_slice() {
         object.insert("not".into(), json!({"required": pair}));
     }
-    match path {
-        ["station"] => {
-            object.insert("propertyNames".into(), json!({"pattern": "^[a-z][a-z0-9-]{0,31}$"}));
-            object.insert("minProperties".into(), json!(2));
-        }
-        ["stream"] => {
-            object.insert("propertyNames".into(), json!({"pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$"}));
-            object.insert("minProperties".into(), json!(1));
-        }
-        ["load"] => {
-            object.insert("propertyNames".into(), json!({"pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$"}));
-        }
-        _ => {}
-    }
+    limit_names(path, &mut object);
     if path == ["validity"] {
         let ids: Vec<&str> = validity::RULES.iter().map(|rule| rule.id).collect();
         object.insert("propertyNames".into(), json!({"enum": ids}));
@@ -115,6 +102,20 @@ fn table(path: &[&str]) -> Map<String, Value> {
     }
     object.insert("additionalProperties".into(), named);
     object
+}
+
+/// How the names of stations, streams and loads are written, and how many there must be.
+fn limit_names(path: &[&str], object: &mut Map<String, Value>) {
+    let (pattern, least) = match path {
+        ["station"] => ("^[a-z][a-z0-9-]{0,31}$", Some(2)),
+        ["stream"] => ("^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$", Some(1)),
+        ["load"] => ("^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$", None),
+        _ => return,
+    };
+    object.insert("propertyNames".into(), json!({"pattern": pattern}));
+    if let Some(least) = least {
+        object.insert("minProperties".into(), json!(least));
+    }
 }
 
 fn leaf(key: &Key) -> Value {

@@ -163,8 +163,8 @@ pub(super) fn quantity(
             let message = format!("\"{text}\": `{unit}` is not a unit");
             return Err(wrong(message, format!("did you mean \"{sign}{written}\"?")));
         }
-        let alike = names.clone().find(|name| name.eq_ignore_ascii_case(unit.trim()));
-        return Err(match alike.or_else(|| synonyms::nearest(unit.trim(), names)) {
+        let in_another_case = names.clone().find(|name| name.eq_ignore_ascii_case(unit.trim()));
+        return Err(match in_another_case.or_else(|| synonyms::nearest(unit.trim(), names)) {
             Some(name) => wrong(
                 format!("\"{text}\": `{unit}` is not a unit"),
                 format!("did you mean \"{}{name}\"?", text.trim_end_matches(unit)),

@@ -7,7 +7,7 @@ use crate::experiment::Path;
 use crate::schema::show_duration;
 use tardy_model::gates::Gates;
 use tardy_model::load::{Load, LoadKind};
-use tardy_model::shaper::{Mode, Queues, Shaper, Taprio, frame_time, show_rate};
+use tardy_model::shaper::{Etf, Mode, Queues, Shaper, Taprio, frame_time, show_rate};
 use tardy_model::stream::{Launch, Stream, all_simulated};
 use tardy_model::time::Nanos;
 
@@ -122,63 +122,12 @@ pub(super) fn launches(view: &View<'_>, table: &Table<'_>, cell: &Rest<'_>, shap
     let bit_s = table.get("port_rate", rate)?;
     let gives_times = matches!(shaper, Shaper::Taprio(Taprio { mode: Mode::TxtimeAssist { .. }, .. }));
     for stream in cell.streams {
-        let keys = |shaper: &str| [format!("stream.{}.launch", stream.name), format!("shaper.{shaper}")];
-        let launch = keys("kind")[0].clone();
         if let Some(etf) = shaper.etf(stream.priority) {
-            if !stream.launch.is_some() && !gives_times {
-                let message = format!("etf drops every packet of stream `{}`: they bear no launch time", stream.name);
-                return Err(view.combination(&keys("kind"), message, format!("write {launch} = \"strict\"")));
-            }
-            if !stream.launch.is_some() && !etf.skip_sock_check {
-                let message = format!(
-                    "etf drops every packet of stream `{}`: its socket asks for no launch times, and `shaper.etf.skip_sock_check` is false",
-                    stream.name
-                );
-                let keys = keys("etf.skip_sock_check");
-                return Err(view.combination(&keys, message, "write skip_sock_check = true".to_owned()));
-            }
-            let wants = if etf.deadline_mode { Launch::Deadline } else { Launch::Strict };
-            if stream.launch.is_some() && stream.launch != wants && !etf.skip_sock_check {
-                let message = format!(
-                    "`{launch}` is \"{}\" and `shaper.etf.deadline_mode` is {}: etf refuses such packets",
-                    stream.launch.name(),
-                    etf.deadline_mode
-                );
-                let help = format!("write launch = \"{}\"", wants.name());
-                return Err(view.combination(&keys("etf.deadline_mode"), message, help));
-            }
-            let (advance, delta) = (stream.tx.advance, etf.delta);
-            if stream.launch.is_some() && stream.kind.is_scheduled() && advance <= delta {
-                let advance_key = format!("stream.{}.tx.advance", stream.name);
-                let message = format!(
-                    "`{advance_key}` is {} and `shaper.etf.delta` {}: packets would come too late for etf to hold them",
-                    show_duration(advance),
-                    show_duration(delta)
-                );
-                let keys = [advance_key, "shaper.etf.delta".to_owned(), launch];
-                let help = format!(
-                    "write an advance above {} and what the timer is late by, as advance = \"{}\"",
-                    show_duration(delta),
-                    show_duration(Nanos(delta.0.saturating_add(200_000)))
-                );
-                return Err(view.combination(&keys, message, help));
-            }
+            taken_by_etf(view, stream, etf, gives_times)?;
+            held_by_etf(view, stream, etf)?;
         }
         if let Some(taprio) = shaper.taprio().filter(|_| stream.launch.is_some()) {
-            let class = taprio.classes.of(stream.priority);
-            let needs = stream.frame_time(bit_s).0;
-            if Gates::by_entry(&taprio.schedule, class).phases(stream.cycle.0, needs).is_none() {
-                let message = format!(
-                    "launch times of stream `{}`, every {}, do not all fall into windows of class {class} with room for the frame in one \
-                     entry, in a cycle of {}: taprio drops the others",
-                    stream.name,
-                    show_duration(stream.cycle),
-                    show_duration(taprio.schedule.cycle)
-                );
-                let keys = [format!("stream.{}.cycle", stream.name), "shaper.entries".to_owned(), launch];
-                let help = "make one cycle a multiple of the other, or write launch = \"none\"".to_owned();
-                return Err(view.combination(&keys, message, help));
-            }
+            in_windows(view, stream, taprio, bit_s)?;
         }
     }
     let load = cell.loads.iter().find(|load| sends(&load.kind) && shaper.etf(0).is_some() && !gives_times);
@@ -189,6 +138,80 @@ pub(super) fn launches(view: &View<'_>, table: &Table<'_>, cell: &Rest<'_>, shap
         return Err(view.combination(&keys, message, "give etf a class of its own, below mqprio".to_owned()));
     }
     Ok(())
+}
+
+/// The key of a stream's launch times.
+fn launch_key(stream: &Stream) -> String {
+    format!("stream.{}.launch", stream.name)
+}
+
+/// etf drops packets without the launch times that it wants.
+fn taken_by_etf(view: &View<'_>, stream: &Stream, etf: &Etf, gives_times: bool) -> Result<(), Problem> {
+    let launch = launch_key(stream);
+    let keys = |shaper: &str| [launch.clone(), format!("shaper.{shaper}")];
+    if !stream.launch.is_some() && !gives_times {
+        let message = format!("etf drops every packet of stream `{}`: they bear no launch time", stream.name);
+        return Err(view.combination(&keys("kind"), message, format!("write {launch} = \"strict\"")));
+    }
+    if !stream.launch.is_some() && !etf.skip_sock_check {
+        let message = format!(
+            "etf drops every packet of stream `{}`: its socket asks for no launch times, and `shaper.etf.skip_sock_check` is false",
+            stream.name
+        );
+        let help = "write skip_sock_check = true".to_owned();
+        return Err(view.combination(&keys("etf.skip_sock_check"), message, help));
+    }
+    let wants = if etf.deadline_mode { Launch::Deadline } else { Launch::Strict };
+    if stream.launch.is_some() && stream.launch != wants && !etf.skip_sock_check {
+        let message = format!(
+            "`{launch}` is \"{}\" and `shaper.etf.deadline_mode` is {}: etf refuses such packets",
+            stream.launch.name(),
+            etf.deadline_mode
+        );
+        let help = format!("write launch = \"{}\"", wants.name());
+        return Err(view.combination(&keys("etf.deadline_mode"), message, help));
+    }
+    Ok(())
+}
+
+/// Packets must come to etf before the moment at which it would hand them over.
+fn held_by_etf(view: &View<'_>, stream: &Stream, etf: &Etf) -> Result<(), Problem> {
+    let (advance, delta) = (stream.tx.advance, etf.delta);
+    if !stream.launch.is_some() || !stream.kind.is_scheduled() || advance > delta {
+        return Ok(());
+    }
+    let advance_key = format!("stream.{}.tx.advance", stream.name);
+    let message = format!(
+        "`{advance_key}` is {} and `shaper.etf.delta` {}: packets would come too late for etf to hold them",
+        show_duration(advance),
+        show_duration(delta)
+    );
+    let keys = [advance_key, "shaper.etf.delta".to_owned(), launch_key(stream)];
+    let help = format!(
+        "write an advance above {} and what the timer is late by, as advance = \"{}\"",
+        show_duration(delta),
+        show_duration(Nanos(delta.0.saturating_add(200_000)))
+    );
+    Err(view.combination(&keys, message, help))
+}
+
+/// taprio drops packets whose launch times do not fall into windows of their class.
+fn in_windows(view: &View<'_>, stream: &Stream, taprio: &Taprio, bit_s: u64) -> Result<(), Problem> {
+    let class = taprio.classes.of(stream.priority);
+    let needs = stream.frame_time(bit_s).0;
+    if Gates::by_entry(&taprio.schedule, class).phases(stream.cycle.0, needs).is_some() {
+        return Ok(());
+    }
+    let message = format!(
+        "launch times of stream `{}`, every {}, do not all fall into windows of class {class} with room for the frame in one entry, in \
+         a cycle of {}: taprio drops the others",
+        stream.name,
+        show_duration(stream.cycle),
+        show_duration(taprio.schedule.cycle)
+    );
+    let keys = [format!("stream.{}.cycle", stream.name), "shaper.entries".to_owned(), launch_key(stream)];
+    let help = "make one cycle a multiple of the other, or write launch = \"none\"".to_owned();
+    Err(view.combination(&keys, message, help))
 }
 
 /// What the rest of the cell says, for the checks.

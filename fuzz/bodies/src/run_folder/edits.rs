@@ -10,7 +10,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use tardy_model::point::Point;
 use tardy_model::sample::{Batch, MaybeNanos};
-use tardy_store::samples::SamplesFile;
+use tardy_store::SamplesFile;
 use tardy_store::write_samples;
 
 /// More than these are not read from one input.

@@ -118,6 +118,54 @@ impl TxPort {
         let pcp = if remark { (tag.pcp + 1) % 8 } else { tag.pcp };
         Tags::new(1 + u8::from(retag), Tag { pcp, ..tag }.tci())
     }
+
+    /// The kernel's stamps of a packet that is sent at `now`. One that never `leaves` the queue
+    /// discipline gets none of the driver.
+    fn stamp(&mut self, key: u32, now: i64, driver_at: i64, leaves: bool) {
+        let [sched, driver] = self.points;
+        for (point, at, after) in [(sched, TxPoint::Sched, TO_SCHED_NS), (driver, TxPoint::Software, driver_at)] {
+            if self.order.wants(point) && (leaves || at == TxPoint::Sched) {
+                let drift = if self.drifts { self.world.drift_ns(now + after) } else { 0 };
+                self.stamps.push(TxStamp { key, at, ns: self.world.realtime(now + after).ns() + drift });
+            }
+        }
+    }
+
+    /// Puts a packet that comes to the driver at `driver_ns` on its way, with the faults that the
+    /// experiment asks for.
+    fn fly(&mut self, payload: &[u8], driver_ns: i64, leaves: bool) {
+        let tags = self.tags();
+        let sim = &self.world.sim;
+        let is_test = |frame: &Frame| matches!(frame.kind, PacketKind::Test | PacketKind::Reply) && frame.seq != LEAD;
+        let frame = Frame::read(payload).ok();
+        // By its number one of a lead-in can be dropped too.
+        let dropped = frame.is_some_and(|frame| frame.kind == PacketKind::Test && sim.drop.contains(&frame.seq));
+        let frame = frame.filter(is_test);
+        // Every packet takes the same number of draws, so that one fault does not move another's
+        // place.
+        let jitter = if sim.jitter.0 > 0 { self.random.random_range(0..sim.jitter.0) } else { 0 };
+        let [lost, held, double] = [sim.loss, sim.reorder, sim.duplicate]
+            .map(|share| self.random.random_bool(share.clamp(0.0, 1.0)) && frame.is_some());
+        let flying =
+            Flying { at_ns: driver_ns + sim.delay.0 + jitter, payload: payload.to_vec(), test: frame.is_some(), tags };
+        let mut path = self.path.borrow_mut();
+        if !leaves || lost || dropped {
+            return;
+        }
+        if held && self.held.is_none() {
+            self.held = Some(flying);
+            return;
+        }
+        let behind = |at_ns: i64, n: i64| at_ns + n * BEHIND_NS;
+        let at_ns = flying.at_ns;
+        if double {
+            path.push(Flying { at_ns: behind(at_ns, 2), ..flying.clone() });
+        }
+        path.push(flying);
+        if let Some(held) = self.held.take() {
+            path.push(Flying { at_ns: behind(at_ns, 1), ..held });
+        }
+    }
 }
 
 impl SendPort for TxPort {
@@ -137,13 +185,7 @@ impl SendPort for TxPort {
             Some(_) => (0, false),
         };
         let driver_at = TO_DRIVER_NS.max(TO_SCHED_NS + held);
-        let [sched, driver] = self.points;
-        for (point, at, after) in [(sched, TxPoint::Sched, TO_SCHED_NS), (driver, TxPoint::Software, driver_at)] {
-            if self.order.wants(point) && (leaves || at == TxPoint::Sched) {
-                let drift = if self.drifts { self.world.drift_ns(now + after) } else { 0 };
-                self.stamps.push(TxStamp { key, at, ns: self.world.realtime(now + after).ns() + drift });
-            }
-        }
+        self.stamp(key, now, driver_at, leaves);
         let reported = match fate {
             Some(Fate::Missed) => Some(TxPoint::Missed),
             Some(Fate::Invalid(true)) => Some(TxPoint::Invalid),
@@ -153,41 +195,7 @@ impl SendPort for TxPort {
             self.stamps.push(TxStamp { key: 0, at, ns: launch.ns() });
         }
         self.world.now_ns.set(now + SEND_CALL_NS);
-        let tags = self.tags();
-        let sim = &self.world.sim;
-        let is_test = |frame: &Frame| matches!(frame.kind, PacketKind::Test | PacketKind::Reply) && frame.seq != LEAD;
-        let frame = Frame::read(payload).ok();
-        // By its number one of a lead-in can be dropped too.
-        let dropped = frame.is_some_and(|frame| frame.kind == PacketKind::Test && sim.drop.contains(&frame.seq));
-        let frame = frame.filter(is_test);
-        // Every packet takes the same number of draws, so that one fault does not move another's
-        // place.
-        let jitter = if sim.jitter.0 > 0 { self.random.random_range(0..sim.jitter.0) } else { 0 };
-        let [lost, held, double] = [sim.loss, sim.reorder, sim.duplicate]
-            .map(|share| self.random.random_bool(share.clamp(0.0, 1.0)) && frame.is_some());
-        let flying = Flying {
-            at_ns: now + driver_at + sim.delay.0 + jitter,
-            payload: payload.to_vec(),
-            test: frame.is_some(),
-            tags,
-        };
-        let mut path = self.path.borrow_mut();
-        if !leaves || lost || dropped {
-            return Ok(key);
-        }
-        if held && self.held.is_none() {
-            self.held = Some(flying);
-            return Ok(key);
-        }
-        let behind = |at_ns: i64, n: i64| at_ns + n * BEHIND_NS;
-        let at_ns = flying.at_ns;
-        if double {
-            path.push(Flying { at_ns: behind(at_ns, 2), ..flying.clone() });
-        }
-        path.push(flying);
-        if let Some(held) = self.held.take() {
-            path.push(Flying { at_ns: behind(at_ns, 1), ..held });
-        }
+        self.fly(payload, now + driver_at, leaves);
         Ok(key)
     }
 
