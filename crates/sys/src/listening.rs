@@ -5,8 +5,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-/// The tables, each with the state of a socket that waits for whoever comes (include/net/tcp_states.h):
-/// TCP_LISTEN, and TCP_CLOSE of a UDP socket that is bound and not connected.
+/// The tables, each with the state of a socket that waits for whoever comes, of
+/// include/net/tcp_states.h: TCP_LISTEN, and TCP_CLOSE of a UDP socket that is bound and not
+/// connected.
 const TABLES: [(&str, &str); 4] = [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")];
 
 /// Inodes of those over TCP and UDP, of both IP versions. A kernel without IPv6 has fewer tables.
