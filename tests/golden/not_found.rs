@@ -204,7 +204,7 @@ fn a_device_whose_queues_nobody_counted_had_one() {
     let error = plan(&setup, Names::FIRST, &super::devices::found(|_| ())).expect_err("nobody counted them");
     assert_eq!(error, PlanError::Path(PathError::Unread { device: "enp2s0".to_owned() }));
     let mut unnamed = setup;
-    unnamed.path.named = None;
+    unnamed.path.named.clear();
     let error = plan(&unnamed, Names::FIRST, &super::devices::found(|_| ())).expect_err("it names none").to_string();
     assert_eq!(error, "wire joins two network devices, and the experiment names none: write path.a and path.b");
 }

@@ -3,6 +3,7 @@
 //! a whole experiment: three stations, one of them on two paths, whose agents are threads of this
 //! process. Nothing of the machine is touched. A kind of port of the test's own is in `port`.
 
+mod ends;
 mod hosts;
 mod port;
 
@@ -54,17 +55,24 @@ const STATION: StationMethods = StationMethods {
         kind: StationKind::Netns,
         place: Place::of(host),
         steps: vec![Step::new(&Place::of(host), "a station of the test's", vec![Command::new("station", &[station])])],
-        offers: vec![Offer::Netns(Place::netns_of(host, &names.netns(station))), Offer::Slot(Place::of(host))],
+        offers: vec![
+            Offer::Netns(Place::netns_of(host, &names.netns(station))),
+            Offer::Slot { number: 0, place: Place::of(host) },
+            Offer::Slot { number: 1, place: Place::of(host) },
+        ],
         agent: Command::new("agent", &[station]),
     },
-    plug: |station, offer, device| {
+    plug: |station, id, offer, device| {
+        assert_eq!(station.offers.iter().filter(|known| *known == offer).count(), 1, "it knows which one is meant");
         let (place, name) = (offer.place().clone(), device.name.clone());
         Ok(match offer {
             Offer::Netns(_) => Plugged { steps: Vec::new(), place, device: name },
-            Offer::Slot(_) => {
-                let take = Step::new(&place, "a device into its slot", vec![Command::new("slot", &[&name])]);
+            // Inside it is called after its slot, and it is on this path.
+            Offer::Slot { number, .. } => {
+                let take = Command::new("slot", &[&number.to_string(), &name, &id.path.to_string()]);
+                let take = Step::new(&place, "a device into its slot", vec![take]);
                 let inside = Place::netns_of(station.place.host, "inside");
-                Plugged { steps: vec![take], place: inside, device: format!("in-{name}") }
+                Plugged { steps: vec![take], place: inside, device: format!("in{number}") }
             }
         })
     },
@@ -394,10 +402,10 @@ fn a_station_has_an_end_on_each_path_that_leads_to_it() {
     };
     let second = PathId::numbered(1);
     assert_eq!(of("a"), [(PathId::FIRST, "tardy0-0"), (second, "tardy0-2")]);
-    assert_eq!((of("b"), of("c")), (vec![(PathId::FIRST, "tardy0-1")], vec![(second, "in-tardy0-3")]));
+    assert_eq!((of("b"), of("c")), (vec![(PathId::FIRST, "tardy0-1")], vec![(second, "in0")]));
     assert_eq!((plan.ends.len(), plan.ends.at("d")), (4, Err(NotFound::End("d".to_owned()))));
     // What two stations send each other takes the path that joins both.
-    let between = |from: &str, to: &str| plan.ends.between(from, to);
+    let between = |from: &str, to: &str| plan.ends.between(from, to, None);
     let label = |id| plan.ends.label(id).expect("an end of the plan's");
     assert_eq!(between("a", "b").map(|ends| ends.map(label)), Ok(["a", "b"].map(str::to_owned)));
     assert_eq!(between("c", "a").map(|ends| ends.map(label)), Ok(["c", "a.2"].map(str::to_owned)));
@@ -405,7 +413,9 @@ fn a_station_has_an_end_on_each_path_that_leads_to_it() {
     assert_eq!(none.to_string(), "no path joins stations `b` and `c`: let a path join them, or use another station");
     let script = plan.script();
     let keeper = "# a forwarder of the test's: forwarder";
-    for line in ["station a", "station b", "station c", "path", "slot tardy0-3", "show path", "# agent c", keeper] {
+    for line in
+        ["station a", "station b", "station c", "path", "slot 0 tardy0-3 'path 1'", "show path", "# agent c", keeper]
+    {
         assert!(script.lines().any(|known| known == line), "{line} is not in\n{script}");
     }
     assert!(plan.steps.iter().all(|step| step.place.host == HostId::HERE));
@@ -428,31 +438,4 @@ fn cells_whose_streams_leave_by_other_ends_of_a_station_shared_a_path() {
     let alike = |a: &Setup, b: &Setup| tardy_lab::orders::is_same_path(&kinds(), a, b, &FactsByHost::default());
     assert!(alike(&first, &first.clone()), "the same cell");
     assert!(!alike(&first, &second), "one leaves station `a` towards `b`, the other one towards `c`");
-}
-
-#[test]
-fn each_of_many_ends_knows_all_others_in_a_vlan() {
-    let text = tardy_tests::experiment("open-kinds").replace("[stream.near]", "[stream.near]\nvlan = 7\npcp = 3");
-    let experiment = experiment_of(&text);
-    let only_first: fn(&Setup, &PlannedStations, Names, &FactsByHost) -> Result<Laid, PathError> =
-        |_, stations, names, _| {
-            let each = stations.keys().enumerate();
-            let plugs = each.map(|(n, name)| plug(stations, names, PathId::FIRST, name, 0, n)).collect();
-            Ok(Laid { plugs, ..Laid::default() })
-        };
-    static MANY: std::sync::OnceLock<PathMethods> = std::sync::OnceLock::new();
-    MANY.get_or_init(|| PathMethods::made(only_first));
-    let kinds = Kinds { path: |_| MANY.get().expect("it is set"), station: |_| &STATION };
-    let plan = plan_of(&kinds, &experiment.cells[0].setup, Names::FIRST, &FactsByHost::default()).expect("a plan");
-    let addresses: Vec<IpAddr> = plan.ends.values().map(|end| end.vlans[&7].address).collect();
-    assert_eq!(addresses, [1, 2, 3].map(|host| IpAddr::V4(Ipv4Addr::new(100, 64, 0, 128 + host))));
-    let script = plan.script();
-    for (near, end) in plan.ends.iter() {
-        let (device, own) = (&end.vlans[&7].device, end.vlans[&7].address);
-        assert!(script.contains(&format!("addr add {own}/25 dev {device}")), "{script}");
-        for (_, other) in plan.ends.iter().filter(|(far, _)| *far != near) {
-            let neighbour = format!("neigh replace {} lladdr {} dev {device}", other.vlans[&7].address, other.mac);
-            assert!(script.contains(&neighbour), "{} does not know {}\n{script}", end.station, other.station);
-        }
-    }
 }

@@ -169,3 +169,26 @@ fn as_root_a_program_was_started_out_of_a_folder_that_anybody_could_write_to() {
     }
     assert!(!process::only_root_writes(&closed), "somebody else's");
 }
+
+#[test]
+fn a_socket_that_waits_for_whoever_comes_is_listed_and_one_that_is_connected_is_not() {
+    use std::net::{TcpListener, UdpSocket};
+    use std::os::fd::AsRawFd;
+    let inode = |socket: &dyn AsRawFd| {
+        let link = fs::read_link(format!("/proc/self/fd/{}", socket.as_raw_fd())).expect("an open descriptor");
+        let text = link.to_string_lossy().into_owned();
+        text.trim_start_matches("socket:[").trim_end_matches(']').parse::<u64>().expect("a socket's")
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let client = std::net::TcpStream::connect(listener.local_addr().expect("its address")).expect("connected");
+    let bound = UdpSocket::bind("127.0.0.1:0").expect("bound");
+    let connected = UdpSocket::bind("127.0.0.1:0").expect("bound");
+    connected.connect(bound.local_addr().expect("its address")).expect("connected");
+    let listed = tardy_sys::listening::sockets();
+    let is_listed = |socket: &dyn AsRawFd| listed.contains(&inode(socket));
+    assert!(is_listed(&listener) && is_listed(&bound), "both wait for whoever comes");
+    assert!(!is_listed(&client) && !is_listed(&connected), "these have their peers");
+    let was = inode(&listener);
+    drop(listener);
+    assert!(!tardy_sys::listening::sockets().contains(&was), "nobody listens any more");
+}

@@ -4,6 +4,7 @@
 
 mod all_at_once;
 mod streams;
+mod words;
 
 use proptest::prelude::*;
 use std::fs;
@@ -124,7 +125,7 @@ fn host_to_host_is_as_its_table_says() {
 fn a_path_is_an_axis_like_any_other() {
     let keys = "[path]\na = \"eth1\"\nb = \"eth2\"\nqueues = 2\n";
     let cells = good(&format!("{keys}[matrix]\n\"path.kind\" = [\"veth\", \"wire\"]"), &[]).cells;
-    let named = Some(["eth1".into(), "eth2".into()]);
+    let named = ["eth1", "eth2"].map(str::to_owned).to_vec();
     let wire = |take| Joined { kind: PathKind::Wire, mtu: 1500, queues: None, named: named.clone(), take };
     assert_eq!([&cells[0].setup.path, &cells[1].setup.path], [&Joined::made(PathKind::Veth, 2, 1500), &wire(false)]);
     let cases = "[[case]]\nname = \"pair\"\n[[case]]\nname = \"cards\"\n\
@@ -457,31 +458,4 @@ fn validity_sets_a_rules_limit_and_level_and_says_what_it_may_not() {
         "[[case]]\nname = \"x\"\nset = { \"validity.steal.level\" = \"note\" }\n",
         "holds for the whole experiment",
     );
-}
-
-#[test]
-fn a_kind_of_path_or_station_that_nothing_maps_became_another() {
-    let built = |pattern: &str| {
-        let key = tardy_spec::schema::KEYS.iter().find(|key| key.pattern == pattern).expect("a key");
-        match &key.kind {
-            tardy_spec::schema::Kind::Choice { built, .. } => *built,
-            other => panic!("{pattern} is {other:?}"),
-        }
-    };
-    let setup = |station: &str, path: &str| {
-        let devices = if path == "wire" { "a = \"eth8\"\nb = \"eth9\"\n" } else { "" };
-        let text = format!(
-            "[station.a]\n[station.b]\nkind = \"{station}\"\n[path]\nkind = \"{path}\"\n{devices}[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n"
-        );
-        let source = tardy_spec::Source { name: "x.toml".into(), text };
-        tardy_spec::load(&source, &[]).unwrap_or_else(|error| panic!("{station}, {path}: {error}"))
-    };
-    for path in built("path.kind") {
-        assert_eq!(setup("netns", path).cells[0].setup.path.traits().name, *path);
-    }
-    for station in built("station.*.kind") {
-        // The only one so far. Another must be told from it here.
-        assert_eq!(*station, "netns");
-        assert_eq!(setup(station, "veth").cells[0].setup.stations["b"].kind, tardy_model::station::StationKind::Netns);
-    }
 }

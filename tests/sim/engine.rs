@@ -40,6 +40,7 @@ pub fn stream(sim: Sim) -> Stream {
         name: "ctl".into(),
         from: "a".into(),
         to: "b".into(),
+        path: None,
         port: Port::Sim,
         cycle: Nanos(500_000),
         count: 1_000,

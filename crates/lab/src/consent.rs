@@ -30,10 +30,8 @@ pub enum Need {
         /// It and its arguments.
         argv: Vec<String>,
     },
-    Nics {
-        a: String,
-        b: String,
-    },
+    /// The network devices of a path.
+    Nics(Vec<String>),
 }
 
 impl Need {
@@ -41,7 +39,7 @@ impl Need {
     pub const fn flag(&self) -> &'static str {
         match self {
             Need::Program { .. } => "--allow-commands",
-            Need::Nics { .. } => "--allow-nics",
+            Need::Nics(_) => "--allow-nics",
         }
     }
 
@@ -55,8 +53,9 @@ impl Need {
                 );
                 format!("load `{load}` runs this program as root, at station `{station}`: {line}")
             }
-            Need::Nics { a, b } => {
-                format!("the path takes the network devices `{a}` and `{b}` out of this machine's network for the run")
+            Need::Nics(devices) => {
+                let devices = devices.join("` and `");
+                format!("the path takes the network devices `{devices}` out of this machine's network for the run")
             }
         }
     }
@@ -83,8 +82,9 @@ pub fn needs(experiment: &Experiment) -> Vec<Need> {
     for cell in experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
         // A guest's own devices are not taken here: the run refuses that by itself.
         let is_refused = cell.setup.path.traits().place == Where::OnlyInGuest;
-        if let Some([a, b]) = cell.setup.path.devices().filter(|_| !is_refused) {
-            add(Need::Nics { a: a.to_owned(), b: b.to_owned() });
+        let devices = cell.setup.path.devices();
+        if !devices.is_empty() && !is_refused {
+            add(Need::Nics(devices.into_iter().map(str::to_owned).collect()));
         }
         for load in cell.setup.loads.iter().filter(|load| load.count > 0) {
             let LoadKind::Command { command, peer_command } = &load.kind else { continue };
@@ -106,7 +106,7 @@ pub fn needs(experiment: &Experiment) -> Vec<Need> {
 pub fn check(experiment: &Experiment, allowed: Allowed) -> Result<(), NotAllowed> {
     let is_open = |need: &Need| match need {
         Need::Program { .. } => !allowed.commands,
-        Need::Nics { .. } => !allowed.nics,
+        Need::Nics(_) => !allowed.nics,
     };
     let open: Vec<Need> = needs(experiment).into_iter().filter(is_open).collect();
     let Some(need) = open.first().cloned() else { return Ok(()) };

@@ -133,10 +133,11 @@ impl Placing<'_> {
         Ok([near, far])
     }
 
-    /// The CPU of the stream under test that the CPU choice of a load at this station refers to.
+    /// The CPU of the stream under test that the CPU choice of a load at this station refers to:
+    /// of its thread there, if it has one.
     fn of_stream(&self, station: &str) -> Option<CpuId> {
         let (stream, placed) = self.under_test?;
-        if stream.from == station { placed.tx } else { placed.rx }
+        placed.of(tardy_spec::experiment::thread_at(stream, station)?)
     }
 
     /// The CPU of one side. `own` is that of the load's other side, where it is known:
@@ -196,10 +197,10 @@ pub fn in_words(setup: &Setup, plan: &Plan) -> Result<Vec<String>, NotFound> {
         lines.push(format!("load {}: {} × {} at {}{to}", load.name, load.kind.name(), load.count, load.from));
         let LoadKind::Command { command, peer_command } = &load.kind else { continue };
         let (near, far) = ends(plan, load)?;
-        let from = near.address.to_string();
+        let from = near.map(|near| near.address.to_string()).unwrap_or_default();
         // A load without another side has no address there.
         let to = far.map(|far| far.address.to_string()).unwrap_or_default();
-        for (end, words) in [(far, peer_command), (Some(near), command)] {
+        for (end, words) in [(far, peer_command), (near, command)] {
             // A side without a station is never started.
             let Some(end) = end.filter(|_| !words.is_empty()) else { continue };
             let words: Vec<String> = words
@@ -213,11 +214,17 @@ pub fn in_words(setup: &Setup, plan: &Plan) -> Result<Vec<String>, NotFound> {
     Ok(lines)
 }
 
-/// Where a load meets the path, at `from` and, if it has another side, at `to`.
-fn ends<'p>(plan: &'p Plan, load: &Load) -> Result<(&'p LinkEnd, Option<&'p LinkEnd>), NotFound> {
-    let Some(to) = &load.to else { return Ok((plan.ends.at(&load.from)?, None)) };
-    let [near, far] = plan.ends.between(&load.from, to)?;
-    Ok((plan.ends.end(near)?, Some(plan.ends.end(far)?)))
+/// Where a load meets the path: at `from`, if it needs an address there, and, if it has another
+/// side, at `to`.
+fn ends<'p>(plan: &'p Plan, load: &Load) -> Result<(Option<&'p LinkEnd>, Option<&'p LinkEnd>), NotFound> {
+    match &load.to {
+        Some(to) => {
+            let [near, far] = plan.ends.between(&load.from, to, load.path)?;
+            Ok((Some(plan.ends.end(near)?), Some(plan.ends.end(far)?)))
+        }
+        None if load.kind.has_address() => Ok((Some(plan.ends.chosen(&load.from, load.path)?), None)),
+        None => Ok((None, None)),
+    }
 }
 
 /// Port of the first instance of the first load; each has its own, TCP or UDP, in a namespace of
@@ -250,9 +257,8 @@ impl Loads {
         let mut sides = Vec::new();
         for ((number, load), places) in setup.loads.iter().enumerate().zip(places) {
             let (near, far) = ends(plan, load)?;
-            // One that has no other side asks nobody where that would be.
-            let far = far.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |far| far.address);
-            let near = near.address;
+            // One that has no such side asks nobody where that would be.
+            let [near, far] = [near, far].map(|end| end.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |end| end.address));
             for (instance, cpus) in places.iter().enumerate() {
                 let port = (number as u32 * MOST_INSTANCES + instance as u32) % PORTS;
                 let port = FIRST_PORT.saturating_add(port as u16);

@@ -97,8 +97,12 @@ impl Names {
         self.subnet_at(ends, 0)
     }
 
-    /// The addresses of the `n`th VLAN on a path with this number of ends, from 0 to 6: a subnet of
-    /// the slot's own, after the path's.
+    /// VLANs of a set-up that have addresses, those of each path counted by themselves: a slot has
+    /// eight subnets, and the first one is the path's.
+    pub const VLANS: u8 = 7;
+
+    /// The addresses of the `n`th VLAN of a set-up, below [`Names::VLANS`], on a path with this
+    /// number of ends: a subnet of the slot's own, after the path's.
     pub fn vlan_subnet(self, ends: usize, n: u8) -> Subnet {
         self.subnet_at(ends, u32::from(n) + 1)
     }
@@ -121,18 +125,19 @@ impl Names {
         Ipv6Addr::new(0xfd74, 0x6172, 0x6479, self.slot, 0, 0, 0, 1 + u16::from(link.0))
     }
 
-    /// The VLAN device at one end: at most 15 characters.
+    /// The VLAN device at one end of all that a set-up has: at most 15 characters.
     pub fn vlan(self, link: LinkNumber, vlan: u16) -> String {
         // Decimal for two ends, as before there were more; hexadecimal numbers of two digits keep
         // within 15 characters.
         format!("tdy{}-{:x}.{vlan}", self.slot, link.0)
     }
 
-    /// The IPv6 address of one end in a VLAN, in a /80 within the path's /64.
-    pub fn vlan_address6(self, link: LinkNumber, vlan: u16) -> Ipv6Addr {
+    /// The IPv6 address of one end in a VLAN, in a /80 within the slot's /64. `path` is the path's
+    /// place among those with VLANs, below [`Names::VLANS`].
+    pub fn vlan_address6(self, link: LinkNumber, path: u8, vlan: u16) -> Ipv6Addr {
         let [a, b, c, d, _, _, _, last] = self.address6(link).segments();
-        // VLAN 0 must not have the path's own.
-        Ipv6Addr::new(a, b, c, d, vlan + 1, 0, 0, last)
+        // VLAN 0 must not have the path's own. An id has 12 bits.
+        Ipv6Addr::new(a, b, c, d, (u16::from(path) << 12) | (vlan + 1), 0, 0, last)
     }
 
     /// The prefix length that belongs to [`Names::vlan_address6`].

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is named and is not there. Code that looks up a station, an end, a stream, a CPU or a host
-//! passes this error on. It never uses anything else as a substitute.
+//! What is named and is not there, or could be either of two. Code that looks up a station, an end,
+//! a path, a stream, a CPU or a host passes this error on. It never uses anything else as a
+//! substitute, nor the first of several.
 
 use crate::host::{HostId, OtherHosts};
+use tardy_model::path::PathId;
 use tardy_model::stream_id::NoStream;
 use thiserror::Error;
 
-/// Something that is named and is not there.
+/// Something that is named and is not there, or not the only one.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotFound {
     /// A station that the experiment does not have.
@@ -21,6 +23,21 @@ pub enum NotFound {
     /// Two stations that no path joins.
     #[error("no path joins stations `{from}` and `{to}`: let a path join them, or use another station")]
     Path { from: String, to: String },
+    /// Two stations that several paths join, and none is chosen.
+    #[error(
+        "{} join stations `{from}` and `{to}`, and nothing says which one is meant: choose one of them",
+        list(paths)
+    )]
+    WhichPath { from: String, to: String, paths: Vec<PathId> },
+    /// Two stations that a path which was chosen does not join.
+    #[error("{path} was chosen, and it does not join stations `{from}` and `{to}`: choose another one")]
+    NotBetween { path: PathId, from: String, to: String },
+    /// A station to which several paths lead, and none is chosen.
+    #[error("{} lead to station `{station}`, and nothing says which one is meant: choose one of them", list(paths))]
+    WhichEnd { station: String, paths: Vec<PathId> },
+    /// A station to which a path that was chosen does not lead.
+    #[error("{path} was chosen, and it does not lead to station `{station}`: choose another one")]
+    NotAt { path: PathId, station: String },
     /// A station whose end of the path has no device for a VLAN.
     #[error("station `{station}` has no device for VLAN {vlan} on its path: {REPORT}")]
     Vlan {
@@ -47,6 +64,10 @@ pub enum NotFound {
     /// A CPU of another host than the one that is to run on it.
     #[error(transparent)]
     Cpu(#[from] OtherHosts),
+}
+
+fn list(paths: &[PathId]) -> String {
+    paths.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
 }
 
 const REPORT: &str = "this is a fault of tardy; report it with this message";

@@ -137,7 +137,7 @@ fn met(end: &LinkEnd, stream: &Stream) -> Result<Met, NotFound> {
 ///
 /// # Errors
 /// If a stream names a station that the path does not lead to, or that does not have there what the
-/// stream needs.
+/// stream needs, or if it could take several paths.
 pub fn orders(
     setup: &Setup,
     plan: &Plan,
@@ -164,7 +164,7 @@ fn ends(
     phase: Nanos,
 ) -> Result<Vec<EndOrder>, NotFound> {
     let port = FIRST_UDP_PORT + u16::from(order.stream.number());
-    let [near, far] = plan.ends.between(&stream.from, &stream.to)?;
+    let [near, far] = plan.ends.of_stream(stream)?;
     let (from, to) = (met(plan.ends.end(near)?, stream)?, met(plan.ends.end(far)?, stream)?);
     let tx = thread_on(from.host, placed.tx, stream.tx.policy)?;
     let rx = thread_on(to.host, placed.rx, stream.rx.policy)?;

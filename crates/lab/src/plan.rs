@@ -17,10 +17,10 @@ use crate::placement::PlaceError;
 use crate::script::Script;
 use crate::shaper;
 use crate::softirq;
-use crate::station::{PlannedStation, StationId};
+use crate::station::{Offer, PlannedStation, StationId};
 use crate::step::{Question, Step};
 use crate::vlan;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::station::Life;
 use tardy_model::time::{Instant, Tai};
 use tardy_spec::experiment::{Setup, Station};
@@ -147,11 +147,20 @@ pub fn plan_of(kinds: &Kinds, setup: &Setup, names: Names, found: &FactsByHost) 
 
 /// Has each station take in the devices that the path gives it: its ends, and the steps for that.
 fn plug(kinds: &Kinds, stations: &PlannedStations, plugs: &[Plug]) -> Result<(Ends, Vec<Step>), PathError> {
-    let (mut ends, mut steps) = (Vec::new(), Vec::new());
+    let (mut ends, mut steps): (BTreeMap<EndId, LinkEnd>, _) = (BTreeMap::new(), Vec::new());
+    let mut taken = BTreeSet::new();
     for Plug { station, path, offer, device } in plugs {
-        let id = number_of(stations, station)?;
+        let id = EndId { station: number_of(stations, station)?, path: *path };
+        if ends.contains_key(&id) {
+            return Err(PathError::TwoEnds { path: *path, station: station.clone() });
+        }
+        if let Offer::Slot { number, .. } = offer
+            && !taken.insert((id.station, *number))
+        {
+            return Err(PathError::SlotTaken { station: station.clone(), number: *number });
+        }
         let planned = &stations[station];
-        let plugged = ((kinds.station)(planned.kind).plug)(planned, offer, device)?;
+        let plugged = ((kinds.station)(planned.kind).plug)(planned, id, offer, device)?;
         let end = LinkEnd {
             station: station.clone(),
             place: plugged.place,
@@ -161,7 +170,7 @@ fn plug(kinds: &Kinds, stations: &PlannedStations, plugs: &[Plug]) -> Result<(En
             mac: device.mac.clone(),
             vlans: BTreeMap::new(),
         };
-        ends.push((EndId { station: id, path: *path }, end));
+        ends.insert(id, end);
         steps.extend(plugged.steps);
     }
     Ok((ends.into_iter().collect(), steps))

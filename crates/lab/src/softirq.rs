@@ -12,7 +12,7 @@ use crate::host::{CpuId, HostId};
 use crate::inverse::{Action, Inverse};
 use crate::machine::FactsByHost;
 use crate::not_found::NotFound;
-use crate::path::{EndId, Ends};
+use crate::path::{EndId, Ends, LinkEnd};
 use crate::placement::{self, PlaceError, Placed, Taken};
 use crate::station;
 use crate::step::{Question, Step};
@@ -22,12 +22,11 @@ use tardy_host::state::Moment;
 use tardy_model::placement::{CpuAsked, NapiThread, PlacementRecord, SoftirqBy, SoftirqRecord};
 use tardy_model::sample::{Batch, Outcome};
 use tardy_model::stream::{CpuChoice, Kind, Side, Stream};
-use tardy_spec::experiment::{Setup, receiver_at, receives_at, spins_realtime};
+use tardy_spec::experiment::{Setup, receiver_at, receives_at, spins_realtime, thread_at};
 
-/// What is meant for one station.
+/// What is meant for one station, at each of its ends. How it is done depends on the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meant {
-    pub by: SoftirqBy,
     /// On which CPU; `None` for any.
     pub cpu: Option<CpuId>,
     /// In the experiment's words.
@@ -62,14 +61,9 @@ pub fn meant(setup: &Setup, chosen: &[Placed], found: &FactsByHost) -> Result<Al
         short.extend(lacking.map(|_| {
             format!("station `{station}`: a CPU other than the receiver's was asked for softirq and there is one")
         }));
-        let by = match () {
-            () if setup.softirq.napi => SoftirqBy::Napi,
-            () if steering(setup, station, found)?.is_some_and(|steering| !steering.irqs.is_empty()) => SoftirqBy::Irq,
-            () => SoftirqBy::Rps,
-        };
         let relative = matches!(choice, CpuChoice::Same | CpuChoice::Different);
         let of = beside.filter(|_| relative).map(|(stream, end)| name(stream, end));
-        all.insert(station.clone(), Meant { by, cpu, asked: CpuAsked { cpu: choice.to_string(), of } });
+        all.insert(station.clone(), Meant { cpu, asked: CpuAsked { cpu: choice.to_string(), of } });
     }
     starved(setup, chosen, &all)?;
     Ok((all, short))
@@ -78,7 +72,7 @@ pub fn meant(setup: &Setup, chosen: &[Placed], found: &FactsByHost) -> Result<Al
 /// A kernel thread that polls a device is an ordinary thread: it never runs on a CPU where another
 /// thread spins under a realtime policy.
 fn starved(setup: &Setup, chosen: &[Placed], all: &BTreeMap<String, Meant>) -> Result<(), PlaceError> {
-    for (station, meant) in all.iter().filter(|(_, meant)| meant.by == SoftirqBy::Napi) {
+    for (station, meant) in all.iter().filter(|_| setup.softirq.napi) {
         let Some(cpu) = meant.cpu else { continue };
         for (stream, placed) in setup.streams.iter().zip(chosen) {
             let spins = |end: &Side| placed.of(*end) == Some(cpu) && spins_realtime(stream, *end);
@@ -100,10 +94,19 @@ fn name(stream: &Stream, end: Side) -> String {
     format!("{}.{end}", stream.name)
 }
 
-/// What the device of a station was set to before, where it is one of the host's.
-fn steering<'f>(setup: &Setup, station: &str, found: &'f FactsByHost) -> Result<Option<&'f Steering>, NotFound> {
-    let steering = &found.at(setup, station)?.steering;
-    Ok(setup.device_of(station).and_then(|device| steering.get(device)))
+/// What the device of an end was set to before, where it is one of the host's.
+fn steering<'f>(end: &LinkEnd, found: &'f FactsByHost) -> Result<Option<&'f Steering>, NotFound> {
+    let host = found.of(end.place.host)?;
+    Ok(host.named(&end.device).and_then(|name| host.steering.get(name)))
+}
+
+/// How the packets of a device come to another CPU.
+fn by(setup: &Setup, was: Option<&Steering>) -> SoftirqBy {
+    match was {
+        _ if setup.softirq.napi => SoftirqBy::Napi,
+        Some(was) if !was.irqs.is_empty() => SoftirqBy::Irq,
+        _ => SoftirqBy::Rps,
+    }
 }
 
 /// A command that prints what these files hold, as JSON. The word behind the script says that it
@@ -131,7 +134,7 @@ pub fn steps(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<(Vec<Ste
     let (all, _) = meant(setup, &chosen, found)?;
     let (mut steps, mut read_back) = (Vec::new(), Vec::new());
     let ends = || ends.values().filter_map(|end| Some((end, all.get(&end.station)?)));
-    for (end, _) in ends().filter(|(_, meant)| meant.by == SoftirqBy::Napi) {
+    for (end, _) in ends().filter(|_| setup.softirq.napi) {
         let (place, device) = (&end.place, end.device.as_str());
         let features = ["gro", "on", "tso", "off", "gso", "off"];
         let set = place.exec(&[&["ethtool", "-K", device], &features[..]].concat());
@@ -140,12 +143,11 @@ pub fn steps(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<(Vec<Ste
         read_back.push(Question::at(place, place.exec(&["ethtool", "--json", "-k", device])));
     }
     for (end, meant) in ends() {
-        let host = found.of(end.place.host)?;
-        let steering = host.named(&end.device).and_then(|name| host.steering.get(name));
+        let was = steering(end, found)?;
         let (place, device) = (&end.place, end.device.as_str());
         let class = format!("/sys/class/net/{device}");
         let cpu = meant.cpu.map(|cpu| cpu.number_on(place.host)).transpose().map_err(NotFound::from)?;
-        match (meant.by, cpu) {
+        match (by(setup, was), cpu) {
             (SoftirqBy::Napi, cpu) => {
                 let threaded = format!("{class}/threaded");
                 let on = place.shell(&format!("echo 1 >{threaded}"), &[]);
@@ -154,7 +156,7 @@ pub fn steps(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<(Vec<Ste
                 read_back.push(show(place, &threaded));
             }
             (SoftirqBy::Irq, Some(cpu)) => {
-                let irqs = steering.map(|steering| &steering.irqs).into_iter().flatten();
+                let irqs = was.map(|was| &was.irqs).into_iter().flatten();
                 let (mut files, mut does, mut undoes) = (Vec::new(), Vec::new(), Vec::new());
                 for (irq, was) in irqs {
                     let file = format!("/proc/irq/{irq}/smp_affinity_list");
@@ -169,7 +171,7 @@ pub fn steps(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<(Vec<Ste
             (SoftirqBy::Rps, Some(cpu)) => {
                 let does = format!("for q in {class}/queues/rx-*; do echo {} >$q/rps_cpus || exit; done", mask(cpu));
                 // What is set on a veth goes with it.
-                let were = steering.map(|steering| &steering.queues).into_iter().flatten();
+                let were = was.map(|was| &was.queues).into_iter().flatten();
                 let put = |(queue, was): (&String, &String)| {
                     let (device, queue, was) = (device.to_owned(), queue.clone(), was.clone());
                     Inverse::within(place, Action::RestoreSteering { device, queue, was })
@@ -202,21 +204,22 @@ pub fn asks(setup: &Setup) -> bool {
 
 /// True if two cells want the same of the path.
 pub fn wants_the_same(a: &Setup, b: &Setup, found: &FactsByHost) -> bool {
-    let all = |setup: &Setup| -> Option<BTreeMap<String, (SoftirqBy, Option<CpuId>)>> {
+    let all = |setup: &Setup| -> Option<BTreeMap<String, Option<CpuId>>> {
         if !asks(setup) {
             return Some(BTreeMap::new());
         }
         let (chosen, _) = placement::place(setup, found).ok()?;
         let (all, _) = meant(setup, &chosen, found).ok()?;
-        Some(all.into_iter().map(|(station, meant)| (station, (meant.by, meant.cpu))).collect())
+        Some(all.into_iter().map(|(station, meant)| (station, meant.cpu)).collect())
     };
     // What cannot be placed is refused before; it is never like another.
-    matches!((all(a), all(b)), (Some(a), Some(b)) if a == b)
+    a.softirq.napi == b.softirq.napi && matches!((all(a), all(b)), (Some(a), Some(b)) if a == b)
 }
 
 /// An end of a path that is watched over.
 struct Watched<'a> {
     meant: Meant,
+    by: SoftirqBy,
     station: String,
     host: HostId,
     device: String,
@@ -226,7 +229,7 @@ struct Watched<'a> {
 
 impl Watched<'_> {
     fn is_polled(&self) -> bool {
-        self.meant.by == SoftirqBy::Napi
+        self.by == SoftirqBy::Napi
     }
 }
 
@@ -234,7 +237,7 @@ impl Watched<'_> {
 fn streams_on<'s>(setup: &'s Setup, ends: &Ends, id: EndId) -> Result<Vec<&'s Stream>, NotFound> {
     let mut streams = Vec::new();
     for stream in &setup.streams {
-        if ends.between(&stream.from, &stream.to)?[0].path == id.path {
+        if ends.of_stream(stream)?[0].path == id.path {
             streams.push(stream);
         }
     }
@@ -259,13 +262,14 @@ impl<'a> Watch<'a> {
     pub fn new(setup: &'a Setup, chosen: &[Placed], ends: &Ends, found: &FactsByHost) -> Result<Watch<'a>, PlaceError> {
         let (meant, _) = meant(setup, chosen, found)?;
         for station in meant.keys() {
-            ends.at(station)?;
+            ends.is_met(station)?;
         }
         let mut watched = BTreeMap::new();
         for (id, end) in ends.iter() {
             let Some(meant) = meant.get(&end.station).cloned() else { continue };
             let watch = Watched {
                 meant,
+                by: by(setup, steering(end, found)?),
                 station: end.station.clone(),
                 host: end.place.host,
                 device: end.device.clone(),
@@ -310,7 +314,7 @@ impl<'a> Watch<'a> {
             let of = relative.then(|| name(stream, end.other()));
             (name(stream, end), CpuAsked { cpu: cpu.to_string(), of })
         });
-        let softirq = self.ends.iter().map(|(label, Watched { meant, station, device, streams: of_path, .. })| {
+        let softirq = self.ends.iter().map(|(label, Watched { meant, by, station, device, streams: of_path, .. })| {
             let at = |stream: &Stream| receives_at(stream, station);
             let receivers = of_path.iter().filter_map(|stream| Some(name(stream, at(stream)?))).collect();
             let here = of_path.iter().filter(|stream| at(stream).is_some());
@@ -318,7 +322,7 @@ impl<'a> Watch<'a> {
             let packets = here.filter_map(|stream| Some(arrived(stream, rows(stream)?))).sum();
             let record = SoftirqRecord {
                 device: device.clone(),
-                by: meant.by,
+                by: *by,
                 asked: meant.asked.clone(),
                 cpu: meant.cpu.map(|cpu| cpu.cpu),
                 packets,
@@ -343,8 +347,8 @@ impl<'a> Watch<'a> {
             sides.into_iter().filter_map(move |(role, station, cpu)| {
                 let station = station?;
                 let relative = matches!(cpu, CpuChoice::Same | CpuChoice::Different);
-                let theirs = |stream: &Stream| name(stream, if stream.from == *station { Side::Tx } else { Side::Rx });
-                let of = under_test.filter(|_| relative).map(theirs);
+                let theirs = |stream| Some(name(stream, thread_at(stream, station)?));
+                let of = under_test.filter(|_| relative).and_then(theirs);
                 Some((format!("{}.{role}", load.name), CpuAsked { cpu: cpu.to_string(), of }))
             })
         })

@@ -5,7 +5,8 @@
 //! Every other crate speaks in these types. A word here is the word in the command line, the
 //! experiment file, the documents and the run folder.
 
-/// An enum without data that knows all its values: one that is added is among them.
+/// An enum without data that knows all its values, and by its `name` the words for them: one that
+/// is added is among them.
 macro_rules! listed {
     ($(#[$about:meta])* pub enum $name:ident { $($(#[$of:meta])* $value:ident,)* }) => {
         $(#[$about])*
@@ -13,6 +14,13 @@ macro_rules! listed {
 
         impl $name {
             pub const ALL: [$name; [$($name::$value),*].len()] = [$($name::$value),*];
+            /// The words for them in files, in the same order.
+            pub const WORDS: [&'static str; $name::ALL.len()] = [$($name::$value.name()),*];
+
+            /// What is called so in files.
+            pub fn of(word: &str) -> Option<$name> {
+                $name::ALL.into_iter().find(|value| value.name() == word)
+            }
         }
     };
 }

@@ -2,6 +2,7 @@
 //! Background load: what it is asked to be, and what was measured of it in a trial.
 
 use crate::machine::ThreadRecord;
+use crate::path::PathId;
 use crate::port::TcpRecord;
 use crate::stream::{CpuChoice, Policy};
 use crate::time::Nanos;
@@ -63,6 +64,39 @@ pub enum Rate {
     Bits(u64),
     /// Packets a second.
     Packets(u64),
+}
+
+listed! {
+    /// The word for `load.*.kind`: a kind of load without what belongs to it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum LoadWord {
+        TcpStream,
+        TcpMaerts,
+        TcpRr,
+        UdpFlood,
+        Camera,
+        Sporadic,
+        Cpu,
+        Memory,
+        Command,
+    }
+}
+
+impl LoadWord {
+    /// The name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LoadWord::TcpStream => "tcp_stream",
+            LoadWord::TcpMaerts => "tcp_maerts",
+            LoadWord::TcpRr => "tcp_rr",
+            LoadWord::UdpFlood => "udp_flood",
+            LoadWord::Camera => "camera",
+            LoadWord::Sporadic => "sporadic",
+            LoadWord::Cpu => "cpu",
+            LoadWord::Memory => "memory",
+            LoadWord::Command => "command",
+        }
+    }
 }
 
 /// What a load does, with what belongs to its kind alone.
@@ -134,19 +168,30 @@ pub enum LoadKind {
 }
 
 impl LoadKind {
+    /// Its word.
+    pub const fn word(&self) -> LoadWord {
+        match self {
+            LoadKind::TcpStream { .. } => LoadWord::TcpStream,
+            LoadKind::TcpMaerts { .. } => LoadWord::TcpMaerts,
+            LoadKind::TcpRr { .. } => LoadWord::TcpRr,
+            LoadKind::UdpFlood { .. } => LoadWord::UdpFlood,
+            LoadKind::Camera { .. } => LoadWord::Camera,
+            LoadKind::Sporadic { .. } => LoadWord::Sporadic,
+            LoadKind::Cpu { .. } => LoadWord::Cpu,
+            LoadKind::Memory { .. } => LoadWord::Memory,
+            LoadKind::Command { .. } => LoadWord::Command,
+        }
+    }
+
     /// The name in files.
     pub const fn name(&self) -> &'static str {
-        match self {
-            LoadKind::TcpStream { .. } => "tcp_stream",
-            LoadKind::TcpMaerts { .. } => "tcp_maerts",
-            LoadKind::TcpRr { .. } => "tcp_rr",
-            LoadKind::UdpFlood { .. } => "udp_flood",
-            LoadKind::Camera { .. } => "camera",
-            LoadKind::Sporadic { .. } => "sporadic",
-            LoadKind::Cpu { .. } => "cpu",
-            LoadKind::Memory { .. } => "memory",
-            LoadKind::Command { .. } => "command",
-        }
+        self.word().name()
+    }
+
+    /// True if it needs an address of its station's: it sends or receives, or a program is given
+    /// the address.
+    pub const fn has_address(&self) -> bool {
+        !matches!(self, LoadKind::Cpu { .. } | LoadKind::Memory { .. })
     }
 
     /// True if its bytes go over a connection.
@@ -200,6 +245,8 @@ pub struct Load {
     pub from: String,
     /// The other station, of a load that has one.
     pub to: Option<String>,
+    /// Which path it takes, where several lead there.
+    pub path: Option<PathId>,
     /// CPU of the thread at `from`, as against that of the stream under test.
     pub cpu: CpuChoice,
     /// The same at `to`.

@@ -1,18 +1,42 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Kinds of paths. What a kind *is* is one record here, [`PathTraits`], and whoever has to know
-//! asks the record, not the kind. What a kind *does* is a file in `lab/src/path`.
+//! asks the record, not the kind. What a kind *does* is a file in `lab/src/path`. A [`PathId`] is
+//! one of the paths of a set-up.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
 
 listed! {
-    /// A kind of path between two stations.
+    /// A kind of path between stations.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum PathKind {
         Veth,
+        /// Two network devices of this host, cabled back to back.
+        Wire,
         /// Two devices of the kernel's simulator of network devices, joined.
         Netdevsim,
         /// The two igb ports of a guest, joined: whole network devices, emulated.
         Igb,
-        /// Two network devices of this host, cabled back to back.
-        Wire,
+    }
+}
+
+/// A path of a set-up, by its place among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PathId(u16);
+
+impl PathId {
+    /// The only one of most set-ups.
+    pub const FIRST: PathId = PathId(0);
+
+    /// The path at this place.
+    pub const fn numbered(number: u16) -> PathId {
+        PathId(number)
+    }
+}
+
+impl fmt::Display for PathId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "path {}", self.0)
     }
 }
 
@@ -25,7 +49,7 @@ pub enum Devices {
         driver: Option<&'static str>,
     },
     /// They are there before the path is, always by these names, in the order of the stations.
-    There([&'static str; 2]),
+    There(&'static [&'static str]),
     /// They are there before the path is, and the experiment names them.
     Named,
 }
@@ -78,9 +102,9 @@ pub struct PathTraits {
 }
 
 impl PathKind {
-    /// The kind that is called so in files.
-    pub fn of(name: &str) -> Option<PathKind> {
-        PathKind::ALL.into_iter().find(|kind| kind.traits().name == name)
+    /// The name in files.
+    pub const fn name(self) -> &'static str {
+        self.traits().name
     }
 
     pub const fn traits(self) -> PathTraits {
@@ -88,6 +112,7 @@ impl PathKind {
             PathKind::Veth => PathTraits {
                 name: "veth",
                 devices: Devices::Made { driver: None },
+                // A device has one peer.
                 most_stations: 2,
                 clock: DeviceClock::None,
                 place: Where::Anywhere,
@@ -96,9 +121,22 @@ impl PathKind {
                 hands_packets_over: true,
                 carries_ptp: false,
             },
+            PathKind::Wire => PathTraits {
+                name: "wire",
+                devices: Devices::Named,
+                // A cable has two ends.
+                most_stations: 2,
+                clock: DeviceClock::Own,
+                place: Where::OnlyHere,
+                waits_for_link: true,
+                napi_on_request: false,
+                hands_packets_over: false,
+                carries_ptp: true,
+            },
             PathKind::Netdevsim => PathTraits {
                 name: "netdevsim",
                 devices: Devices::Made { driver: Some("netdevsim") },
+                // The bus links a device to one other.
                 most_stations: 2,
                 clock: DeviceClock::Own,
                 place: Where::Anywhere,
@@ -110,7 +148,8 @@ impl PathKind {
             PathKind::Igb => PathTraits {
                 name: "igb",
                 // A guest has no other Ethernet devices.
-                devices: Devices::There(["eth0", "eth1"]),
+                devices: Devices::There(&["eth0", "eth1"]),
+                // The hub has two ports.
                 most_stations: 2,
                 clock: DeviceClock::Emulated,
                 place: Where::OnlyInGuest,
@@ -118,17 +157,6 @@ impl PathKind {
                 napi_on_request: false,
                 hands_packets_over: false,
                 carries_ptp: false,
-            },
-            PathKind::Wire => PathTraits {
-                name: "wire",
-                devices: Devices::Named,
-                most_stations: 2,
-                clock: DeviceClock::Own,
-                place: Where::OnlyHere,
-                waits_for_link: true,
-                napi_on_request: false,
-                hands_packets_over: false,
-                carries_ptp: true,
             },
         }
     }

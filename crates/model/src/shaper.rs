@@ -192,6 +192,31 @@ pub fn frame_time(packet_bytes: u32, tagged: bool, bit_s: u64) -> Nanos {
     Nanos(((bits * 1_000_000_000 + rate - 1) / rate) as i64)
 }
 
+listed! {
+    /// The word for `shaper.kind`: a queue discipline without its parameters.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum ShaperWord {
+        None,
+        Etf,
+        Taprio,
+        Mqprio,
+        Cbs,
+    }
+}
+
+impl ShaperWord {
+    /// The name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ShaperWord::None => "none",
+            ShaperWord::Etf => "etf",
+            ShaperWord::Taprio => "taprio",
+            ShaperWord::Mqprio => "mqprio",
+            ShaperWord::Cbs => "cbs",
+        }
+    }
+}
+
 /// The sender's queue discipline.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Shaper {
@@ -207,15 +232,19 @@ pub enum Shaper {
 }
 
 impl Shaper {
+    /// Its word.
+    pub const fn word(&self) -> ShaperWord {
+        match self {
+            Shaper::None => ShaperWord::None,
+            Shaper::Etf(_) => ShaperWord::Etf,
+            Shaper::Taprio(_) => ShaperWord::Taprio,
+            Shaper::Mqprio(_) => ShaperWord::Mqprio,
+            Shaper::Cbs(_) => ShaperWord::Cbs,
+        }
+    }
     /// The name in files.
     pub const fn kind(&self) -> &'static str {
-        match self {
-            Shaper::None => "none",
-            Shaper::Etf(_) => "etf",
-            Shaper::Taprio(_) => "taprio",
-            Shaper::Mqprio(_) => "mqprio",
-            Shaper::Cbs(_) => "cbs",
-        }
+        self.word().name()
     }
     /// Its classes, where it has any.
     pub const fn classes(&self) -> Option<&Classes> {

@@ -31,9 +31,9 @@ pub struct StationTraits {
 }
 
 impl StationKind {
-    /// The kind that is called so in files.
-    pub fn of(name: &str) -> Option<StationKind> {
-        StationKind::ALL.into_iter().find(|kind| kind.traits().name == name)
+    /// The name in files.
+    pub const fn name(self) -> &'static str {
+        self.traits().name
     }
 
     pub const fn traits(self) -> StationTraits {

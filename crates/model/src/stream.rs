@@ -3,6 +3,7 @@
 //! reports share.
 
 use crate::ethernet::Tag;
+use crate::path::PathId;
 use crate::point::{Metric, Point};
 use crate::port::{Headers, Port};
 use crate::shaper;
@@ -191,20 +192,21 @@ impl Ip {
     }
 }
 
-/// Whether packets have a launch time (SO_TXTIME).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Launch {
-    #[default]
-    None,
-    /// The scheduled instant, before which none is to leave.
-    Strict,
-    /// The scheduled instant, by which each is to have left.
-    Deadline,
+listed! {
+    /// Whether packets have a launch time (SO_TXTIME).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Launch {
+        #[default]
+        None,
+        /// The scheduled instant, before which none is to leave.
+        Strict,
+        /// The scheduled instant, by which each is to have left.
+        Deadline,
+    }
 }
 
 impl Launch {
-    pub const ALL: [Launch; 3] = [Launch::None, Launch::Strict, Launch::Deadline];
     /// The name in files.
     pub const fn name(self) -> &'static str {
         match self {
@@ -228,23 +230,24 @@ pub enum Overrun {
     Skip,
 }
 
-/// How a receiver waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Wait {
-    /// In the receive call.
-    Block,
-    Poll,
-    Select,
-    Epoll,
-    /// Asks again and again without sleeping.
-    Spin,
-    /// In the receive call, the kernel polling the device (SO_BUSY_POLL).
-    Busypoll,
+listed! {
+    /// How a receiver waits.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Wait {
+        /// In the receive call.
+        Block,
+        Poll,
+        Select,
+        Epoll,
+        /// Asks again and again without sleeping.
+        Spin,
+        /// In the receive call, the kernel polling the device (SO_BUSY_POLL).
+        Busypoll,
+    }
 }
 
 impl Wait {
-    pub const ALL: [Wait; 6] = [Wait::Block, Wait::Poll, Wait::Select, Wait::Epoll, Wait::Spin, Wait::Busypoll];
     /// The name in files.
     pub const fn name(self) -> &'static str {
         match self {
@@ -390,6 +393,8 @@ pub struct Stream {
     pub from: String,
     /// The station that receives.
     pub to: String,
+    /// Which path it takes, where several join its two stations.
+    pub path: Option<PathId>,
     pub kind: Kind,
     /// What it goes through.
     pub port: Port,

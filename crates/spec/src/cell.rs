@@ -348,6 +348,11 @@ pub(crate) fn text(value: &Value) -> Option<String> {
     if let Value::Text(text) = value { Some(text.clone()) } else { None }
 }
 
+/// What a word is the name of, by `of`.
+pub(crate) fn called<T>(of: impl Fn(&str) -> Option<T>) -> impl Fn(&Value) -> Option<T> {
+    move |value| if let Value::Text(word) = value { of(word) } else { None }
+}
+
 pub(crate) fn integer(value: &Value) -> Option<i64> {
     if let Value::Integer(number) = value { Some(*number) } else { None }
 }

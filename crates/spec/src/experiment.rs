@@ -84,24 +84,13 @@ impl Setup {
         all_simulated(&self.streams)
     }
 
-    /// The devices that exist before the path, each with its station; none where the path makes its
-    /// own.
-    pub fn devices(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.stations.keys().map(String::as_str).zip(self.path.devices().into_iter().flatten())
-    }
-
-    /// The device of a station that is there before the path is.
-    pub fn device_of(&self, station: &str) -> Option<&str> {
-        self.devices().find(|(at, _)| *at == station).map(|(_, device)| device)
-    }
-
     /// True if a stream needs IPv6 addresses on the path.
     pub fn has_ipv6(&self) -> bool {
         self.streams.iter().any(|stream| stream.ip == Ip::Ipv6)
     }
 }
 
-/// How two stations are joined. [`PathTraits`] describes its kind; here is what the experiment
+/// How the stations are joined. [`PathTraits`] describes its kind; here is what the experiment
 /// sets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
@@ -110,9 +99,8 @@ pub struct Path {
     pub mtu: u32,
     /// Transmit and receive queues of each end; `None` where the path does not make its devices.
     pub queues: Option<u32>,
-    /// The network devices that the experiment names, in the order of the stations; `None` where
-    /// it names none.
-    pub named: Option<[String; 2]>,
+    /// The network devices that the experiment names, in the order of the stations.
+    pub named: Vec<String>,
     /// Devices that have addresses may be taken too.
     pub take: bool,
 }
@@ -120,7 +108,7 @@ pub struct Path {
 impl Path {
     /// A path of this kind that makes its devices.
     pub const fn made(kind: PathKind, queues: u32, mtu: u32) -> Path {
-        Path { kind, mtu, queues: Some(queues), named: None, take: false }
+        Path { kind, mtu, queues: Some(queues), named: Vec::new(), take: false }
     }
 
     /// What its kind is.
@@ -129,11 +117,11 @@ impl Path {
     }
 
     /// Devices that are there before the path is, in the order of the stations.
-    pub fn devices(&self) -> Option<[&str; 2]> {
+    pub fn devices(&self) -> Vec<&str> {
         match self.traits().devices {
-            Devices::Made { .. } => None,
-            Devices::There(devices) => Some(devices),
-            Devices::Named => self.named.as_ref().map(|[a, b]| [a.as_str(), b.as_str()]),
+            Devices::Made { .. } => Vec::new(),
+            Devices::There(devices) => devices.to_vec(),
+            Devices::Named => self.named.iter().map(String::as_str).collect(),
         }
     }
 }
@@ -182,6 +170,15 @@ pub fn clash<'s, K, C: PartialEq>(
         }
     }
     None
+}
+
+/// The thread of a stream that is at a station, with which it begins or ends.
+pub fn thread_at(stream: &Stream, station: &str) -> Option<Side> {
+    match station {
+        _ if stream.from == station => Some(Side::Tx),
+        _ if stream.to == station => Some(Side::Rx),
+        _ => None,
+    }
 }
 
 /// The thread of a stream that receives at a station.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Background loads of one cell: their values, and which of them do not go together.
 
-use crate::cell::{Table, View, cpu, ends, integer, policy, share, span, text};
+use crate::cell::{Table, View, called, cpu, ends, integer, policy, share, span, text};
 use crate::error::Problem;
+use crate::experiment::thread_at;
 use crate::schema::{Value, show_duration};
 use crate::sheet::Named;
-use tardy_model::load::{Distribution, Load, LoadKind, Rate};
+use tardy_model::load::{Distribution, Load, LoadKind, LoadWord, Rate};
 use tardy_model::stream::{CpuChoice, Policy, Stream, UNDER_TEST};
 use tardy_model::time::Nanos;
 
@@ -110,13 +111,14 @@ fn load(view: &View<'_>, name: &Named) -> Result<Load, Problem> {
             ["from", "to"].map(|end| table.find(end).map(|_| view.keep(crate::cell::station(view, &table, end))));
         drop(there);
     }
-    let word = table.get("kind", text)?;
+    let of = table.get("kind", called(LoadWord::of))?;
+    let word = of.name();
     if table.are_sound(&["kind"]) {
-        meaning(view, &table, &word);
+        meaning(view, &table, word);
     }
-    let kind = kind(&table, &word)?;
+    let kind = kind(&table, of)?;
     let count = table.get("count", integer)? as u32;
-    let (from, to) = where_it_runs(view, &table, &word)?;
+    let (from, to) = where_it_runs(view, &table, word)?;
     if to.is_none() {
         runs_at_one_end(&table, &kind);
     }
@@ -134,6 +136,8 @@ fn load(view: &View<'_>, name: &Named) -> Result<Load, Problem> {
         count,
         from,
         to,
+        // A file has one path.
+        path: None,
         cpu: table.get("cpu", cpu)?,
         peer_cpu: table.get("peer_cpu", cpu)?,
         policy: table.get("policy", policy)?,
@@ -219,7 +223,7 @@ fn meaning(view: &View<'_>, table: &Table<'_>, kind: &str) {
     }
 }
 
-fn kind(table: &Table<'_>, word: &str) -> Result<LoadKind, Problem> {
+fn kind(table: &Table<'_>, word: LoadWord) -> Result<LoadKind, Problem> {
     let bytes = |field: &str| table.get(field, integer).map(|bytes| bytes.max(0) as u64);
     let size = |default: u64| match table.find("size") {
         Some(_) => bytes("size"),
@@ -240,23 +244,23 @@ fn kind(table: &Table<'_>, word: &str) -> Result<LoadKind, Problem> {
         _ => None,
     };
     Ok(match word {
-        "tcp_stream" => LoadKind::TcpStream { size: size(16_384)?, rate: rate("rate")? },
-        "tcp_maerts" => LoadKind::TcpMaerts { size: size(16_384)? },
-        "tcp_rr" => LoadKind::TcpRr { size: size(1)?, reply_size: bytes("reply_size")? },
-        "udp_flood" => LoadKind::UdpFlood {
+        LoadWord::TcpStream => LoadKind::TcpStream { size: size(16_384)?, rate: rate("rate")? },
+        LoadWord::TcpMaerts => LoadKind::TcpMaerts { size: size(16_384)? },
+        LoadWord::TcpRr => LoadKind::TcpRr { size: size(1)?, reply_size: bytes("reply_size")? },
+        LoadWord::UdpFlood => LoadKind::UdpFlood {
             size: size(1_400)?,
             rate: match (rate("rate")?, rate("packet_rate")?) {
                 (Some(bits), _) => Some(Rate::Bits(bits)),
                 (None, packets) => packets.map(Rate::Packets),
             },
         },
-        "camera" => LoadKind::Camera {
+        LoadWord::Camera => LoadKind::Camera {
             fps: table.get("fps", integer)? as u32,
             frame_size: bytes("frame_size")?,
             packet_size: bytes("packet_size")?,
         },
-        "sporadic" => LoadKind::Sporadic { size: size(16_384)?, burst: spread("burst")?, gap: spread("gap")? },
-        "cpu" => {
+        LoadWord::Sporadic => LoadKind::Sporadic { size: size(16_384)?, burst: spread("burst")?, gap: spread("gap")? },
+        LoadWord::Cpu => {
             let duty = table.get("duty", share)?;
             table.check(&["duty"], || match duty <= 0.0 {
                 true => {
@@ -267,8 +271,8 @@ fn kind(table: &Table<'_>, word: &str) -> Result<LoadKind, Problem> {
             });
             LoadKind::Cpu { duty, period: table.get("period", span)? }
         }
-        "memory" => LoadKind::Memory { working_set: bytes("working_set")? },
-        _ => {
+        LoadWord::Memory => LoadKind::Memory { working_set: bytes("working_set")? },
+        LoadWord::Command => {
             let Some(command) = words("command") else {
                 let message = format!("`{}` is missing: it names the program to start", table.key("command"));
                 let help = "write command = [\"iperf3\", \"-c\", \"{to}\", \"-t\", \"1000\"]";
@@ -332,7 +336,7 @@ fn threads(table: &Table<'_>, load: &Load, streams: &[Stream]) -> Result<(), Pro
             return Err(table.wrong(&[policy_field, "kind"], message, "write \"other\", or a duty of at most \"90%\""));
         }
         let under_test = under_test(streams);
-        let theirs = under_test.map(|stream| if stream.from == station { stream.tx.cpu } else { stream.rx.cpu });
+        let theirs = under_test.and_then(|stream| Some(thread_at(stream, station)?.cpu(stream)));
         if cpu == CpuChoice::Same && theirs == Some(CpuChoice::Any) {
             let name = under_test.map_or("", |stream| stream.name.as_str());
             let message = format!(

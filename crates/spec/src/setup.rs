@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The values of one cell become what is built and what is expected.
 
-use crate::cell::{Table, View, cpu, ends, flag, integer, policy, share, span, text};
+use crate::cell::{Table, View, called, cpu, ends, flag, integer, policy, share, span, text};
 use crate::error::{At, Problem, Reason};
 use crate::experiment::{Path, Setup, Softirq, Station};
 use crate::schema::{Value, show_duration};
@@ -118,22 +118,14 @@ fn softirq(view: &View<'_>, path: &Path) -> Result<Softirq, Problem> {
 
 fn path(view: &View<'_>) -> Result<Path, Problem> {
     let table = view.table("path", None);
-    let word = table.get("kind", text)?;
-    let kind = PathKind::of(&word).ok_or_else(|| no_such(&table, "path", &word))?;
+    let kind = table.get("kind", called(PathKind::of))?;
     check::path(view, &table, kind);
     let mtu = table.get("mtu", integer)? as u32;
     match kind.traits().devices {
         Devices::Made { .. } => Ok(Path::made(kind, table.get("queues", integer)? as u32, mtu)),
-        Devices::There(_) => Ok(Path { kind, mtu, queues: None, named: None, take: false }),
+        Devices::There(_) => Ok(Path { kind, mtu, queues: None, named: Vec::new(), take: false }),
         Devices::Named => named(&table, kind, mtu),
     }
-}
-
-/// A word that the table of keys has as built and that means nothing here. A test goes through all
-/// of them.
-fn no_such(table: &Table<'_>, what: &str, word: &str) -> Problem {
-    let help = "choose another kind, and report this: it is a fault of tardy's own";
-    table.wrong(&["kind"], format!("this version has no {what} of kind `{word}`"), help)
 }
 
 /// A path whose devices the experiment names.
@@ -157,7 +149,7 @@ fn named(table: &Table<'_>, kind: PathKind, mtu: u32) -> Result<Path, Problem> {
         return Err(table.wrong(&["b", "a"], message, "name the device at the other end of the cable"));
     }
     let take = table.get("take", flag)?;
-    Ok(Path { kind, mtu, queues: None, named: Some([a, b]), take })
+    Ok(Path { kind, mtu, queues: None, named: vec![a, b], take })
 }
 
 /// The stations; `path` is what its kind is, if that is known.
@@ -178,9 +170,7 @@ fn stations(view: &View<'_>, path: Option<PathTraits>) -> Option<BTreeMap<String
     }
     let kinds = names.iter().map(|named| {
         let table = view.table("station.*", Some(named));
-        let word = view.keep(table.get("kind", text))?;
-        let kind = StationKind::of(&word).ok_or_else(|| no_such(&table, "station", &word));
-        Some((named.name.clone(), Station::here(view.keep(kind)?)))
+        Some((named.name.clone(), Station::here(view.keep(table.get("kind", called(StationKind::of)))?)))
     });
     kinds.collect()
 }
@@ -194,9 +184,8 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
     };
     let (from, to) = ends(view, &table);
     let cycle = if kind.is_scheduled() { table.get("cycle", span)? } else { Nanos::ZERO };
-    let port = table.get("port", |value| one_of(value, Port::ALL, Port::name))?;
-    let wait = |value: &Value| one_of(value, Wait::ALL, Wait::name);
-    let (tx_wait, rx_wait) = (table.get("tx.wait", wait)?, table.get("rx.wait", wait)?);
+    let port = table.get("port", called(Port::of))?;
+    let (tx_wait, rx_wait) = (table.get("tx.wait", called(Wait::of))?, table.get("rx.wait", called(Wait::of))?);
     let stamps = view.keep(stamps::points(&table, kind, port, [tx_wait, rx_wait])).unwrap_or_else(|| {
         view.lose(table.key("stamps"));
         Vec::new()
@@ -213,6 +202,8 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
         name: name.name.clone(),
         from,
         to,
+        // A file has one path.
+        path: None,
         kind,
         port,
         ip: table.get("ip", ip)?,
@@ -222,8 +213,12 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
         ethertype: table.get("ethertype", integer)? as u16,
         tag,
         priority: table.get("priority", integer)? as u32,
-        launch: table.get("launch", |value| one_of(value, Launch::ALL, Launch::name))?,
-        overrun: table.get("overrun", overrun)?,
+        launch: table.get("launch", called(Launch::of))?,
+        overrun: table.get("overrun", |value| match value {
+            Value::Text(word) if word == "burst" => Some(Overrun::Burst),
+            Value::Text(word) if word == "skip" => Some(Overrun::Skip),
+            _ => None,
+        })?,
         deadline: table.get("deadline", |value| if *value == Value::Word { Some(by_itself) } else { span(value) })?,
         max_loss: table.get("max_loss", share)?,
         warmup: table.get("warmup", span)?,
@@ -253,24 +248,10 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
     Ok(stream)
 }
 
-/// The one of these values that is called as the text says.
-fn one_of<T: Copy>(value: &Value, all: impl IntoIterator<Item = T>, name: impl Fn(T) -> &'static str) -> Option<T> {
-    let Value::Text(word) = value else { return None };
-    all.into_iter().find(|one| name(*one) == word)
-}
-
 fn ip(value: &Value) -> Option<Ip> {
     match value {
         Value::Text(word) if word == "ipv4" => Some(Ip::Ipv4),
         Value::Text(word) if word == "ipv6" => Some(Ip::Ipv6),
-        _ => None,
-    }
-}
-
-fn overrun(value: &Value) -> Option<Overrun> {
-    match value {
-        Value::Text(word) if word == "burst" => Some(Overrun::Burst),
-        Value::Text(word) if word == "skip" => Some(Overrun::Skip),
         _ => None,
     }
 }

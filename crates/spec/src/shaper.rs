@@ -3,14 +3,14 @@
 
 mod check;
 
-use crate::cell::{Table, View, flag, integer, rate, span, text};
+use crate::cell::{Table, View, called, flag, integer, rate, span, text};
 use crate::error::Problem;
 use crate::experiment::Path;
 use crate::schema::{Value, show_duration};
 use check::Rest;
 use tardy_model::load::Load;
 use tardy_model::shaper::{
-    Cbs, Classes, Etf, MOST_CLASSES, Mode, Mqprio, PRIORITIES, Queues, Schedule, Shaper, Taprio, wire_bytes,
+    Cbs, Classes, Etf, MOST_CLASSES, Mode, Mqprio, PRIORITIES, Queues, Schedule, Shaper, ShaperWord, Taprio, wire_bytes,
 };
 use tardy_model::stream::Stream;
 use tardy_model::time::Nanos;
@@ -46,11 +46,11 @@ pub(crate) fn belongs(field: &str, kind: &str) -> bool {
 /// The queue discipline of one cell.
 pub(crate) fn shaper(view: &View<'_>, path: &Path, streams: &[Stream], loads: &[Load]) -> Result<Shaper, Problem> {
     let table = view.table("shaper", None);
-    let kind = table.get("kind", text)?;
+    let kind = table.get("kind", called(ShaperWord::of))?;
     if table.are_sound(&["kind"]) {
-        meaning(view, &table, &kind);
+        meaning(view, &table, kind.name());
     }
-    let lacks: Vec<_> = needed(&kind).iter().filter(|(field, ..)| table.find(field).is_none()).collect();
+    let lacks: Vec<_> = needed(kind).iter().filter(|(field, ..)| table.find(field).is_none()).collect();
     for (field, what, example) in &lacks {
         view.keep::<()>(Err(missing(&table, field, what, example)));
     }
@@ -58,16 +58,16 @@ pub(crate) fn shaper(view: &View<'_>, path: &Path, streams: &[Stream], loads: &[
         return Err(table.follows("kind"));
     }
     let cell = Rest { view, path, streams, loads };
-    let shaper = match kind.as_str() {
-        "etf" => Shaper::Etf(etf(&table, false)?),
-        "taprio" => Shaper::Taprio(taprio(&table, &cell)?),
-        "mqprio" => {
+    let shaper = match kind {
+        ShaperWord::None => Shaper::None,
+        ShaperWord::Etf => Shaper::Etf(etf(&table, false)?),
+        ShaperWord::Taprio => Shaper::Taprio(taprio(&table, &cell)?),
+        ShaperWord::Mqprio => {
             let classes = classes(&table, &cell)?;
             let etf = children(&table, &classes, None)?;
             Shaper::Mqprio(Mqprio { classes, etf })
         }
-        "cbs" => Shaper::Cbs(cbs(&table, &cell)?),
-        _ => Shaper::None,
+        ShaperWord::Cbs => Shaper::Cbs(cbs(&table, &cell)?),
     };
     // A claim about packets depends on everything that makes them.
     let made_of = [
@@ -105,14 +105,14 @@ fn meaning(view: &View<'_>, table: &Table<'_>, kind: &str) {
 }
 
 /// Keys that a kind cannot do without: each with who needs it, and an example.
-fn needed(kind: &str) -> &'static [(&'static str, &'static str, &'static str)] {
+fn needed(kind: ShaperWord) -> &'static [(&'static str, &'static str, &'static str)] {
     const CLASSES: (&str, &str, &str) = ("classes", "a queue discipline with classes", "4");
     match kind {
-        "etf" => &[("etf.delta", "etf", "\"300us\"")],
-        "taprio" => &[CLASSES, ("entries", "taprio", "[\"0 500us\", \"1 500us\"]")],
-        "mqprio" => &[CLASSES],
-        "cbs" => &[CLASSES, ("cbs.classes", "cbs", "[0]"), ("cbs.idleslope", "cbs", "\"100Mbit\"")],
-        _ => &[],
+        ShaperWord::None => &[],
+        ShaperWord::Etf => &[("etf.delta", "etf", "\"300us\"")],
+        ShaperWord::Taprio => &[CLASSES, ("entries", "taprio", "[\"0 500us\", \"1 500us\"]")],
+        ShaperWord::Mqprio => &[CLASSES],
+        ShaperWord::Cbs => &[CLASSES, ("cbs.classes", "cbs", "[0]"), ("cbs.idleslope", "cbs", "\"100Mbit\"")],
     }
 }
 

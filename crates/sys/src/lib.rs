@@ -10,6 +10,7 @@ pub mod datagrams;
 pub mod error;
 pub mod exits;
 pub mod hwtstamp;
+pub mod listening;
 pub mod machine;
 pub mod messages;
 pub mod nic;

@@ -197,6 +197,7 @@ fn stream(kind: Kind) -> Stream {
         name: "ctl".into(),
         from: "a".into(),
         to: "b".into(),
+        path: None,
         port: Port::Udp,
         cycle: Nanos(500_000),
         count: 100,

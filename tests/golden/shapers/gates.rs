@@ -11,7 +11,10 @@ use proptest::prelude::*;
 use tardy_analyze::cell::CellAnalysis;
 use tardy_analyze::gates::GatePass;
 use tardy_lab::machine::FactsByHost;
+use tardy_lab::names::Names;
 use tardy_lab::orders::random_of;
+use tardy_lab::path::Ends;
+use tardy_lab::plan::plan;
 use tardy_lab::shaper::launching::rx_kernel_at;
 use tardy_lab::shaper::{check, launching, offload_refusal, with_the_kernels_refusal};
 use tardy_model::gates::{Gates, Window, windows};
@@ -231,13 +234,19 @@ fn a_stream_has_the_headers_of_its_port_and_a_tag_only_where_one_is_sent() {
     assert_eq!(time("port = \"packet\"\nvlan = 5\npcp = 3\n"), (18 + 64 + 24) * 8);
 }
 
+/// Where the paths of a set-up end.
+fn ends(setup: &Setup, found: &FactsByHost) -> Ends {
+    plan(setup, Names::FIRST, found).expect("it can be planned").ends
+}
+
 const WIRE: &str = "priority = 3\n[path]\nkind = \"wire\"\na = \"enp1s0\"\nb = \"enp2s0\"\n";
 
 #[test]
 fn a_wire_that_is_slower_than_its_windows_were_written_for_is_refused() {
     let setup = |rate: &str| stream(&format!("{WIRE}[shaper]\n{R1}{rate}"));
     let at = |speed: Option<i64>| devices::found(|nic| nic.speed_mbit = speed);
-    let refused = |setup: &Setup, speed| check(setup, &at(speed)).err().map(|error| error.to_string());
+    let refused =
+        |setup: &Setup, speed| check(setup, &ends(setup, &at(speed)), &at(speed)).err().map(|error| error.to_string());
     assert_eq!(refused(&setup(""), Some(1_000)), None);
     let slow = refused(&setup(""), Some(100)).expect("refused");
     assert!(slow.contains("enp1s0 runs at 100Mbit and `shaper.port_rate` is 1Gbit"), "{slow}");
@@ -251,7 +260,7 @@ fn a_wire_that_is_slower_than_its_windows_were_written_for_is_refused() {
     assert_eq!(refused(&stream(WIRE), Some(100)), None);
     // veth says 10 Gbit/s, whatever it does.
     let virtual_one = devices::found(|nic| (nic.speed_mbit, nic.kind) = (Some(10_000), Some("veth".to_owned())));
-    assert_eq!(check(&setup(""), &virtual_one), Ok(()));
+    assert_eq!(check(&setup(""), &ends(&setup(""), &virtual_one), &virtual_one), Ok(()));
 }
 
 #[test]
@@ -261,7 +270,9 @@ fn credits_are_kept_without_a_clock_and_gates_are_not() {
             can.phc = -1;
         }
     });
-    let refused = |setup: &Setup, found: &FactsByHost| offload_refusal(setup, found).expect("its stations are there");
+    let refused = |setup: &Setup, found: &FactsByHost| {
+        offload_refusal(setup, &ends(setup, found), found).expect("its stations are there")
+    };
     let gates = stream(&format!("{WIRE}[shaper]\n{R1}mode = \"offload\"\n"));
     assert!(refused(&gates, &without).expect("it says why").contains("needs a device with a PTP clock"));
     let credits = "kind = \"cbs\"\nclasses = 2\ncbs.classes = [0]\ncbs.idleslope = \"20Mbit\"\ncbs.offload = true\n";
@@ -276,7 +287,8 @@ fn a_refused_offload_was_not_told_that_the_device_may_not_take_it() {
     let setup = stream(&format!("{WIRE}[shaper]\n{credits}"));
     let refused = |on, switchable| {
         let found = devices::found(|nic| nic.tc_offload = Some(Feature { on, switchable }));
-        with_the_kernels_refusal(&setup, &found, "tc qdisc replace", "Error: not supported.").expect("it is there")
+        with_the_kernels_refusal(&setup, &ends(&setup, &found), &found, "tc qdisc replace", "Error: not supported.")
+            .expect("it is there")
     };
     let kernels = "`tc qdisc replace`: Error: not supported.";
     let mend = "; hw-tc-offload of enp1s0 is off, and its driver may ask for it: ethtool -K enp1s0 hw-tc-offload on";
@@ -284,14 +296,16 @@ fn a_refused_offload_was_not_told_that_the_device_may_not_take_it() {
     // A feature that is on, or cannot be switched, is not the way to fix it.
     assert_eq!([refused(true, true), refused(false, false)], [kernels, kernels]);
     let silent = devices::found(|nic| nic.tc_offload = None);
-    let says = with_the_kernels_refusal(&setup, &silent, "tc qdisc replace", "Error: not supported.");
+    let says =
+        with_the_kernels_refusal(&setup, &ends(&setup, &silent), &silent, "tc qdisc replace", "Error: not supported.");
     assert_eq!(says.as_deref(), Ok(kernels));
     let clockless = devices::found(|nic| {
         nic.can = Err("not asked".to_owned());
         nic.tc_offload = Some(Feature { on: false, switchable: true });
     });
     let gates = stream(&format!("{WIRE}[shaper]\n{R1}mode = \"offload\"\n"));
-    let both = with_the_kernels_refusal(&gates, &clockless, "tc", "Error: no.").expect("it is there");
+    let both = with_the_kernels_refusal(&gates, &ends(&gates, &clockless), &clockless, "tc", "Error: no.")
+        .expect("it is there");
     assert!(both.contains("has is unknown: not asked; the kernel: Error: no.") && both.ends_with(mend), "{both}");
 }
 

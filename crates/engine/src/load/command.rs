@@ -3,8 +3,6 @@
 //! serves is known to be up when it listens in this network namespace.
 
 use crate::load::work::{LIMIT, LoadOrder, Watch, Work};
-use std::collections::BTreeSet;
-use std::fs;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -12,6 +10,7 @@ use tardy_model::harmless;
 use tardy_model::load::ExitRecord;
 use tardy_model::time::Nanos;
 use tardy_sys::child::{Child, Ended};
+use tardy_sys::listening;
 use tardy_sys::proc::Stat;
 
 /// Of a program's output so much is kept, its beginning.
@@ -135,11 +134,11 @@ impl Work for Command {
         if !self.peer || self.child.is_some() {
             return Ok(());
         }
-        let before = now();
+        let before = listening::sockets();
         let program = self.argv.first().cloned().unwrap_or_default();
         self.start().map_err(|error| format!("`{program}` cannot be started: {error}"))?;
         let until = Instant::now() + UP;
-        while Instant::now() < until && !stop.load(Relaxed) && now().is_subset(&before) {
+        while Instant::now() < until && !stop.load(Relaxed) && listening::sockets().is_subset(&before) {
             // Without output there is nothing that waits for us, so it may be polled.
             if !self.listen(Duration::from_millis(5)) {
                 std::thread::sleep(Duration::from_millis(5));
@@ -211,25 +210,4 @@ fn how(ended: Ended) -> String {
         Ended::Code(code) => format!("exit code {code}"),
         Ended::Signal(signal) => format!("signal {signal}"),
     }
-}
-
-/// Inodes of the sockets that listen, TCP and UDP of both IP versions.
-pub(super) fn now() -> BTreeSet<u64> {
-    // States of include/net/tcp_states.h: TCP_LISTEN, and TCP_CLOSE for a UDP socket that is bound
-    // and not connected.
-    let files = [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")];
-    let each = |(file, state): (&str, &'static str)| {
-        let text = fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap_or_default();
-        inodes(&text, state)
-    };
-    files.into_iter().flat_map(each).collect()
-}
-
-/// Of the lines in this state.
-fn inodes(text: &str, state: &str) -> Vec<u64> {
-    let inode = |line: &str| {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        (fields.get(3) == Some(&state)).then(|| fields.get(9)?.parse().ok()).flatten()
-    };
-    text.lines().skip(1).filter_map(inode).collect()
 }

@@ -8,11 +8,13 @@ use crate::host::hosts::Hosts;
 use crate::kinds::Kinds;
 use crate::loads;
 use crate::machine::FactsByHost;
+use crate::names::Names;
 use crate::placement::place;
-use crate::plan::PlanError;
+use crate::plan::{PlanError, plan_of};
 use crate::run::RunError;
 use crate::shaper;
 use std::collections::BTreeMap;
+use tardy_model::shaper::Shaper;
 use tardy_spec::experiment::{Experiment, Setup};
 
 /// Memory that a packet takes at its peak: both ends' records, their way here, the joined samples
@@ -60,8 +62,13 @@ pub fn look(experiment: &Experiment, kinds: &Kinds, hosts: &mut Hosts<'_>) -> Re
         asks.insert(host, ask(experiment, kinds, host)?);
     }
     let found = hosts.look(asks)?;
-    for cell in experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
-        shaper::check(&cell.setup, &found)?;
+    let shaped = |setup: &Setup| setup.shaper != Shaper::None && !setup.path.traits().devices.are_made();
+    for cell in experiment.cells.iter().filter(|cell| !cell.setup.is_simulated() && shaped(&cell.setup)) {
+        // By which devices streams leave follows from the plan. Why a cell cannot be planned is
+        // reported where its path is to be built: it may be refused before.
+        if let Ok(plan) = plan_of(kinds, &cell.setup, Names::FIRST, &found) {
+            shaper::check(&cell.setup, &plan.ends, &found)?;
+        }
     }
     Ok(found)
 }

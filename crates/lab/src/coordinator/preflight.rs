@@ -49,9 +49,11 @@ impl Run<'_, '_> {
         setup: &Setup,
         not_put_back: &mut Option<UndoError>,
     ) -> Result<Option<String>, RunError> {
-        let blind = shaper::offload_refusal(setup, &self.found)?;
-        if let Some(why) = blind.as_ref().filter(|_| setup.path.devices().is_some()) {
-            return Ok(Some(why.clone()));
+        // Its ends are the same whatever the clocks read, and these are read only if it is built.
+        let ends = plan::plan_of(&self.options.kinds, setup, names, &self.found)?.ends;
+        let blind = shaper::offload_refusal(setup, &ends, &self.found)?;
+        if let Some(why) = blind.filter(|_| !setup.path.traits().devices.are_made()) {
+            return Ok(Some(why));
         }
         self.read_clocks(setup)?;
         let plan = plan::plan_of(&self.options.kinds, setup, names, &self.found)?;
@@ -65,7 +67,7 @@ impl Run<'_, '_> {
             Err(ApplyError::Failed { why, says, command })
                 if why == shaper::WHY && setup.shaper.offloads().is_some() =>
             {
-                Ok(Some(shaper::with_the_kernels_refusal(setup, &self.found, &command.to_string(), &says)?))
+                Ok(Some(shaper::with_the_kernels_refusal(setup, &ends, &self.found, &command.to_string(), &says)?))
             }
             Err(error) => Err(error.into()),
         }

@@ -75,7 +75,7 @@ impl Run<'_, '_> {
     /// What records call the end by which a stream leaves.
     fn leaves_by(stream: &Stream, ends: Option<&Ends>) -> Result<String, NotFound> {
         match ends {
-            Some(ends) => ends.label(ends.between(&stream.from, &stream.to)?[0]),
+            Some(ends) => ends.label(ends.of_stream(stream)?[0]),
             None => Ok(stream.from.clone()),
         }
     }

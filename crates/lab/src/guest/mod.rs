@@ -56,10 +56,11 @@ use tardy_spec::experiment::Experiment;
 pub fn check(experiment: &Experiment) -> Result<(), GuestError> {
     for cell in &experiment.cells {
         let path = &cell.setup.path;
-        if let (Where::OnlyHere, Some([a, b])) = (path.traits().place, path.devices()) {
-            let name = path.traits().name;
+        let devices = path.devices();
+        if path.traits().place == Where::OnlyHere && !devices.is_empty() {
+            let (name, devices) = (path.traits().name, devices.join("` and `"));
             let why = format!(
-                "its path is a {name} between `{a}` and `{b}`, devices of this machine, and a guest has none of them: use path.kind = \"veth\", \
+                "its path is a {name} between `{devices}`, devices of this machine, and a guest has none of them: use path.kind = \"veth\", \
                  or run it here"
             );
             return Err(GuestError::NotInGuest { cell: cell.id.clone(), why });

@@ -37,7 +37,7 @@ fn has_both_ports() -> bool {
         driver.is_some_and(|driver| driver.ends_with(DRIVER)) && vendor.trim() == QEMU
     };
     match PathKind::Igb.traits().devices {
-        Devices::There(devices) => devices.into_iter().all(is_one),
+        Devices::There(devices) => devices.iter().all(|device| is_one(device)),
         Devices::Made { .. } | Devices::Named => false,
     }
 }

@@ -3,13 +3,15 @@
 
 use super::keeper::Keeper;
 use crate::host::place::Place;
-use crate::names::LinkNumber;
+use crate::names::{LinkNumber, Names};
 use crate::not_found::NotFound;
 use crate::station::{Offer, StationId};
 use crate::step::{Question, Step, Text};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
+pub use tardy_model::path::PathId;
+use tardy_model::stream::Stream;
 use thiserror::Error;
 
 /// What the kernel says to `addrgenmode` where IPv6 is switched off (`ipv6.disable=1`, or not
@@ -58,21 +60,7 @@ pub struct LinkEnd {
     pub vlans: BTreeMap<u16, VlanEnd>,
 }
 
-/// A path of a set-up, by its place among them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PathId(u16);
-
-impl PathId {
-    /// The only one of most set-ups.
-    pub const FIRST: PathId = PathId(0);
-
-    /// The path at this place.
-    pub const fn numbered(number: u16) -> PathId {
-        PathId(number)
-    }
-}
-
-/// Where a path meets a station. A station has an end for each path that leads to it.
+/// Where a path meets a station. A station has one end for each path that leads to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EndId {
     pub station: StationId,
@@ -90,29 +78,70 @@ impl FromIterator<(EndId, LinkEnd)> for Ends {
 }
 
 impl Ends {
-    /// A station's end on the first path that leads to it.
+    /// A station's only end.
+    ///
+    /// # Errors
+    /// If no path leads to it, or several do.
+    pub fn at(&self, station: &str) -> Result<&LinkEnd, NotFound> {
+        self.chosen(station, None)
+    }
+
+    /// A station's only end, or that on the path that was chosen.
+    ///
+    /// # Errors
+    /// If that path does not lead to it, or none was chosen and not exactly one does.
+    pub fn chosen(&self, station: &str, path: Option<PathId>) -> Result<&LinkEnd, NotFound> {
+        self.is_met(station)?;
+        let all = self.of(station).filter(|(id, _)| path.is_none_or(|path| id.path == path));
+        match (&all.collect::<Vec<_>>()[..], path) {
+            ([(_, end)], _) => Ok(end),
+            (_, Some(path)) => Err(NotFound::NotAt { path, station: station.to_owned() }),
+            (several, None) => {
+                let paths = several.iter().map(|(id, _)| id.path).collect();
+                Err(NotFound::WhichEnd { station: station.to_owned(), paths })
+            }
+        }
+    }
+
+    /// Finds out whether some path leads to a station.
     ///
     /// # Errors
     /// If none does.
-    pub fn at(&self, station: &str) -> Result<&LinkEnd, NotFound> {
-        let end = self.0.values().find(|end| end.station == station);
-        end.ok_or_else(|| NotFound::End(station.to_owned()))
+    pub(crate) fn is_met(&self, station: &str) -> Result<(), NotFound> {
+        self.of(station).next().map(drop).ok_or_else(|| NotFound::End(station.to_owned()))
     }
 
-    /// Both ends of the first path that joins two stations: what one sends to the other leaves by
-    /// the first end and arrives at the second one.
+    /// Both ends of the only path that joins two stations, or of the one that was chosen: what one
+    /// sends to the other leaves by the first end and arrives at the second one.
     ///
     /// # Errors
-    /// If no path leads to one of them, or none to both.
-    pub fn between(&self, from: &str, to: &str) -> Result<[EndId; 2], NotFound> {
-        self.at(from)?;
-        self.at(to)?;
+    /// If no path leads to one of them, the one that was chosen does not join them, or none was
+    /// chosen and not exactly one does.
+    pub fn between(&self, from: &str, to: &str, path: Option<PathId>) -> Result<[EndId; 2], NotFound> {
+        self.is_met(from)?;
+        self.is_met(to)?;
         let joins = |(near, _): (EndId, &LinkEnd)| {
             let (far, _) = self.of(to).find(|(far, _)| far.path == near.path)?;
-            Some([near, far])
+            path.is_none_or(|path| near.path == path).then_some([near, far])
         };
-        let apart = || NotFound::Path { from: from.to_owned(), to: to.to_owned() };
-        self.of(from).find_map(joins).ok_or_else(apart)
+        let (from_name, to_name) = (from.to_owned(), to.to_owned());
+        match (&self.of(from).filter_map(joins).collect::<Vec<_>>()[..], path) {
+            ([both], _) => Ok(*both),
+            (_, Some(path)) => Err(NotFound::NotBetween { path, from: from_name, to: to_name }),
+            ([], None) => Err(NotFound::Path { from: from_name, to: to_name }),
+            (several, None) => {
+                let paths = several.iter().map(|[near, _]| near.path).collect();
+                Err(NotFound::WhichPath { from: from_name, to: to_name, paths })
+            }
+        }
+    }
+
+    /// The ends of the path that a stream takes.
+    ///
+    /// # Errors
+    /// As [`Ends::between`].
+    pub fn of_stream(&self, stream: &Stream) -> Result<[EndId; 2], NotFound> {
+        self.between(&stream.from, &stream.to, stream.path)
     }
 
     /// An end.
@@ -135,7 +164,7 @@ impl Ends {
     }
 
     /// All ends of a station, in the order of the paths.
-    pub fn of<'e>(&'e self, station: &'e str) -> impl Iterator<Item = (EndId, &'e LinkEnd)> {
+    pub fn of<'e>(&'e self, station: &str) -> impl Iterator<Item = (EndId, &'e LinkEnd)> {
         self.iter().filter(move |(_, end)| end.station == station)
     }
 
@@ -147,6 +176,11 @@ impl Ends {
     /// All.
     pub fn values(&self) -> impl Iterator<Item = &LinkEnd> {
         self.0.values()
+    }
+
+    /// All, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (EndId, &mut LinkEnd)> {
+        self.0.iter_mut().map(|(id, end)| (*id, end))
     }
 
     /// All, to be changed.
@@ -211,14 +245,28 @@ pub enum PathError {
         second: String,
     },
     /// The experiment does not name the devices that such a path joins.
-    #[error("{kind} joins two network devices, and the experiment names none: write path.a and path.b")]
-    Unnamed {
+    #[error("{kind} joins two network devices, and the experiment names {}: write path.a and path.b", list(devices))]
+    TwoDevices {
         /// The path's kind.
         kind: &'static str,
+        /// The devices that are named.
+        devices: Vec<String>,
+    },
+    /// A path that gives a station a second device.
+    #[error(
+        "{path} gives station `{station}` two devices, and a station has one end on a path: let two paths lead to it"
+    )]
+    TwoEnds { path: PathId, station: String },
+    /// Two devices for a slot that takes one.
+    #[error("slot {number} of station `{station}` is to take two devices: give each a slot of its own")]
+    SlotTaken {
+        station: String,
+        /// The slot's number at its station.
+        number: u8,
     },
     /// More ends than the slot has names for.
     #[error(
-        "station `{station}` has end {number} of the path, and a VLAN has room for {}: use fewer stations",
+        "station `{station}` has end {number} of the set-up's paths, and {} of them can have VLANs: use fewer stations",
         LinkNumber::MOST
     )]
     TooManyEnds {
@@ -227,6 +275,13 @@ pub enum PathError {
         /// Its place among them, from 1.
         number: usize,
     },
+    /// More VLANs than the slot has addresses for.
+    #[error(
+        "the streams go over {count} VLANs, those of each path counted by themselves, and a run has addresses for {}: use \
+         fewer, or port \"packet\"",
+        Names::VLANS
+    )]
+    TooManyVlans { count: usize },
     /// A station or a host that is not there.
     #[error(transparent)]
     NotFound(#[from] NotFound),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How two stations are joined. What a kind of path *is* is its record in `tardy_model::path`;
+//! How stations are joined. What a kind of path *is* is its record in `tardy_model::path`;
 //! what it builds, and what a guest needs for it, is its file here, which [`kind`] finds.
 
 pub mod igb;

@@ -36,13 +36,25 @@ const NOT_GRANTED: &[Text] = &[
     Cow::Borrowed("Invalid argument"),
 ];
 
+/// The devices at both ends, in the order of the stations.
+fn two_devices(setup: &Setup) -> Result<[&str; 2], PathError> {
+    let devices = setup.path.devices();
+    <[&str; 2]>::try_from(devices).map_err(|devices| PathError::TwoDevices {
+        kind: setup.path.traits().name,
+        devices: devices.into_iter().map(str::to_owned).collect(),
+    })
+}
+
 /// The devices of a set-up that a host is to have.
 ///
 /// # Errors
-/// If the path does not join exactly two stations.
+/// If the path does not join exactly two stations, or does not have exactly two devices.
 fn asks(setup: &Setup, host: HostId) -> Result<Vec<DeviceAsk>, PathError> {
     let path = &setup.path;
-    let Some([a, b]) = path.devices() else { return Ok(Vec::new()) };
+    if path.devices().is_empty() {
+        return Ok(Vec::new());
+    }
+    let [a, b] = two_devices(setup)?;
     let stations: Vec<&String> = setup.stations.keys().collect();
     let [of_a, of_b] = stations[..] else {
         let stations = stations.into_iter().cloned().collect();
@@ -95,9 +107,9 @@ pub(super) const KIND: PathMethods =
 /// Plans the wire: each device into its station's namespace.
 ///
 /// # Errors
-/// If there are not exactly two stations, or a device was not looked at.
+/// If there are not exactly two stations and two devices, or a device was not looked at.
 fn lay(setup: &Setup, stations: &PlannedStations, names: Names, found: &FactsByHost) -> Result<Laid, PathError> {
-    let devices = setup.path.devices().ok_or(PathError::Unnamed { kind: setup.path.traits().name })?;
+    let devices = two_devices(setup)?;
     let mtu = setup.path.mtu;
     let [a, b] = Joint::two(setup, stations, names)?;
     let nic = |device: &str, at: &Joint<'_>| {

@@ -14,9 +14,9 @@ mod tc;
 pub mod watch;
 
 use crate::host::HostId;
-use crate::machine::FactsByHost;
+use crate::machine::{Facts, FactsByHost};
 use crate::not_found::NotFound;
-use crate::path::{EndId, Ends, LinkEnd};
+use crate::path::{EndId, Ends, LinkEnd, PathId};
 use crate::step::{Question, Step};
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_host::nic::Nic;
@@ -77,14 +77,10 @@ pub enum ShaperError {
     NotFound(#[from] NotFound),
 }
 
-/// Stations whose devices get the queue discipline: those that streams start from.
-pub fn stations(setup: &Setup) -> BTreeSet<&str> {
-    setup.streams.iter().map(|stream| stream.from.as_str()).collect()
-}
-
-/// Between which stations streams go, from which it follows by which ends they leave.
-pub fn pairs(setup: &Setup) -> BTreeSet<(&str, &str)> {
-    setup.streams.iter().map(|stream| (stream.from.as_str(), stream.to.as_str())).collect()
+/// Between which stations streams go, and on which paths, from which it follows by which ends they
+/// leave.
+pub fn pairs(setup: &Setup) -> BTreeSet<(&str, &str, Option<PathId>)> {
+    setup.streams.iter().map(|stream| (stream.from.as_str(), stream.to.as_str(), stream.path)).collect()
 }
 
 /// True if queue disciplines are to be watched during trials: one is asked for, or packets bear
@@ -96,9 +92,9 @@ pub fn is_watched(setup: &Setup) -> bool {
 /// The ends by which streams leave.
 ///
 /// # Errors
-/// If no path joins the stations of a stream.
+/// If no path joins the stations of a stream, or it could take several.
 pub fn leave_by(setup: &Setup, ends: &Ends) -> Result<BTreeSet<EndId>, NotFound> {
-    setup.streams.iter().map(|stream| ends.between(&stream.from, &stream.to).map(|[near, _]| near)).collect()
+    setup.streams.iter().map(|stream| ends.of_stream(stream).map(|[near, _]| near)).collect()
 }
 
 /// When a schedule that is planned now begins: at the first multiple of its cycle that lies far
@@ -143,27 +139,27 @@ pub fn set(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<Shaped, No
     Ok(Shaped { steps, read_back, begins })
 }
 
-/// What can be known before anything is touched.
+/// What can be known of a set-up whose paths end so, before anything is touched.
 ///
 /// # Errors
 /// If a device has too few queues, or its link another rate, or the run has not looked at its host.
 /// A link that does not tell its rate, as one that is down, is believed.
-pub fn check(setup: &Setup, found: &FactsByHost) -> Result<(), ShaperError> {
+pub fn check(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<(), ShaperError> {
+    let devices = devices(setup, ends, found)?;
     if let Some(asked) = setup.shaper.port_bit_s() {
-        for (station, device) in devices(setup) {
+        for (device, facts) in &devices {
             // What a virtual device tells is no wire's.
-            let nic = found.at(setup, station)?.nics.get(device).filter(|nic| nic.kind.is_none());
+            let nic = facts.nics.get(*device).filter(|nic| nic.kind.is_none());
             let speed = nic.and_then(|nic| nic.speed_mbit).filter(|speed| *speed > 0);
             if let Some(is) = speed.map(|speed| speed as u64 * 1_000_000).filter(|is| *is != asked) {
-                return Err(ShaperError::Rate { device: device.to_owned(), is, asked });
+                return Err(ShaperError::Rate { device: (*device).to_owned(), is, asked });
             }
         }
     }
     let Some(classes) = setup.shaper.classes() else { return Ok(()) };
     let needed = classes.queues.iter().map(|of| of.offset + of.count).max().unwrap_or(0).max(2);
-    for (station, device) in devices(setup) {
-        let queues = &found.at(setup, station)?.tx_queues;
-        if let Some(has) = queues.get(device).copied().filter(|has| *has < needed) {
+    for (device, facts) in devices {
+        if let Some(has) = facts.tx_queues.get(device).copied().filter(|has| *has < needed) {
             return Err(ShaperError::Queues { kind: setup.shaper.kind(), device: device.to_owned(), needed, has });
         }
     }
@@ -174,8 +170,8 @@ pub fn check(setup: &Setup, found: &FactsByHost) -> Result<(), ShaperError> {
 /// asked, or may be.
 ///
 /// # Errors
-/// If the run has not looked at the host of a station.
-pub fn offload_refusal(setup: &Setup, found: &FactsByHost) -> Result<Option<String>, NotFound> {
+/// If the run has not looked at the host of a station, or no path joins those of a stream.
+pub fn offload_refusal(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<Option<String>, NotFound> {
     let Some(what) = setup.shaper.offloads() else { return Ok(None) };
     // Gates and launch times go by the device's clock; credits go by none.
     let by_clock = !matches!(setup.shaper, Shaper::Cbs(_));
@@ -188,7 +184,7 @@ pub fn offload_refusal(setup: &Setup, found: &FactsByHost) -> Result<Option<Stri
         // Whether the driver does it is only known when it is asked.
         return Ok(None);
     }
-    Ok(nics(setup, found)?.into_iter().find_map(|nic| match &nic.can {
+    Ok(nics(setup, ends, found)?.into_iter().find_map(|nic| match &nic.can {
         Ok(can) if can.phc >= 0 => None,
         Ok(_) => Some(format!("{what} needs a device with a PTP clock, and {} has none", nic.name)),
         Err(why) => Some(format!("{what} needs a device with a PTP clock; what {} has is unknown: {why}", nic.name)),
@@ -200,21 +196,22 @@ pub fn offload_refusal(setup: &Setup, found: &FactsByHost) -> Result<Option<Stri
 /// queue discipline over unless the user allows it.
 ///
 /// # Errors
-/// If the run has not looked at the host of a station.
+/// As [`offload_refusal`].
 pub fn with_the_kernels_refusal(
     setup: &Setup,
+    ends: &Ends,
     found: &FactsByHost,
     command: &str,
     says: &str,
 ) -> Result<String, NotFound> {
-    let mut all = match offload_refusal(setup, found)? {
+    let mut all = match offload_refusal(setup, ends, found)? {
         Some(blind) => format!("{blind}; the kernel: {says}"),
         None => format!("`{command}`: {says}"),
     };
     let off = |nic: &&Nic| nic.tc_offload.is_some_and(|feature| !feature.on && feature.switchable);
     // A guest's own devices are as tardy has made them.
     let may_be_told = setup.path.traits().place == Where::OnlyHere;
-    for nic in nics(setup, found)?.into_iter().filter(off).filter(|_| may_be_told) {
+    for nic in nics(setup, ends, found)?.into_iter().filter(off).filter(|_| may_be_told) {
         let name = &nic.name;
         all += &format!(
             "; hw-tc-offload of {name} is off, and its driver may ask for it: ethtool -K {name} hw-tc-offload on"
@@ -223,15 +220,22 @@ pub fn with_the_kernels_refusal(
     Ok(all)
 }
 
-/// Stations that streams start from with their devices of the host, by the experiment's names for
-/// them.
-fn devices(setup: &Setup) -> impl Iterator<Item = (&str, &str)> {
-    let sends = stations(setup);
-    setup.devices().filter(move |(station, _)| sends.contains(station))
+/// The devices of hosts by which streams leave, by the experiment's names for them, each with what
+/// is known of its host. Devices that the path makes are not among them.
+fn devices<'f>(setup: &Setup, ends: &Ends, found: &'f FactsByHost) -> Result<Vec<(&'f str, &'f Facts)>, NotFound> {
+    let mut devices = Vec::new();
+    if setup.path.traits().devices.are_made() {
+        return Ok(devices);
+    }
+    for id in leave_by(setup, ends)? {
+        let end = ends.end(id)?;
+        let facts = found.of(end.place.host)?;
+        devices.extend(facts.named(&end.device).map(|name| (name, facts)));
+    }
+    Ok(devices)
 }
 
-/// The same devices as they were found; those that nobody looked at are left out.
-fn nics<'f>(setup: &Setup, found: &'f FactsByHost) -> Result<Vec<&'f Nic>, NotFound> {
-    let nic = |(station, device)| Ok(found.at(setup, station)?.nics.get(device));
-    Ok(devices(setup).map(nic).collect::<Result<Vec<_>, NotFound>>()?.into_iter().flatten().collect())
+/// The same devices as they were found.
+fn nics<'f>(setup: &Setup, ends: &Ends, found: &'f FactsByHost) -> Result<Vec<&'f Nic>, NotFound> {
+    Ok(devices(setup, ends, found)?.into_iter().filter_map(|(name, facts)| facts.nics.get(name)).collect())
 }

@@ -6,7 +6,7 @@ use crate::connection::Connection;
 use crate::host::{ApplyError, Host, HostId};
 use crate::machine::Facts;
 use crate::names::Names;
-use crate::path::link::{Device, PathError};
+use crate::path::link::{Device, EndId, PathError};
 use tardy_model::station::StationTraits;
 
 /// What a kind of station does, in the order of its life.
@@ -29,9 +29,11 @@ pub struct StationMethods {
     /// what cannot be done is found when the steps are applied, and what they did is put back by
     /// their inverses.
     pub build: fn(Names, HostId, &str) -> PlannedStation,
-    /// Plans how the station takes in a device that a path gives to one of its offers. Pure. An
-    /// error ends the run before anything is touched.
-    pub plug: fn(&PlannedStation, &Offer, &Device) -> Result<Plugged, PathError>,
+    /// Plans how the station takes in a device that a path gives to one of its offers, which makes
+    /// it this end: a station that takes in several devices keeps them apart by their ends and, if
+    /// it has slots, by the slots' numbers. It is called once for each end, and at most once for a
+    /// slot. Pure. An error ends the run before anything is touched.
+    pub plug: fn(&PlannedStation, EndId, &Offer, &Device) -> Result<Plugged, PathError>,
     /// Starts the agent of a station that is built: once for each path, or once for the run. An
     /// error ends the run, and all that was built is put back. Whoever drops the connection ends
     /// the agent.

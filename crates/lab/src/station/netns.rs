@@ -9,7 +9,7 @@ use crate::host::HostId;
 use crate::host::place::Place;
 use crate::inverse::{Action, Inverse};
 use crate::names::Names;
-use crate::path::link::{Device, PathError};
+use crate::path::link::{Device, EndId, PathError};
 use crate::step::Step;
 use tardy_model::station::StationKind;
 
@@ -36,6 +36,6 @@ fn build(names: Names, host: HostId, station: &str) -> PlannedStation {
 }
 
 /// The path has put the device into the namespace already.
-fn plug(_: &PlannedStation, offer: &Offer, device: &Device) -> Result<Plugged, PathError> {
+fn plug(_: &PlannedStation, _: EndId, offer: &Offer, device: &Device) -> Result<Plugged, PathError> {
     Ok(Plugged { steps: Vec::new(), place: offer.place().clone(), device: device.name.clone() })
 }

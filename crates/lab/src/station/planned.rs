@@ -15,14 +15,18 @@ pub enum Offer {
     Netns(Place),
     /// A slot for one device, as a virtual machine has for a tap. The path makes the device at
     /// this place, and the station takes it in.
-    Slot(Place),
+    Slot {
+        /// Which of the station's slots, from 0: no two of them have the same number.
+        number: u8,
+        place: Place,
+    },
 }
 
 impl Offer {
     /// Where the path makes the device.
     pub fn place(&self) -> &Place {
         match self {
-            Offer::Netns(place) | Offer::Slot(place) => place,
+            Offer::Netns(place) | Offer::Slot { place, .. } => place,
         }
     }
 }

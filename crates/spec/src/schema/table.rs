@@ -6,8 +6,12 @@ use super::key::{self, Key};
 use crate::schema::key::Kind;
 use tardy_model::ethernet::ETHERTYPE;
 use tardy_model::frame::{HEAD, MOST_PACKETS};
-use tardy_model::load::MOST_INSTANCES;
-use tardy_model::shaper::{MOST_CLASSES, PRIORITIES};
+use tardy_model::load::{LoadWord, MOST_INSTANCES};
+use tardy_model::path::PathKind;
+use tardy_model::port::Port;
+use tardy_model::shaper::{MOST_CLASSES, PRIORITIES, ShaperWord};
+use tardy_model::station::StationKind;
+use tardy_model::stream::{Launch, Wait};
 
 const fn choice(built: &'static [&'static str], later: &'static [&'static str]) -> Kind {
     Kind::Choice { built, later }
@@ -35,7 +39,6 @@ const LAST_VLAN: i64 = 4_094;
 /// A smaller number is a length.
 const LEAST_ETHERTYPE: i64 = 0x0600;
 const COUNT: Kind = number(0, i64::MAX);
-const WAITS: &[&str] = &["block", "poll", "select", "epoll", "spin", "busypoll"];
 
 /// What a verdict may be set to weigh.
 pub(super) const LEVELS: &[&str] = &["note", "warning", "invalid"];
@@ -53,10 +56,10 @@ pub const KEYS: &[Key] = &[
 
     key("reference", choice(&["R1", "R2", "R2-load", "R3", "R4", "R5"], &[]), None("none"), "A table of the reference results, shown next to this run's figures, clearly as other hardware.").whole(),
 
-    key("station.*.kind", choice(&["netns"], &["host", "guest", "remote"]), Text("netns"), "What the station is; `netns` is a fresh network namespace."),
+    key("station.*.kind", choice(&StationKind::WORDS, &["host", "guest", "remote"]), Text("netns"), "What the station is; `netns` is a fresh network namespace."),
     key("station.*.softirq", Kind::Cpu, Text("any"), "CPU that takes in the packets that arrive here: any (as the kernel does), same or different (as the thread that receives the stream under test here), auto, or a number."),
 
-    key("path.kind", choice(&["veth", "wire", "netdevsim", "igb"], &["bridge", "tap", "macvtap", "ovs", "xdp", "vfio"]), Text("veth"), "How the two stations are joined: a pair of virtual links, two network devices of this host, cabled back to back, two simulated devices, which take schedules and keep none, or the two emulated igb ports of a guest."),
+    key("path.kind", choice(&PathKind::WORDS, &["bridge", "tap", "macvtap", "ovs", "xdp", "vfio"]), Text("veth"), "How the two stations are joined: a pair of virtual links, two network devices of this host, cabled back to back, two simulated devices, which take schedules and keep none, or the two emulated igb ports of a guest."),
     key("path.queues", number(1, 64), Integer(4), "Transmit and receive queues of each end of path `veth` or `netdevsim`; a device of path `wire` keeps its own."),
     key("path.mtu", number(576, 65_535), Integer(1500), "Greatest IP packet on the path, bytes."),
     key("path.napi", Kind::Flag, Flag(false), "Path `veth`: packets go through NAPI, as on a real device, and each queue has its own kernel thread that polls it."),
@@ -67,7 +70,7 @@ pub const KEYS: &[Key] = &[
 
     key("cpu.dma_latency", Kind::Duration { min_ns: 0, max_ns: 2_000_000_000_000, word: Some("default") }, Text("default"), "How long a CPU of the stations' hosts may take at most to wake from idle (`/dev/cpu_dma_latency`), held while the cell is measured: whole microseconds; \"0us\" permits polling only; `default` leaves it to the machine."),
 
-    key("shaper.kind", choice(&["none", "etf", "taprio", "mqprio", "cbs"], &[]), Text("none"), "The queue discipline of the device that streams leave by; `none` leaves the device's own."),
+    key("shaper.kind", choice(&ShaperWord::WORDS, &[]), Text("none"), "The queue discipline of the device that streams leave by; `none` leaves the device's own."),
     key("shaper.classes", number(1, MOST_CLASSES as i64), None("needed for taprio, mqprio and cbs"), "Traffic classes."),
     key("shaper.map", Kind::Classes { each_of: Some(PRIORITIES) }, None("the lowest priorities in the last class"), "The class of each priority from 0 on (SO_PRIORITY of the sending socket)."),
     key("shaper.class_queues", Kind::Queues, None("one queue for each class, in order"), "The transmit queues of each class: how many, and the first."),
@@ -92,7 +95,7 @@ pub const KEYS: &[Key] = &[
     key("stream.*.reflect", Kind::Flag, Flag(false), "The receiver of a cyclic stream sends each packet back; the schedule goes on whatever comes back."),
     key("stream.*.from", Kind::Word, Required, "The station that sends."),
     key("stream.*.to", Kind::Word, Required, "The station that receives."),
-    key("stream.*.port", choice(&["udp", "tcp", "packet", "sim"], &["xdp"]), Text("udp"), "What the engine sends and receives through; `tcp` for ping-pongs; `packet` for tardy's own Ethernet frames; `sim` simulates path and clocks."),
+    key("stream.*.port", choice(&Port::WORDS, &["xdp"]), Text("udp"), "What the engine sends and receives through; `tcp` for ping-pongs; `packet` for tardy's own Ethernet frames; `sim` simulates path and clocks."),
     key("stream.*.ip", choice(&["ipv4", "ipv6"], &[]), Text("ipv4"), "Version of the Internet protocol."),
     key("stream.*.cycle", Kind::Cycle { min_ns: 1, max_ns: DAY }, Text("500us"), "Time between scheduled instants, or how many there are a second: `\"1kHz\"` is `\"1ms\"`. A rate must be a whole number of ns; the effective file has the time."),
     key("stream.*.count", number(1, MOST_PACKETS as i64), Integer(10_000), "Intended packets in a trial.").rival("duration"),
@@ -106,7 +109,7 @@ pub const KEYS: &[Key] = &[
     key("stream.*.vlan", number(0, LAST_VLAN), None("no tag"), "VLAN id of its packets, 0 for a tag that has a priority only: port `packet` writes the tag, under `udp` a VLAN device does."),
     key("stream.*.pcp", number(0, 7), Integer(0), "Priority (PCP) in the VLAN tag."),
     key("stream.*.ethertype", number(LEAST_ETHERTYPE, 65_535), Integer(ETHERTYPE as i64), "Port `packet`: EtherType of the frames; the default is IEEE 802's Local Experimental 1, 0x88B5."),
-    key("stream.*.launch", choice(&["none", "strict", "deadline"], &[]), Text("none"), "Each packet carries its scheduled instant as launch time (SO_TXTIME): not to leave before it (`strict`), or to have left by it (`deadline`)."),
+    key("stream.*.launch", choice(&Launch::WORDS, &[]), Text("none"), "Each packet carries its scheduled instant as launch time (SO_TXTIME): not to leave before it (`strict`), or to have left by it (`deadline`)."),
     key("stream.*.overrun", choice(&["burst", "skip"], &[]), Text("burst"), "Packets whose slot has passed when the sender wakes: `burst` sends them at once, `skip` leaves them not_sent."),
     key("stream.*.deadline", Kind::Duration { min_ns: 1, max_ns: DAY, word: Some("cycle") }, Text("cycle"), "Received later than scheduled + this is late; `cycle` is one cycle."),
     key("stream.*.max_loss", Kind::Share, Text("0.1%"), "Share of packets that may be lost before a trial is invalid."),
@@ -118,10 +121,10 @@ pub const KEYS: &[Key] = &[
     key("stream.*.tx.policy", Kind::Policy, Text("other"), "Scheduling of the sending thread: other, fifo:90, rr:50, deadline:RUNTIME/DEADLINE/PERIOD."),
     key("stream.*.tx.advance", SPAN, Text("0us"), "The sender aims to wake this long before the scheduled instant."),
     key("stream.*.tx.spin", SPAN, Text("0us"), "The sender spins for the last stretch of this length instead of sleeping."),
-    key("stream.*.tx.wait", choice(WAITS, &["scheduled"]), Text("block"), "How the station that asked waits for replies."),
+    key("stream.*.tx.wait", choice(&Wait::WORDS, &["scheduled"]), Text("block"), "How the station that asked waits for replies."),
     key("stream.*.rx.cpu", Kind::Cpu, Text("different"), "CPU of the receiving thread: auto, same or different (as the sender's), any (not pinned), or a number."),
     key("stream.*.rx.policy", Kind::Policy, Text("other"), "Scheduling of the receiving thread, as `tx.policy`."),
-    key("stream.*.rx.wait", choice(WAITS, &["scheduled"]), Text("block"), "How the receiver, or the reflector, waits."),
+    key("stream.*.rx.wait", choice(&Wait::WORDS, &["scheduled"]), Text("block"), "How the receiver, or the reflector, waits."),
     key("stream.*.reply.cpu", Kind::Cpu, Text("same"), "CPU of the thread that receives the replies of a reflected stream: auto, same or different (as the sender's), any (not pinned), or a number."),
     key("stream.*.reply.policy", Kind::Policy, None("as `tx.policy`"), "Scheduling of that thread, as `tx.policy`."),
 
@@ -149,7 +152,7 @@ pub const KEYS: &[Key] = &[
     key("stream.*.sim.hold", SPAN, Text("0us"), "The timer of the queue discipline fires this much late."),
     key("stream.*.sim.hold_share", Kind::Share, Float(1.0), "Share of the packets that it holds for which it does."),
 
-    key("load.*.kind", choice(&["tcp_stream", "tcp_maerts", "tcp_rr", "udp_flood", "camera", "sporadic", "cpu", "memory", "command"], &[]), Required, "What the background load does."),
+    key("load.*.kind", choice(&LoadWord::WORDS, &[]), Required, "What the background load does."),
     key("load.*.count", number(0, MOST_INSTANCES as i64), Integer(1), "Instances at once; 0 is none."),
     key("load.*.from", Kind::Word, Required, "The station where it runs, or starts from."),
     key("load.*.to", Kind::Word, None("needed by kinds of the network"), "The other station."),
