@@ -85,7 +85,7 @@ fn a_path_is_built_read_watched_and_put_back_on_another_host() {
     }
     let (here, there) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let mut steward = Steward::new(here.path(), Path::new("tardy"), std::process::id());
-    let mut hosts = Hosts::here(&mut steward).and(OTHER, "b", meet(there.path()).0);
+    let mut hosts = Hosts::here(&mut steward).and(OTHER, "b", meet(there.path()).0).expect("its id is free");
     let found = hosts.look([HostId::HERE, OTHER].map(|id| (id, Ask::default())).into()).expect("nothing is asked for");
     let other = found.of(OTHER).expect("it was looked at");
     assert_eq!(other.usable, found.here().usable, "it is this machine, after all");

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use tardy_judge::Judge;
 use tardy_lab::coordinator::{Options, check, run};
 use tardy_lab::host::HostId;
-use tardy_lab::host::hosts::Hosts;
+use tardy_lab::host::hosts::{Hosts, HostsError};
 use tardy_lab::kinds::Kinds;
 use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
@@ -47,6 +47,10 @@ tx = { cpu = "any", policy = "other" }
 rx = { cpu = "any", policy = "other" }
 [expect.there]
 lost = 0
+# Whatever else runs on the machine of the test is nothing that it judges.
+[validity]
+competing-cpu = "note"
+steal = "note"
 "#;
 
 fn lay(_: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost) -> Result<Laid, PathError> {
@@ -77,7 +81,7 @@ fn experiment(more: &str) -> Experiment {
 fn a_station_of_another_kind_on_another_host_is_measured_and_judged_in_one_clock() {
     let did = [(); 3].map(|()| Rc::new(Cell::new([0; 3])));
     let mut here = Idle::new(&did[0]);
-    let hosts = Hosts::here(&mut here).and(OTHER, "rig", Idle::new(&did[1]));
+    let hosts = Hosts::here(&mut here).and(OTHER, "rig", Idle::new(&did[1])).expect("its id is free");
     let mut hosts = hosts.and_guest(GUEST, "guest", OTHER, Idle::new(&did[2])).expect("its parent is there");
     let experiment = experiment("");
     let found = check(&experiment, &kinds(), &mut hosts).unwrap_or_else(|error| panic!("{error}"));
@@ -129,7 +133,33 @@ fn a_guest_of_a_host_that_nobody_named_was_taken_in() {
     let did = Rc::new(Cell::new([0; 3]));
     let mut here = Idle::new(&did);
     let none = Hosts::here(&mut here).and_guest(GUEST, "guest", OTHER, Idle::new(&did)).map(drop);
-    assert_eq!(none, Err(NotFound::Host(OTHER)));
+    assert_eq!(none, Err(HostsError::NotFound(NotFound::Host(OTHER))));
+}
+
+#[test]
+fn a_second_host_of_an_id_was_taken_in_and_never_asked() {
+    let did = Rc::new(Cell::new([0; 3]));
+    let mut here = Idle::new(&did);
+    let none = Hosts::here(&mut here).and(HostId::HERE, "rig", Idle::new(&did)).map(drop).expect_err("it is taken");
+    assert_eq!(none, HostsError::Here { name: "rig".to_owned() });
+    let says = "host `rig` cannot have the id of this machine: give it one of its own";
+    assert_eq!(none.to_string(), says);
+    let with = |id, name: &str| {
+        let mut here = Idle::new(&did);
+        let one = Hosts::here(&mut here).and(OTHER, "rig", Idle::new(&did)).expect("its id is free");
+        // A guest's too.
+        let guest = one.and_guest(id, name, OTHER, Idle::new(&did)).map(drop);
+        let mut here = Idle::new(&did);
+        let one = Hosts::here(&mut here).and(OTHER, "rig", Idle::new(&did)).expect("its id is free");
+        let other = one.and(id, name, Idle::new(&did)).map(drop);
+        assert_eq!(guest, other);
+        other.map_err(|error| error.to_string())
+    };
+    assert_eq!(with(GUEST, "guest"), Ok(()));
+    let of_id = "host `guest` cannot have the id of `rig` (host 1): give it one of its own";
+    assert_eq!(with(OTHER, "guest"), Err(of_id.to_owned()));
+    // Records know a host by its name.
+    assert_eq!(with(GUEST, "rig"), Err("two hosts cannot both be called `rig`: rename one of them".to_owned()));
 }
 
 #[test]
