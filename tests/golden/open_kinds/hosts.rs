@@ -18,6 +18,7 @@ use tardy_lab::names::Names;
 use tardy_lab::not_found::NotFound;
 use tardy_lab::path::{Laid, PathError, PathId, PathMethods, PlannedStations};
 use tardy_lab::plan::plan_of;
+use tardy_model::load::SideHosts;
 use tardy_model::manifest::Manifest;
 use tardy_model::sample::Outcome;
 use tardy_model::time::Instant;
@@ -160,6 +161,26 @@ fn a_second_host_of_an_id_was_taken_in_and_never_asked() {
     assert_eq!(with(OTHER, "guest"), Err(of_id.to_owned()));
     // Records know a host by its name.
     assert_eq!(with(GUEST, "rig"), Err("two hosts cannot both be called `rig`: rename one of them".to_owned()));
+}
+
+#[test]
+fn the_side_of_a_load_on_another_host_was_recorded_as_this_ones() {
+    let did = [(); 2].map(|()| Rc::new(Cell::new([0; 3])));
+    let mut here = Idle::new(&did[0]);
+    let mut hosts = Hosts::here(&mut here).and(OTHER, "rig", Idle::new(&did[1])).expect("its id is free");
+    let loads = "[load.bulk]\nkind = \"udp_flood\"\nfrom = \"a\"\nto = \"b\"\nrate = \"1Mbit\"\n\
+                 [load.spin]\nkind = \"cpu\"\nfrom = \"b\"\nduty = \"5%\"\n";
+    let experiment = experiment(loads);
+    let found = check(&experiment, &kinds(), &mut hosts).unwrap_or_else(|error| panic!("{error}"));
+    let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
+    let clocks = || -> Box<dyn tardy_lab::host::clocks::OffsetSource> { Box::new(Known(Vec::new())) };
+    let options = Options { version: VERSION, stop: &stop, kinds: kinds(), clocks };
+    let ended = run(&experiment, found, &mut hosts, &options, &mut kept);
+    assert!(ended.failed.is_none(), "{:?}", ended.failed);
+    let [(record, _)] = &kept.trials[..] else { panic!("{} trials", kept.trials.len()) };
+    let rig = Some("rig".to_owned());
+    assert_eq!(record.loads["bulk"].hosts, SideHosts { from: None, to: rig.clone() });
+    assert_eq!(record.loads["spin"].hosts, SideHosts { from: rig, to: None });
 }
 
 #[test]
