@@ -2,7 +2,7 @@
 //! A whole run on two hosts, through the coordinator and the judge: a station of the test's own is
 //! on another machine, whose clock is ahead.
 
-use super::{Idle, Kept, STATION, VERSION, plug};
+use super::{CONNECTED, Idle, Kept, STANDING, STATION, VERSION, plug};
 use crate::two_hosts::{AHEAD_NS, BOUND_NS, Known};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -20,6 +20,7 @@ use tardy_lab::path::{Laid, PathError, PathId, PathMethods, PlannedStations};
 use tardy_lab::plan::plan_of;
 use tardy_model::load::SideHosts;
 use tardy_model::manifest::Manifest;
+use tardy_model::point::{Metric, Point};
 use tardy_model::sample::Outcome;
 use tardy_model::time::Instant;
 use tardy_spec::experiment::{Experiment, Setup};
@@ -161,6 +162,41 @@ fn a_second_host_of_an_id_was_taken_in_and_never_asked() {
     assert_eq!(with(OTHER, "guest"), Err(of_id.to_owned()));
     // Records know a host by its name.
     assert_eq!(with(GUEST, "rig"), Err("two hosts cannot both be called `rig`: rename one of them".to_owned()));
+}
+
+#[test]
+fn a_station_of_another_host_was_served_by_the_standing_agent_of_this_one() {
+    let did = [(); 2].map(|()| Rc::new(Cell::new([0; 3])));
+    let mut here = Idle::new(&did[0]);
+    let mut hosts = Hosts::here(&mut here).and(OTHER, "rig", Idle::new(&did[1])).expect("its id is free");
+    // In one cell station `b` is on this machine, in the other one it is elsewhere.
+    let mut experiment = experiment("[matrix]\n\"path.mtu\" = [1500, 1400]\n");
+    let cell = experiment.cells.first_mut().expect("two cells");
+    cell.setup.stations.get_mut("b").expect("a station").host = HostId::HERE;
+    let kinds = Kinds { station: |_| &STANDING, ..kinds() };
+    let found = check(&experiment, &kinds, &mut hosts).unwrap_or_else(|error| panic!("{error}"));
+    let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
+    let clocks = || -> Box<dyn tardy_lab::host::clocks::OffsetSource> { Box::new(Known(Vec::new())) };
+    let options = Options { version: VERSION, stop: &stop, kinds, clocks };
+    let before = CONNECTED.with(Cell::get);
+    let ended = run(&experiment, found, &mut hosts, &options, &mut kept);
+    assert!(ended.failed.is_none(), "{:?}", ended.failed);
+    assert_eq!(CONNECTED.with(Cell::get) - before, 3, "`a` once, and `b` on each host");
+    let steps = did.each_ref().map(|did| did.get()[0]);
+    assert_eq!(steps, [2, 1], "each is built on its own host");
+    assert_eq!(kept.trials.len(), 2);
+    for (record, streams) in &kept.trials {
+        let is_elsewhere = record.cell != experiment.cells[0].id;
+        let offset = record.streams["there"].offsets.rx.as_ref().map(|offset| offset.host.as_str());
+        assert_eq!((offset, &record.failed), (is_elsewhere.then_some("rig"), &None), "{}", record.cell);
+        // The clock of the other host's agent is 3 ms ahead, so a wrong agent would show.
+        for (name, batch) in streams {
+            assert!(batch.outcome.iter().all(|outcome| *outcome == Outcome::Received), "{name}");
+            let crossing = Metric::Span(Point::Send, Point::RxKernel);
+            let least = (0..batch.len()).filter_map(|row| batch.span_ns(row, crossing)).min().expect("stamps");
+            assert!((0..AHEAD_NS).contains(&least), "{} {name}: {least} ns over loopback", record.cell);
+        }
+    }
 }
 
 #[test]
