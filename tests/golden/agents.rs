@@ -5,8 +5,9 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::io::{PipeReader, PipeWriter, Write, pipe};
+use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 use tardy_engine::load::{LoadAt, LoadOrder};
 use tardy_engine::message::{ActivityId, ActivityOrder, ActivitySummary, FromAgent, ToAgent};
@@ -17,7 +18,7 @@ use tardy_lab::connection::{Carrier, Connection};
 use tardy_lab::host::ask::{Ask, Observe, Observed};
 use tardy_lab::host::distant::Distant;
 use tardy_lab::host::place::Place;
-use tardy_lab::host::{ApplyError, Away, Host, HostId, LookError, serve};
+use tardy_lab::host::{ApplyError, Away, Host, HostId, LookError, noted, serve};
 use tardy_lab::machine::Facts;
 use tardy_lab::names::Names;
 use tardy_lab::run::Event;
@@ -177,6 +178,7 @@ const VERSION: &str = "0.1.0 (build 0123)";
 #[derive(Default)]
 struct Noting {
     steps: Vec<Step>,
+    noted: Vec<u32>,
     kept: usize,
     put_back: u32,
     ended: u32,
@@ -226,6 +228,14 @@ impl Host for Noting {
 
     fn start(&mut self, _: &Command) -> Result<Connection, ApplyError> {
         unreachable!("programs have connections of their own")
+    }
+
+    fn note(&mut self, pid: u32) -> Result<(), ApplyError> {
+        self.noted.push(pid);
+        if pid == 13 {
+            return Err(Away { host: "this machine".to_owned(), says: "there is no process 13".to_owned() }.into());
+        }
+        Ok(())
     }
 
     fn observe(&mut self, _: &Observe) -> Result<Observed, Away> {
@@ -325,6 +335,55 @@ fn each_order_gets_the_answer_of_the_host_and_the_end_of_orders_puts_back() {
     assert_eq!((served, counts), (Ok(()), [1, 1, 2]), "once by order, and once more at the end");
     assert!(steps.iter().all(|step| step.place.host == HostId::HERE), "there it is this machine");
     assert_eq!(steps[0].place.netns.as_deref(), Some("tardy-77-a"));
+}
+
+/// A process on the other host: it says that it is `pid`, and once that is noted it writes `runs`.
+/// `went` hears what became of its wait.
+fn waits(pid: u32, went: Sender<Result<(), String>>) -> Connection {
+    let ((mut orders, to), (from, mut answers)) = (pipe().expect("a pipe"), pipe().expect("a pipe"));
+    std::thread::spawn(move || {
+        let waited = noted::wait(&mut orders, &mut answers, pid).map_err(|error| error.to_string());
+        if waited.is_ok() {
+            // What comes behind the order to go is the program's to read.
+            let mut line = [0; 5];
+            orders.read_exact(&mut line).expect("its own input");
+            answers.write_all(&[b"heard ", &line[..]].concat()).expect("it is read");
+        }
+        let _ = went.send(waited);
+    });
+    Connection { from: Box::new(from), to: Box::new(to), carrier: Box::new(Nobody) }
+}
+
+#[test]
+fn a_process_of_another_host_ran_without_being_in_that_hosts_journal() {
+    let ((orders, to), (from, mut answers)) = (pipe().expect("a pipe"), pipe().expect("a pipe"));
+    let steward = std::thread::spawn(move || {
+        let mut noting = Noting::default();
+        serve::serve(orders, &mut answers, VERSION, &mut noting).expect("it ends in order");
+        noting.noted
+    });
+    let mut line = Some(Connection { from: Box::new(from), to: Box::new(to), carrier: Box::new(Nobody) });
+    let ((went, ends), mut asked) = (channel(), Vec::new());
+    let mut pids = [4711, 13].into_iter();
+    let reach = |command: &Command| {
+        asked.push(command.to_string());
+        Ok(line.take().unwrap_or_else(|| waits(pids.next().expect("two are started"), went.clone())))
+    };
+    let mut host = Distant::meet(reach, "b", VERSION).expect("it greets");
+    let agent = Command::new("tardy", &["agent", "--netns", "tardy-77-a"]);
+    let Connection { mut from, mut to, .. } = host.start(&agent).expect("it runs");
+    to.write_all(b"hello").expect("it reads");
+    let mut said = [0; 11];
+    from.read_exact(&mut said).expect("it answers");
+    assert_eq!((&said, ends.recv()), (b"heard hello", Ok(Ok(()))));
+    // What cannot be noted must not run.
+    let error = host.start(&Command::new("cat", &[])).expect_err("it is not noted").to_string();
+    assert_eq!(error, "b: this machine: there is no process 13");
+    let closed = "the other side closed the connection".to_owned();
+    assert_eq!(ends.recv(), Ok(Err(closed)), "it waits no longer, and never was the program");
+    drop(host);
+    assert_eq!(steward.join().expect("no panic"), [4711, 13]);
+    assert_eq!(asked, ["tardy steward", "tardy noted -- tardy agent --netns tardy-77-a", "tardy noted -- cat"]);
 }
 
 #[test]

@@ -230,6 +230,10 @@ impl Host for Idle {
         Ok(Connection { from: Box::new(from), to: Box::new(std::io::sink()), carrier })
     }
 
+    fn note(&mut self, _: u32) -> Result<(), ApplyError> {
+        Ok(())
+    }
+
     fn observe(&mut self, what: &Observe) -> Result<Observed, Away> {
         self.count(1, 1);
         if self.ends_at == Some(self.did.get()[1]) {

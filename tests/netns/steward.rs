@@ -9,6 +9,7 @@ use std::cell::Cell;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+use tardy_engine::message;
 use tardy_host::state::Moment;
 use tardy_lab::command::Command;
 use tardy_lab::connection::Connection;
@@ -85,7 +86,7 @@ fn a_path_is_built_read_watched_and_put_back_on_another_host() {
     }
     let (here, there) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let mut steward = Steward::new(here.path(), Path::new("tardy"), std::process::id());
-    let mut hosts = Hosts::here(&mut steward).and(OTHER, "b", meet(there.path()).0);
+    let mut hosts = Hosts::here(&mut steward).and(OTHER, "b", meet(there.path()).0).expect("its id is free");
     let found = hosts.look([HostId::HERE, OTHER].map(|id| (id, Ask::default())).into()).expect("nothing is asked for");
     let other = found.of(OTHER).expect("it was looked at");
     assert_eq!(other.usable, found.here().usable, "it is this machine, after all");
@@ -203,6 +204,61 @@ fn a_killed_steward_is_told_by_its_hosts_name_and_undo_there_puts_back() {
         undo_all(there.path(), &mut tardy_lab::host::runner::Processes::new(|_| ()), &mut |_, _| ()).expect("undo");
     assert!(done.failed.is_empty(), "{done:?}");
     assert!(namespaces_of(names.slot()).is_empty() && slots(there.path()).is_empty());
+}
+
+#[test]
+fn the_agent_of_another_host_was_in_no_journal_and_outlived_a_killed_run() {
+    if !can_run("the_agent_of_another_host_was_in_no_journal_and_outlived_a_killed_run") {
+        return;
+    }
+    let there = tempfile::tempdir().expect("a folder");
+    let (mut host, steward) = meet(there.path());
+    let names = host.claim().expect("a slot there");
+    host.apply(&elsewhere(names).steps[..1]).unwrap_or_else(|error| panic!("{error}"));
+    let mut connection =
+        host.start(&Command::new("tardy", &["agent", "--netns", &names.netns("a")])).expect("it starts");
+    // It is the program by now, and says so.
+    message::greet(&mut connection.to, &version()).expect("it listens");
+    assert_eq!(message::hear(&mut connection.from, &version()).expect("it greets"), version());
+    let slot = there.path().join("slots").join(names.slot().to_string());
+    let noted = || tardy_lab::journal::read(&slot).expect("a journal").agents;
+    let [agent] = &noted()[..] else { panic!("{:?}", noted()) };
+    assert!(agent.is_alive());
+    let words = std::fs::read(format!("/proc/{}/cmdline", agent.pid)).expect("it runs");
+    assert!(words.starts_with(b"tardy\0agent\0--netns\0"), "the very process: {}", String::from_utf8_lossy(&words));
+    // A program of the agent's that has left it is found by the mark of the noted process.
+    let mark = format!("{}={}:{}", tardy_engine::load::MARK, agent.pid, agent.start);
+    let mut left = std::process::Command::new("env").args([&mark, "sleep", "100"]).spawn().expect("env runs");
+    assert!(until(|| std::fs::read(format!("/proc/{}/comm", left.id())).is_ok_and(|name| name == b"sleep\n")));
+    host.end_leftovers();
+    assert!(left.wait().expect("it is a child").code().is_none(), "it was killed");
+
+    let killed = std::process::Command::new("kill").args(["-9", &steward.to_string()]).status().expect("kill runs");
+    assert!(killed.success());
+    assert!(agent.is_alive(), "its orders have not ended");
+    let mut ended = Vec::new();
+    undo_all(there.path(), &mut tardy_lab::host::runner::Processes::new(|_| ()), &mut |_, put| {
+        ended.extend(put.map(|put| put.agents).ok());
+    })
+    .expect("undo");
+    assert_eq!(ended, [1], "the agent is among what is put back");
+    assert!(until(|| !agent.is_alive()));
+}
+
+#[test]
+fn a_program_that_its_host_cannot_note_does_not_run() {
+    if !can_run("a_program_that_its_host_cannot_note_does_not_run") {
+        return;
+    }
+    let there = tempfile::tempdir().expect("a folder");
+    let (mut host, steward) = meet(there.path());
+    let killed = std::process::Command::new("kill").args(["-9", &steward.to_string()]).status().expect("kill runs");
+    assert!(killed.success());
+    let file = there.path().join("ran");
+    let script = format!("touch {}", file.display());
+    let error = host.start(&Command::new("sh", &["-c", &script])).expect_err("nobody notes it").to_string();
+    assert!(error.starts_with("b: the connection to its steward is lost"), "{error}");
+    assert!(!file.exists(), "it was never the program");
 }
 
 /// Programs of a path, as shell commands.

@@ -5,7 +5,7 @@
 use crate::browser::{Browser, can_browse};
 use crate::look::{PLOTS, Run, choose, cursor, kinds, look, place, said, view};
 use std::collections::BTreeMap;
-use tardy_model::load::{InstanceRecord, LoadKind, LoadRecord, Series, SideRecord};
+use tardy_model::load::{InstanceRecord, LoadKind, LoadRecord, Series, SideHosts, SideRecord};
 
 const SIM: &str = "delay = \"40us\", jitter = \"20us\", late_share = 0.002, late = \"900us\", wake = \"5us\"";
 
@@ -25,7 +25,14 @@ fn load(kind: LoadKind, bytes: &[u64]) -> LoadRecord {
         ..SideRecord::default()
     };
     let instance = InstanceRecord { from: side.clone(), to: kind.has_peer().then_some(side) };
-    LoadRecord { kind, shortfall: 0.1, start_ns: 0, stop_ns: None, instances: vec![instance] }
+    LoadRecord {
+        kind,
+        shortfall: 0.1,
+        start_ns: 0,
+        stop_ns: None,
+        instances: vec![instance],
+        hosts: SideHosts::default(),
+    }
 }
 
 fn bulk(bytes: &[u64]) -> BTreeMap<String, LoadRecord> {

@@ -17,6 +17,7 @@ pub mod envelope;
 pub mod expectations;
 pub mod fingerprint;
 pub mod gates;
+pub mod host;
 pub mod loads;
 pub mod observer;
 pub mod outcomes;

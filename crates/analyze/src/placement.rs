@@ -2,7 +2,8 @@
 //! Where each measuring thread was asked to run and where it ran, where packets were taken in, and
 //! what the CPUs did, over the trials of a cell.
 
-use crate::validity::{Evidence, Of, cpu_use};
+use crate::host::{TrialCpu, TrialHost};
+use crate::validity::{Evidence, cpu_use};
 use std::collections::BTreeMap;
 use tardy_model::machine::{MachineState, ThreadRecord};
 use tardy_model::placement::{CpuWork, SoftirqRecord};
@@ -30,37 +31,33 @@ struct OneCpu {
     others: BTreeMap<String, CpuUser>,
 }
 
-/// The other host that a station is on, by the threads that receive there; `None` for the
-/// coordinator's.
-pub(crate) fn host<'a>(record: &'a TrialRecord, station: &SoftirqRecord) -> Option<&'a str> {
-    let (stream, end) = station.receivers.first()?.rsplit_once('.')?;
-    let offsets = &record.streams.get(stream)?.offsets;
-    let offset = if end == "rx" { &offsets.rx } else { &offsets.tx };
-    Some(offset.as_ref()?.host.as_str())
+/// The host that a station is on, by the threads that receive there.
+pub(crate) fn host<'a>(record: &'a TrialRecord, station: &SoftirqRecord) -> TrialHost<'a> {
+    let of = |name: &String| {
+        let (stream, end) = name.rsplit_once('.')?;
+        let offsets = &record.streams.get(stream)?.offsets;
+        let offset = if end == "rx" { &offsets.rx } else { &offsets.tx };
+        Some(offset.as_ref()?.host.as_str())
+    };
+    TrialHost::called(station.receivers.first().and_then(of))
 }
 
-/// What a CPU of a station's host did during a trial; `None` if one of the readings lacks it.
-pub(crate) fn work_at(record: &TrialRecord, station: &SoftirqRecord, cpu: u32) -> Option<CpuWork> {
-    let states = match host(record, station) {
-        // A host whose state nobody read is not this one.
-        Some(name) => record.hosts.get(name).map(|[before, after]| [before, after])?,
-        None => [&record.before, &record.after],
-    };
-    work_between(states, cpu)
+/// What a CPU did during a trial; `None` if one of the readings of its host's state lacks it, or
+/// there is none.
+pub(crate) fn work_at(record: &TrialRecord, at: TrialCpu<'_>) -> Option<CpuWork> {
+    work_between(at.host.states(record)?, at.cpu)
 }
 
 /// What a CPU did between two readings of its host's state; `None` if one of them lacks it.
-pub(crate) fn work_between([before, after]: [&MachineState; 2], cpu: u32) -> Option<CpuWork> {
+fn work_between([before, after]: [&MachineState; 2], cpu: u32) -> Option<CpuWork> {
     Some(after.work.get(&cpu)?.since(*before.work.get(&cpu)?))
 }
 
 /// Adds who used the CPU in a trial. Of one trial not known: the sum is not known either.
 fn used(OneCpu { sum, others }: &mut OneCpu, record: &TrialRecord) {
     let (results, coverage, settings) = (BTreeMap::new(), BTreeMap::new(), Validity::default());
-    let host = sum.host.clone();
-    let of = host.as_deref().map_or(Of::Here, Of::Host);
-    let evidence = Evidence { record, results: &results, coverage: &coverage, settings: &settings, of };
-    let used = cpu_use::of(&evidence, sum.cpu);
+    let evidence = Evidence { record, results: &results, coverage: &coverage, settings: &settings };
+    let used = cpu_use::of(&evidence, TrialHost::called(sum.host.as_deref()).cpu(sum.cpu));
     sum.others_ns = sum.others_ns.zip(used.as_ref()).map(|(sum, used)| sum.saturating_add(used.others_ns));
     let Some(used) = used else { return };
     sum.elapsed_ns = sum.elapsed_ns.saturating_add(used.elapsed_ns);
@@ -130,7 +127,7 @@ impl Placements {
             napi_switches: None,
         });
         sum.packets += softirq.packets;
-        if let Some(work) = softirq.cpu.and_then(|cpu| work_at(record, softirq, cpu)) {
+        if let Some(work) = softirq.cpu.and_then(|cpu| work_at(record, host(record, softirq).cpu(cpu))) {
             *sum.packets_on_cpu.get_or_insert(0) += work.packets;
         }
         let ran = softirq.threads.iter().filter(|thread| thread.switches > 0);

@@ -21,7 +21,7 @@ mod rules;
 mod shared_cpu;
 mod stamps;
 
-pub use evidence::{Evidence, Of};
+pub use evidence::Evidence;
 pub use rules::{RULES, is_valid, judge_trial, path_failed, was_measured_well};
 
 use tardy_model::verdict::Verdict;

@@ -51,6 +51,9 @@ pub enum Verb {
     /// Look at this machine and change it for a coordinator elsewhere (speaks on stdin and stdout)
     #[command(hide = true)]
     Steward,
+    /// Become a program once a journal has this process (speaks on stdin and stdout)
+    #[command(hide = true)]
+    Noted(Noted),
     /// Show or set what a network device stamps (used by `run` and `undo`)
     #[command(hide = true)]
     Hwtstamp(Hwtstamp),
@@ -293,6 +296,13 @@ pub struct Agent {
     /// Enter this network namespace first
     #[arg(long, value_name = "NAME", help_heading = "Station")]
     pub netns: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Noted {
+    /// The program and its arguments; `tardy` is this very program
+    #[arg(required = true, last = true, value_name = "PROGRAM")]
+    pub command: Vec<String>,
 }
 
 #[derive(Debug, ClapArgs)]

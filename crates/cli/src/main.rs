@@ -44,6 +44,7 @@ fn call(verb: Verb) -> anyhow::Result<Exit> {
         Verb::Completions(args) => completions::call(&args),
         Verb::Agent(args) => agent::agent(args),
         Verb::Steward => agent::steward(),
+        Verb::Noted(args) => agent::noted(&args),
         Verb::Hwtstamp(args) => hwtstamp::call(&args),
     }
 }

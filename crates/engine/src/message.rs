@@ -26,8 +26,8 @@ use tardy_model::stream::Side;
 use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
 use tardy_model::trial::{OwnNotes, SpinGaps};
 
-/// Version of the messages. Both sides must have the same.
-pub const PROTOCOL: u32 = 10;
+/// Version of the messages, also of those to a steward. Both sides must have the same.
+pub const PROTOCOL: u32 = 11;
 /// No message is longer; a longer length prefix is not one of ours.
 pub const LONGEST: usize = 64 << 20;
 /// Rows in one piece of a half.

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use tardy_engine::load::{LoadAt, LoadOrder};
 use tardy_host::cpus::NoSuchCpu;
-use tardy_model::load::{InstanceRecord, Load, LoadKind, LoadRecord, MOST_INSTANCES, SideRecord};
+use tardy_model::load::{InstanceRecord, Load, LoadKind, LoadRecord, MOST_INSTANCES, SideHosts, SideRecord};
 use tardy_model::stream::{CpuChoice, Stream};
 use tardy_model::time::Nanos;
 use tardy_spec::experiment::Setup;
@@ -325,6 +325,8 @@ impl Loads {
                 start_ns: load.start.0,
                 stop_ns: load.stop.map(|stop| stop.0),
                 instances: instances.collect(),
+                // Whoever keeps the record knows how it calls the hosts.
+                hosts: SideHosts::default(),
             };
             all.insert(load.name.clone(), record);
         }

@@ -291,6 +291,29 @@ pub struct LoadRecord {
     pub stop_ns: Option<i64>,
     /// Its instances.
     pub instances: Vec<InstanceRecord>,
+    /// The hosts of its sides: a CPU's number and a thread's id mean something on their host only.
+    #[serde(default, skip_serializing_if = "SideHosts::are_here")]
+    pub hosts: SideHosts,
+}
+
+/// The hosts of a load's two sides, by the names that the trial's record has for other hosts than
+/// the coordinator's. They are not in [`SideRecord`]: an agent hands that over, and does not know
+/// how its host is called.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SideHosts {
+    /// That of the side at `from`; `None` for the coordinator's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// That of the side at `to`; `None` for the coordinator's, or if there is no such side.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+}
+
+impl SideHosts {
+    /// True if no side is on another host than the coordinator's.
+    pub fn are_here(&self) -> bool {
+        self.from.is_none() && self.to.is_none()
+    }
 }
 
 /// One instance of a load.
@@ -476,6 +499,25 @@ impl SideRecord {
             copied_bytes: self.copied_bytes.saturating_sub(lead.copied_bytes),
             ..self.clone()
         }
+    }
+}
+
+impl LoadRecord {
+    /// The host of the side of this role; `None` for the coordinator's.
+    pub fn host(&self, role: &str) -> Option<&str> {
+        if role == "to" { self.hosts.to.as_deref() } else { self.hosts.from.as_deref() }
+    }
+
+    /// The sides of all instances that are on a host, with the station's role.
+    pub fn sides_on(&self, host: Option<&str>) -> impl Iterator<Item = (&'static str, &SideRecord)> {
+        let all = self.instances.iter().flat_map(InstanceRecord::sides);
+        all.filter(move |(role, _)| self.host(role) == host)
+    }
+
+    /// True if one of its sides is on a host.
+    pub fn is_on(&self, host: Option<&str>) -> bool {
+        let has_to = self.instances.iter().any(|instance| instance.to.is_some());
+        self.host("from") == host || (has_to && self.host("to") == host)
     }
 }
 

@@ -4,11 +4,11 @@
 
 use super::fixture::{BASE_NS, healthy_packets, record};
 use super::validity::{assert_is, ctl, judge};
-use tardy_model::machine::{CpuTimes, MachineState, TaskTime};
+use tardy_model::load::{InstanceRecord, LoadKind, LoadRecord, SideHosts, SideRecord};
+use tardy_model::machine::{CpuTimes, MachineState, TaskTime, ThreadRecord};
 use tardy_model::placement::{CpuAsked, CpuWork, SoftirqBy, SoftirqRecord};
-use tardy_model::time::ClockReading;
-use tardy_model::time::{Offset, OffsetReading};
-use tardy_model::trial::TrialRecord;
+use tardy_model::time::{ClockReading, Nanos, Offset, OffsetReading};
+use tardy_model::trial::{SpinGaps, TrialRecord};
 use tardy_model::verdict::{Level, Verdict};
 
 const COUNT: u32 = 10_000;
@@ -146,4 +146,148 @@ fn a_negative_pair_that_the_bound_of_two_clocks_explains_is_no_fault_of_a_clock(
     assert_eq!(negative(&two_hosts(), &packets), 0, "within 1 µs");
     packets[7].rx_kernel = packets[7].tx_kernel.map(|ns| ns - 1_100_000);
     assert_eq!(negative(&two_hosts(), &packets), 1, "beyond it");
+}
+
+/// A load that computes on CPU 1, from the station on the host of this name.
+fn with_load(host: Option<&str>) -> TrialRecord {
+    let mut record = two_hosts();
+    let elapsed = elapsed_ns(&record);
+    let thread = ThreadRecord {
+        tid: 201,
+        policy_asked: "other".into(),
+        policy_granted: "other".into(),
+        cpu_asked: Some(CPU),
+        affinity: vec![CPU],
+        cpus_seen: vec![CPU],
+        run_ns: Some(elapsed / 2),
+        memory_locked: true,
+        ..ThreadRecord::default()
+    };
+    let from = SideRecord {
+        thread,
+        began_ns: Some(0),
+        ended_ns: 5_000_000_000,
+        busy_ns: Some(2_500_000_000),
+        ..SideRecord::default()
+    };
+    let load = LoadRecord {
+        kind: LoadKind::Cpu { duty: 0.5, period: Nanos(10_000_000) },
+        shortfall: 0.1,
+        start_ns: 0,
+        stop_ns: None,
+        instances: vec![InstanceRecord { from, to: None }],
+        hosts: SideHosts { from: host.map(str::to_owned), to: None },
+    };
+    record.loads.insert("spin".into(), load);
+    record
+}
+
+#[test]
+fn a_load_of_another_host_was_told_to_run_on_this_ones_cpu_of_that_number() {
+    // The receiver, on the other host's CPU 1, waited as long as the load ran there.
+    let told = |host: Option<&str>| {
+        let mut record = with_load(host);
+        let elapsed = elapsed_ns(&record);
+        ctl(&mut record).rx.wait_ns = Some(elapsed / 2);
+        let after = &mut record.hosts.get_mut("rig").expect("a host")[1];
+        disturb(after, elapsed);
+        // The task is the load's own thread.
+        let task = after.tasks.remove(&900).expect("the task");
+        after.tasks.insert(201, TaskTime { name: "tardy-load0.0".into(), ..task });
+        verdicts(&record).into_iter().map(|verdict| (verdict.id, verdict.level)).collect::<Vec<_>>()
+    };
+    assert_eq!(told(Some("rig")), [], "its time there is no surprise, and the wait for it is the load's doing");
+    // That of a load of this machine excuses nothing there.
+    assert_eq!(told(None), [("competing-cpu".into(), Level::Invalid)]);
+}
+
+#[test]
+fn a_task_with_the_number_of_another_hosts_load_was_taken_for_it() {
+    // Thread ids are numbered by each host too. On this machine 201 is a stranger, on the sender's
+    // CPU.
+    let told = |host: Option<&str>| {
+        let mut record = with_load(host);
+        let elapsed = elapsed_ns(&record);
+        ctl(&mut record).tx.wait_ns = Some(elapsed / 3);
+        let of_sender = 0;
+        let times = record.after.cpus.get_mut(&of_sender).expect("a CPU");
+        times.busy_ns += elapsed / 2;
+        times.idle_ns -= elapsed / 2;
+        let task = TaskTime { name: "stress".into(), start: 80, cpu: of_sender, run_ns: elapsed / 2, realtime: false };
+        record.after.tasks.insert(201, task);
+        verdicts(&record).iter().any(|verdict| verdict.id == "competing-cpu" && verdict.level == Level::Invalid)
+    };
+    assert!(told(Some("rig")));
+    assert!(!told(None), "there it is the load's own thread");
+}
+
+#[test]
+fn a_load_of_another_host_shared_a_cpu_with_the_thread_on_the_cpu_of_that_number() {
+    let shares = |host: Option<&str>| {
+        let mut record = with_load(host);
+        let apart = CpuAsked { cpu: "different".into(), of: Some("ctl.tx".into()) };
+        record.placement.asked.insert("ctl.rx".into(), apart);
+        let told = verdicts(&record);
+        told.into_iter().filter(|verdict| verdict.id == "shared-cpu").map(|verdict| verdict.says).collect::<Vec<_>>()
+    };
+    assert_eq!(shares(None), [""; 0], "the receiver is on the other host");
+    let says = "on rig: ctl.rx has a CPU apart from ctl.tx, as asked, and shares it, CPU 1, with spin.from";
+    assert_eq!(shares(Some("rig")), [says]);
+}
+
+#[test]
+fn softirq_of_another_host_ran_on_the_cpu_of_a_thread_of_this_one() {
+    let told = |of: &str, cpu: u32| {
+        let mut record = two_hosts();
+        let softirq = SoftirqRecord {
+            device: "tardy0-1".into(),
+            by: SoftirqBy::Rps,
+            asked: CpuAsked { cpu: "different".into(), of: Some(of.into()) },
+            cpu: Some(cpu),
+            packets: 0,
+            receivers: vec!["ctl.rx".into()],
+            threads: Vec::new(),
+        };
+        record.placement.softirq.insert("b".into(), softirq);
+        let told = verdicts(&record);
+        told.into_iter().filter(|verdict| verdict.id == "shared-cpu").map(|verdict| verdict.says).collect::<Vec<_>>()
+    };
+    assert_eq!(told("ctl.tx", 0), [""; 0], "CPU 0 of the receiver's host is not that of the sender's");
+    let says = "on rig: softirq of b was asked to have another CPU than ctl.rx, and both ran on CPU 1";
+    assert_eq!(told("ctl.rx", CPU), [says]);
+}
+
+#[test]
+fn the_thread_of_a_host_whose_states_nobody_read_was_looked_at_by_no_rule() {
+    let mut record = two_hosts();
+    let elapsed = elapsed_ns(&record);
+    ctl(&mut record).rx.wait_ns = Some(elapsed / 3);
+    // All of this is of this machine, where nothing runs on CPU 1 that could be harmed.
+    disturb(&mut record.after, elapsed);
+    record.after.cpus.get_mut(&CPU).expect("a CPU").steal_ns += elapsed / 4;
+    record.before.work.insert(CPU, CpuWork::default());
+    record.after.work.insert(CPU, CpuWork { packets: 1_000_000, ..CpuWork::default() });
+    assert_eq!(verdicts(&record), []);
+    // Nobody read the states of the other host: nothing is known of its CPUs.
+    record.hosts.clear();
+    assert_eq!(verdicts(&record), []);
+    // What its thread saw in its own loop needs none.
+    let stopped = SpinGaps { over_1ms: 5, longest_ns: 50_000_000, total_ns: 250_000_000, ..SpinGaps::default() };
+    ctl(&mut record).spin_gaps = Some(stopped);
+    let told = verdicts(&record);
+    assert_is(&told[0], "rt-bandwidth", Level::Invalid, "on rig: ctl.rx, which spins as fifo:80, was stopped");
+    assert!(told[0].says.contains("no RT limit is known"), "{}", told[0].says);
+}
+
+#[test]
+fn the_hosts_of_a_load_are_in_no_record_of_one_host() {
+    let json = |record: &TrialRecord| serde_json::to_value(&record.loads["spin"]).expect("JSON");
+    let (here, there) = (json(&with_load(None)), json(&with_load(Some("rig"))));
+    assert!(here.get("hosts").is_none(), "{here}");
+    assert_eq!(there["hosts"], serde_json::json!({ "from": "rig" }));
+    // A record without it is of the coordinator's host.
+    let read: LoadRecord = serde_json::from_value(here).expect("a record of before");
+    assert_eq!(read, with_load(None).loads["spin"]);
+    let read: LoadRecord = serde_json::from_value(there).expect("a record");
+    assert_eq!(read.host("from"), Some("rig"));
 }

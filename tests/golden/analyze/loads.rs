@@ -5,7 +5,9 @@
 use super::fixture::{LEAD, batches, healthy_packets, record};
 use std::collections::BTreeMap;
 use tardy_analyze::cell::{CellAnalysis, CellAnswer};
-use tardy_model::load::{Broke, ExitRecord, InstanceRecord, Lead, LoadKind, LoadRecord, Rate, Series, SideRecord};
+use tardy_model::load::{
+    Broke, ExitRecord, InstanceRecord, Lead, LoadKind, LoadRecord, Rate, Series, SideHosts, SideRecord,
+};
 use tardy_model::machine::{TaskTime, ThreadRecord};
 use tardy_model::port::TcpRecord;
 use tardy_model::result::TrialResult;
@@ -58,7 +60,7 @@ fn instance() -> InstanceRecord {
 }
 
 fn load(kind: LoadKind, instances: Vec<InstanceRecord>) -> LoadRecord {
-    LoadRecord { kind, shortfall: 0.05, start_ns: 0, stop_ns: None, instances }
+    LoadRecord { kind, shortfall: 0.05, start_ns: 0, stop_ns: None, instances, hosts: SideHosts::default() }
 }
 
 fn stream() -> LoadKind {

@@ -2,7 +2,7 @@
 //! A whole run on two hosts, through the coordinator and the judge: a station of the test's own is
 //! on another machine, whose clock is ahead.
 
-use super::{Idle, Kept, STATION, VERSION, plug};
+use super::{CONNECTED, Idle, Kept, STANDING, STATION, VERSION, plug};
 use crate::two_hosts::{AHEAD_NS, BOUND_NS, Known};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -11,14 +11,16 @@ use std::sync::atomic::AtomicBool;
 use tardy_judge::Judge;
 use tardy_lab::coordinator::{Options, check, run};
 use tardy_lab::host::HostId;
-use tardy_lab::host::hosts::Hosts;
+use tardy_lab::host::hosts::{Hosts, HostsError};
 use tardy_lab::kinds::Kinds;
 use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
 use tardy_lab::not_found::NotFound;
 use tardy_lab::path::{Laid, PathError, PathId, PathMethods, PlannedStations};
 use tardy_lab::plan::plan_of;
+use tardy_model::load::SideHosts;
 use tardy_model::manifest::Manifest;
+use tardy_model::point::{Metric, Point};
 use tardy_model::sample::Outcome;
 use tardy_model::time::Instant;
 use tardy_spec::experiment::{Experiment, Setup};
@@ -47,6 +49,10 @@ tx = { cpu = "any", policy = "other" }
 rx = { cpu = "any", policy = "other" }
 [expect.there]
 lost = 0
+# Whatever else runs on the machine of the test is nothing that it judges.
+[validity]
+competing-cpu = "note"
+steal = "note"
 "#;
 
 fn lay(_: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost) -> Result<Laid, PathError> {
@@ -77,7 +83,7 @@ fn experiment(more: &str) -> Experiment {
 fn a_station_of_another_kind_on_another_host_is_measured_and_judged_in_one_clock() {
     let did = [(); 3].map(|()| Rc::new(Cell::new([0; 3])));
     let mut here = Idle::new(&did[0]);
-    let hosts = Hosts::here(&mut here).and(OTHER, "rig", Idle::new(&did[1]));
+    let hosts = Hosts::here(&mut here).and(OTHER, "rig", Idle::new(&did[1])).expect("its id is free");
     let mut hosts = hosts.and_guest(GUEST, "guest", OTHER, Idle::new(&did[2])).expect("its parent is there");
     let experiment = experiment("");
     let found = check(&experiment, &kinds(), &mut hosts).unwrap_or_else(|error| panic!("{error}"));
@@ -129,7 +135,88 @@ fn a_guest_of_a_host_that_nobody_named_was_taken_in() {
     let did = Rc::new(Cell::new([0; 3]));
     let mut here = Idle::new(&did);
     let none = Hosts::here(&mut here).and_guest(GUEST, "guest", OTHER, Idle::new(&did)).map(drop);
-    assert_eq!(none, Err(NotFound::Host(OTHER)));
+    assert_eq!(none, Err(HostsError::NotFound(NotFound::Host(OTHER))));
+}
+
+#[test]
+fn a_second_host_of_an_id_was_taken_in_and_never_asked() {
+    let did = Rc::new(Cell::new([0; 3]));
+    let mut here = Idle::new(&did);
+    let none = Hosts::here(&mut here).and(HostId::HERE, "rig", Idle::new(&did)).map(drop).expect_err("it is taken");
+    assert_eq!(none, HostsError::Here { name: "rig".to_owned() });
+    let says = "host `rig` cannot have the id of this machine: give it one of its own";
+    assert_eq!(none.to_string(), says);
+    let with = |id, name: &str| {
+        let mut here = Idle::new(&did);
+        let one = Hosts::here(&mut here).and(OTHER, "rig", Idle::new(&did)).expect("its id is free");
+        // A guest's too.
+        let guest = one.and_guest(id, name, OTHER, Idle::new(&did)).map(drop);
+        let mut here = Idle::new(&did);
+        let one = Hosts::here(&mut here).and(OTHER, "rig", Idle::new(&did)).expect("its id is free");
+        let other = one.and(id, name, Idle::new(&did)).map(drop);
+        assert_eq!(guest, other);
+        other.map_err(|error| error.to_string())
+    };
+    assert_eq!(with(GUEST, "guest"), Ok(()));
+    let of_id = "host `guest` cannot have the id of `rig` (host 1): give it one of its own";
+    assert_eq!(with(OTHER, "guest"), Err(of_id.to_owned()));
+    // Records know a host by its name.
+    assert_eq!(with(GUEST, "rig"), Err("two hosts cannot both be called `rig`: rename one of them".to_owned()));
+}
+
+#[test]
+fn a_station_of_another_host_was_served_by_the_standing_agent_of_this_one() {
+    let did = [(); 2].map(|()| Rc::new(Cell::new([0; 3])));
+    let mut here = Idle::new(&did[0]);
+    let mut hosts = Hosts::here(&mut here).and(OTHER, "rig", Idle::new(&did[1])).expect("its id is free");
+    // In one cell station `b` is on this machine, in the other one it is elsewhere.
+    let mut experiment = experiment("[matrix]\n\"path.mtu\" = [1500, 1400]\n");
+    let cell = experiment.cells.first_mut().expect("two cells");
+    cell.setup.stations.get_mut("b").expect("a station").host = HostId::HERE;
+    let kinds = Kinds { station: |_| &STANDING, ..kinds() };
+    let found = check(&experiment, &kinds, &mut hosts).unwrap_or_else(|error| panic!("{error}"));
+    let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
+    let clocks = || -> Box<dyn tardy_lab::host::clocks::OffsetSource> { Box::new(Known(Vec::new())) };
+    let options = Options { version: VERSION, stop: &stop, kinds, clocks };
+    let before = CONNECTED.with(Cell::get);
+    let ended = run(&experiment, found, &mut hosts, &options, &mut kept);
+    assert!(ended.failed.is_none(), "{:?}", ended.failed);
+    assert_eq!(CONNECTED.with(Cell::get) - before, 3, "`a` once, and `b` on each host");
+    let steps = did.each_ref().map(|did| did.get()[0]);
+    assert_eq!(steps, [2, 1], "each is built on its own host");
+    assert_eq!(kept.trials.len(), 2);
+    for (record, streams) in &kept.trials {
+        let is_elsewhere = record.cell != experiment.cells[0].id;
+        let offset = record.streams["there"].offsets.rx.as_ref().map(|offset| offset.host.as_str());
+        assert_eq!((offset, &record.failed), (is_elsewhere.then_some("rig"), &None), "{}", record.cell);
+        // The clock of the other host's agent is 3 ms ahead, so a wrong agent would show.
+        for (name, batch) in streams {
+            assert!(batch.outcome.iter().all(|outcome| *outcome == Outcome::Received), "{name}");
+            let crossing = Metric::Span(Point::Send, Point::RxKernel);
+            let least = (0..batch.len()).filter_map(|row| batch.span_ns(row, crossing)).min().expect("stamps");
+            assert!((0..AHEAD_NS).contains(&least), "{} {name}: {least} ns over loopback", record.cell);
+        }
+    }
+}
+
+#[test]
+fn the_side_of_a_load_on_another_host_was_recorded_as_this_ones() {
+    let did = [(); 2].map(|()| Rc::new(Cell::new([0; 3])));
+    let mut here = Idle::new(&did[0]);
+    let mut hosts = Hosts::here(&mut here).and(OTHER, "rig", Idle::new(&did[1])).expect("its id is free");
+    let loads = "[load.bulk]\nkind = \"udp_flood\"\nfrom = \"a\"\nto = \"b\"\nrate = \"1Mbit\"\n\
+                 [load.spin]\nkind = \"cpu\"\nfrom = \"b\"\nduty = \"5%\"\n";
+    let experiment = experiment(loads);
+    let found = check(&experiment, &kinds(), &mut hosts).unwrap_or_else(|error| panic!("{error}"));
+    let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
+    let clocks = || -> Box<dyn tardy_lab::host::clocks::OffsetSource> { Box::new(Known(Vec::new())) };
+    let options = Options { version: VERSION, stop: &stop, kinds: kinds(), clocks };
+    let ended = run(&experiment, found, &mut hosts, &options, &mut kept);
+    assert!(ended.failed.is_none(), "{:?}", ended.failed);
+    let [(record, _)] = &kept.trials[..] else { panic!("{} trials", kept.trials.len()) };
+    let rig = Some("rig".to_owned());
+    assert_eq!(record.loads["bulk"].hosts, SideHosts { from: None, to: rig.clone() });
+    assert_eq!(record.loads["spin"].hosts, SideHosts { from: rig, to: None });
 }
 
 #[test]

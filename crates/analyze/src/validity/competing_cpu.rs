@@ -5,6 +5,7 @@
 use super::cpu_use::{self, CpuUse, Harm};
 use super::evidence::TICKS_NS;
 use super::{Evidence, Rule, Spoils};
+use crate::host::TrialHost;
 use crate::says;
 use std::collections::BTreeMap;
 use tardy_model::result::CpuUser;
@@ -84,16 +85,16 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     evidence.each_host(on_host)
 }
 
-fn on_host(evidence: &Evidence<'_>) -> Vec<Verdict> {
+fn on_host(evidence: &Evidence<'_>, host: TrialHost<'_>) -> Vec<Verdict> {
     let limit = evidence.settings.share(ID);
     let mut found: Vec<(i64, Verdict)> = Vec::new();
-    for cpu in evidence.cpus() {
-        let Some(used) = cpu_use::of(evidence, cpu) else { continue };
+    for at in evidence.cpus(host) {
+        let Some(used) = cpu_use::of(evidence, at) else { continue };
         if used.others_ns <= TICKS_NS || used.elapsed_ns <= 0 {
             continue;
         }
         let share = |ns: i64| ns as f64 / used.elapsed_ns as f64;
-        let Some(harm) = cpu_use::worst(evidence, cpu, &used) else { continue };
+        let Some(harm) = cpu_use::worst(evidence, at, &used) else { continue };
         // Where the wait is not known, it may have been as long as others ran, and also none.
         let noted = share(used.others_ns) >= NOTED;
         let level = match share(harm.waited_ns) {
@@ -102,11 +103,11 @@ fn on_host(evidence: &Evidence<'_>) -> Vec<Verdict> {
             _ if noted => Level::Note,
             _ => continue,
         };
-        let says = format!("{}; {}", who(cpu, &used), harmed(&harm, &used));
+        let says = format!("{}; {}", who(at.cpu, &used), harmed(&harm, &used));
         let users = named(&used);
         let list = |of: fn(&CpuUser) -> Figure| Figure::List(users.iter().map(|user| of(user)).collect());
         let mut verdict = Verdict::new(ID, level, says)
-            .with("cpu", cpu)
+            .with("cpu", at.cpu)
             .with("others_share", share(used.others_ns))
             .with("others_ns", used.others_ns)
             .with("irq_ns", used.irq_ns)

@@ -4,11 +4,23 @@
 //! the harm that they did.
 
 use super::evidence::Thread;
-use super::{Evidence, Of, load, rt_bandwidth};
+use super::{Evidence, load, rt_bandwidth};
+use crate::host::TrialCpu;
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::load::LoadKind;
-use tardy_model::machine::{CpuTimes, TaskTime};
+use tardy_model::machine::{CpuTimes, MachineState, TaskTime};
 use tardy_model::result::CpuUser;
+
+/// A CPU of a host, and what was read of that host.
+#[derive(Clone, Copy)]
+struct Asked<'e, 'a> {
+    evidence: &'e Evidence<'a>,
+    at: TrialCpu<'e>,
+    before: &'a MachineState,
+    after: &'a MachineState,
+    /// Time between the two readings, ns.
+    elapsed_ns: i64,
+}
 
 /// What a CPU did during a trial.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,47 +67,43 @@ fn ran_ns(thread: &Thread<'_>, elapsed_ns: i64) -> Option<i64> {
 
 /// What the measuring threads ran on a CPU, at most: one that moved between CPUs counts on each.
 /// `None` if that is not known of one of them: then nobody can tell what the others ran.
-fn ours_ns(evidence: &Evidence<'_>, cpu: u32, elapsed_ns: i64) -> Option<i64> {
-    let on_it = evidence.threads().filter(|thread| thread.cpus().contains(&cpu));
-    on_it.map(|thread| ran_ns(&thread, elapsed_ns)).try_fold(0i64, |sum, ran| Some(sum.saturating_add(ran?)))
+fn ours_ns(asked: &Asked<'_, '_>) -> Option<i64> {
+    let on_it = asked.evidence.threads_at(asked.at);
+    on_it.map(|thread| ran_ns(&thread, asked.elapsed_ns)).try_fold(0i64, |sum, ran| Some(sum.saturating_add(ran?)))
 }
 
 /// What a task ran in the trial. It is the same by thread id and start, for kernel workers change
 /// their names. One that is not in the first reading is new, or had run for less than a tick then,
 /// so counting it from 0 is wrong by 10 ms at most. No task ran longer than the time that passed.
-fn task_ns(evidence: &Evidence<'_>, tid: u32, task: &TaskTime, elapsed_ns: i64) -> i64 {
-    let before = &evidence.before().tasks;
+fn task_ns(asked: &Asked<'_, '_>, tid: u32, task: &TaskTime) -> i64 {
+    let before = &asked.before.tasks;
     let began = before.get(&tid).filter(|earlier| earlier.start == task.start).map_or(0, |earlier| earlier.run_ns);
-    task.run_ns.saturating_sub(began).clamp(0, elapsed_ns.max(0))
+    task.run_ns.saturating_sub(began).clamp(0, asked.elapsed_ns.max(0))
 }
 
 /// What the loads ran on a CPU, at most: their own threads, and the programs that they started.
-fn loads_ns(evidence: &Evidence<'_>, cpu: u32, elapsed_ns: i64) -> i64 {
-    if let Of::Host(_) = evidence.of {
-        // Loads run on the coordinator's host.
-        return 0;
-    }
-    let loads = evidence.record.loads.values();
-    let sides = loads.flat_map(|load| load.instances.iter().flat_map(|instance| instance.sides()));
-    let threads: BTreeMap<u32, i64> = sides
+fn loads_ns(asked: &Asked<'_, '_>) -> i64 {
+    let TrialCpu { host, cpu } = asked.at;
+    let loads = asked.evidence.record.loads.values();
+    let threads: BTreeMap<u32, i64> = loads
+        .flat_map(|load| load.sides_on(host.name()))
         .filter(|(_, side)| side.thread.cpus_seen.contains(&cpu))
-        .map(|(_, side)| (side.thread.tid, side.thread.run_ns.unwrap_or(elapsed_ns)))
+        .map(|(_, side)| (side.thread.tid, side.thread.run_ns.unwrap_or(asked.elapsed_ns)))
         .collect();
-    let Some(expected) = load::expected(evidence) else { return 0 };
-    let tasks = evidence
-        .after()
+    let Some(expected) = load::expected(asked.evidence, host) else { return 0 };
+    let tasks = asked
+        .after
         .tasks
         .iter()
         .filter(|(tid, task)| task.cpu == cpu && !threads.contains_key(tid) && expected.holds(**tid, task));
-    let tasks = tasks.map(|(tid, task)| task_ns(evidence, *tid, task, elapsed_ns));
+    let tasks = tasks.map(|(tid, task)| task_ns(asked, *tid, task));
     tasks.chain(threads.values().copied()).fold(0, i64::saturating_add)
 }
 
 /// A thread of this run's that just ended is nobody else's. The kernel says no more of it than its
 /// name, so this is not sure where another run was under way.
-fn is_own(evidence: &Evidence<'_>, name: &str) -> bool {
-    let (before, after) = (evidence.before(), evidence.after());
-    name.starts_with("tardy-") && before.other_runs == 0 && after.other_runs == 0
+fn is_own(asked: &Asked<'_, '_>, name: &str) -> bool {
+    name.starts_with("tardy-") && asked.before.other_runs == 0 && asked.after.other_runs == 0
 }
 
 /// Threads of the kernel's that take packets and timers in, of a realtime policy on a kernel with
@@ -104,41 +112,43 @@ const INTAKE: [&str; 4] = ["irq/", "ktimers/", "ksoftirqd/", "napi/"];
 
 /// What other tasks of a realtime policy ran on a CPU: those that were on it at both readings, or
 /// are new. One that wanders may have run elsewhere.
-fn realtime_ns(evidence: &Evidence<'_>, cpu: u32, elapsed_ns: i64) -> i64 {
-    let strange = strange(evidence);
-    let before = &evidence.before().tasks;
+fn realtime_ns(asked: &Asked<'_, '_>) -> i64 {
+    let (strange, cpu) = (strange(asked), asked.at.cpu);
+    let before = &asked.before.tasks;
     let stayed = |tid: &u32, task: &TaskTime| {
         before.get(tid).filter(|earlier| earlier.start == task.start).is_none_or(|earlier| earlier.cpu == cpu)
     };
-    let tasks = evidence.after().tasks.iter().filter(|(tid, task)| {
+    let tasks = asked.after.tasks.iter().filter(|(tid, task)| {
         let takes_in = INTAKE.iter().any(|prefix| task.name.starts_with(prefix));
         task.realtime && task.cpu == cpu && !takes_in && stayed(tid, task) && strange(**tid, task)
     });
-    tasks.map(|(tid, task)| task_ns(evidence, *tid, task, elapsed_ns)).fold(0, i64::saturating_add)
+    tasks.map(|(tid, task)| task_ns(asked, *tid, task)).fold(0, i64::saturating_add)
 }
 
-/// True of a task that is neither one of the measuring threads nor of the loads.
-fn strange<'e>(evidence: &Evidence<'e>) -> impl Fn(u32, &TaskTime) -> bool + use<'e> {
-    let ours: BTreeSet<u32> = evidence.threads().map(|thread| thread.record.tid).collect();
-    let expected = load::expected(evidence);
+/// True of a task that is neither one of the host's measuring threads nor of its loads.
+fn strange(asked: &Asked<'_, '_>) -> impl Fn(u32, &TaskTime) -> bool + use<> {
+    let (evidence, host) = (asked.evidence, asked.at.host);
+    let ours: BTreeSet<u32> = evidence.threads_on(host).map(|thread| thread.record.tid).collect();
+    let expected = load::expected(evidence, host);
     move |tid, task| !ours.contains(&tid) && expected.as_ref().is_none_or(|expected| !expected.holds(tid, task))
 }
 
 /// Other tasks that ran on a CPU, those of one name together, the longest first. Where a load is a
 /// program, what it started and what has ended is not known to be another's, so tasks that have
 /// ended are left out.
-fn users(evidence: &Evidence<'_>, cpu: u32, elapsed_ns: i64) -> Vec<CpuUser> {
-    let strange = strange(evidence);
-    let tasks = evidence.after().tasks.iter().filter(|(tid, task)| task.cpu == cpu && strange(**tid, task));
-    let living = tasks.map(|(tid, task)| (task.name.as_str(), task_ns(evidence, *tid, task, elapsed_ns), 0));
-    let has_programs = evidence.record.loads.values().any(|load| matches!(load.kind, LoadKind::Command { .. }));
-    let ended = evidence.after().ended.iter().filter(|_| !has_programs).flat_map(|ended| &ended.tasks);
-    let ended = ended.filter(|task| task.cpu == cpu && !is_own(evidence, &task.name));
+fn users(asked: &Asked<'_, '_>) -> Vec<CpuUser> {
+    let (strange, TrialCpu { host, cpu }) = (strange(asked), asked.at);
+    let tasks = asked.after.tasks.iter().filter(|(tid, task)| task.cpu == cpu && strange(**tid, task));
+    let living = tasks.map(|(tid, task)| (task.name.as_str(), task_ns(asked, *tid, task), 0));
+    let mut loads = asked.evidence.record.loads.values();
+    let has_programs = loads.any(|load| matches!(load.kind, LoadKind::Command { .. }) && load.is_on(host.name()));
+    let ended = asked.after.ended.iter().filter(|_| !has_programs).flat_map(|ended| &ended.tasks);
+    let ended = ended.filter(|task| task.cpu == cpu && !is_own(asked, &task.name));
     let ended = ended.map(|task| (task.name.as_str(), task.run_ns, task.count));
     let mut by_name: BTreeMap<&str, CpuUser> = BTreeMap::new();
     for (name, ran, ended) in living.chain(ended) {
         let user = by_name.entry(name).or_insert_with(|| CpuUser { name: name.to_owned(), ..CpuUser::default() });
-        user.run_ns = user.run_ns.saturating_add(ran).min(elapsed_ns.max(0));
+        user.run_ns = user.run_ns.saturating_add(ran).min(asked.elapsed_ns.max(0));
         user.ended += ended;
     }
     let mut users: Vec<CpuUser> = by_name.into_values().filter(|user| user.run_ns > 0).collect();
@@ -146,21 +156,24 @@ fn users(evidence: &Evidence<'_>, cpu: u32, elapsed_ns: i64) -> Vec<CpuUser> {
     users
 }
 
-/// Who used a CPU; `None` where a reading lacks it, or it is not known how long one of the
-/// measuring threads ran.
-pub(crate) fn of(evidence: &Evidence<'_>, cpu: u32) -> Option<CpuUse> {
-    let times = evidence.cpu(cpu)?;
-    let elapsed_ns = match evidence.elapsed_ns() {
+/// Who used a CPU; `None` where a reading of its host's state lacks it or there is none, or it is
+/// not known how long one of the measuring threads ran.
+pub(crate) fn of(evidence: &Evidence<'_>, at: TrialCpu<'_>) -> Option<CpuUse> {
+    let [before, after] = evidence.states(at.host)?;
+    let times = evidence.cpu(at)?;
+    // By the clock that nobody sets.
+    let elapsed_ns = match after.clocks.monotonic_ns.saturating_sub(before.clocks.monotonic_ns) {
         elapsed if elapsed > 0 => elapsed,
         _ => times.busy_ns.saturating_add(times.idle_ns),
     };
-    let ours_ns = ours_ns(evidence, cpu, elapsed_ns)?;
-    let loads_ns = loads_ns(evidence, cpu, elapsed_ns);
-    let users = users(evidence, cpu, elapsed_ns);
+    let asked = &Asked { evidence, at, before, after, elapsed_ns };
+    let ours_ns = ours_ns(asked)?;
+    let loads_ns = loads_ns(asked);
+    let users = users(asked);
     // While the kernel stops a realtime thread, somebody else has its CPU; `rt-bandwidth` tells
     // that.
-    let stopped = rt_bandwidth::stopped(evidence);
-    let stops = stopped.iter().filter(|stopped| stopped.thread.cpus().contains(&cpu));
+    let stopped = rt_bandwidth::stopped(evidence, at.host);
+    let stops = stopped.iter().filter(|stopped| stopped.thread.cpus().contains(&at));
     let stopped_ns = stops.map(|stopped| stopped.gaps.total_ns).fold(0, i64::saturating_add);
     // The stream's own packets are taken in by interrupts and softirqs: nobody else's doing.
     let apart = [times.irq_ns, times.softirq_ns, ours_ns, stopped_ns].into_iter().fold(0, i64::saturating_add);
@@ -169,14 +182,14 @@ pub(crate) fn of(evidence: &Evidence<'_>, cpu: u32) -> Option<CpuUse> {
     // charge whole ticks to them. What a realtime task ran is measured: no thread below it had the
     // CPU meanwhile, whatever interrupted it.
     let not_ours_ns = busy_ns.saturating_sub(ours_ns).saturating_sub(stopped_ns);
-    let mut others_ns = busy_ns.saturating_sub(apart).max(realtime_ns(evidence, cpu, elapsed_ns).min(not_ours_ns));
-    if load::expected(evidence).is_some() {
+    let mut others_ns = busy_ns.saturating_sub(apart).max(realtime_ns(asked).min(not_ours_ns));
+    if load::expected(evidence, at.host).is_some() {
         // What the kernel does for a load has no name of its own: only tasks that can be named
         // count.
         let named = users.iter().map(|user| user.run_ns).fold(0, i64::saturating_add);
         others_ns = others_ns.min(named);
     }
-    let ended = evidence.after().ended.as_ref();
+    let ended = after.ended.as_ref();
     Some(CpuUse {
         elapsed_ns,
         irq_ns: times.irq_ns,
@@ -202,9 +215,8 @@ pub(super) struct Harm<'a> {
 }
 
 /// The measuring thread that waited longest for a CPU because of others.
-pub(super) fn worst<'a>(evidence: &Evidence<'a>, cpu: u32, used: &CpuUse) -> Option<Harm<'a>> {
-    let on_it = evidence.threads().filter(|thread| thread.cpus().contains(&cpu));
-    let harms = on_it.map(|thread| {
+pub(super) fn worst<'a>(evidence: &Evidence<'a>, at: TrialCpu<'_>, used: &CpuUse) -> Option<Harm<'a>> {
+    let harms = evidence.threads_at(at).map(|thread| {
         let neighbours_ns = used.ours_ns.saturating_sub(ran_ns(&thread, used.elapsed_ns).unwrap_or(0)).max(0);
         // What the switch to a realtime thread takes, the ruler knows. That of an ordinary thread
         // may hold the others' time.

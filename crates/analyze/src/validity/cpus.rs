@@ -4,6 +4,7 @@
 
 use super::evidence::{TICKS_NS, Thread};
 use super::{Evidence, Rule, Spoils};
+use crate::host::TrialHost;
 use crate::{placement, says};
 use tardy_model::placement::{SoftirqBy, SoftirqRecord};
 use tardy_model::verdict::{Figure, Level, Verdict};
@@ -114,11 +115,11 @@ fn not_pinned(station: &SoftirqRecord) -> Option<String> {
 
 /// A CPU that took in fewer packets than came to the stations that asked for it.
 fn elsewhere(evidence: &Evidence<'_>, station: &SoftirqRecord) -> Option<(String, u64, u64)> {
-    let cpu = station.cpu?;
-    let took = placement::work_at(evidence.record, station, cpu)?.packets;
     let host = |of| placement::host(evidence.record, of);
+    let (cpu, on) = (station.cpu?, host(station));
+    let took = placement::work_at(evidence.record, on.cpu(cpu))?.packets;
     let all = evidence.record.placement.softirq.values();
-    let there = all.filter(|other| other.cpu == Some(cpu) && host(other) == host(station));
+    let there = all.filter(|other| other.cpu == Some(cpu) && host(other) == on);
     let came = there.map(|other| other.packets).fold(0, u64::saturating_add);
     let says = || format!("CPU {cpu} took in {took} packets, and at least {came} came to who asked for it");
     ((took as f64) < came as f64 * MOST).then(|| (says(), took, came))
@@ -172,11 +173,11 @@ fn steal(evidence: &Evidence<'_>) -> Vec<Verdict> {
     evidence.each_host(steal_on_host)
 }
 
-fn steal_on_host(evidence: &Evidence<'_>) -> Vec<Verdict> {
+fn steal_on_host(evidence: &Evidence<'_>, host: TrialHost<'_>) -> Vec<Verdict> {
     let limit = evidence.settings.share(STEAL.id);
     let mut verdicts = Vec::new();
-    for cpu in evidence.cpus() {
-        let Some(times) = evidence.cpu(cpu) else { continue };
+    for at in evidence.cpus(host) {
+        let Some(times) = evidence.cpu(at) else { continue };
         let total = times.busy_ns.saturating_add(times.idle_ns).saturating_add(times.steal_ns);
         if times.steal_ns <= TICKS_NS || total <= 0 {
             continue;
@@ -186,10 +187,10 @@ fn steal_on_host(evidence: &Evidence<'_>) -> Vec<Verdict> {
             continue;
         }
         let level = if share >= limit { Level::Invalid } else { Level::Warning };
-        let says = format!("the hypervisor took {} of CPU {cpu} away during the trial", says::share(share));
+        let says = format!("the hypervisor took {} of CPU {} away during the trial", says::share(share), at.cpu);
         verdicts.push(
             Verdict::new(STEAL.id, level, says)
-                .with("cpu", cpu)
+                .with("cpu", at.cpu)
                 .with("steal_share", share)
                 .with("steal_ns", times.steal_ns)
                 .with("limit_share", limit),
@@ -205,8 +206,8 @@ fn other_runs(evidence: &Evidence<'_>) -> Vec<Verdict> {
     evidence.each_host(other_runs_on_host)
 }
 
-fn other_runs_on_host(evidence: &Evidence<'_>) -> Vec<Verdict> {
-    let others = evidence.before().other_runs.max(evidence.after().other_runs);
+fn other_runs_on_host(evidence: &Evidence<'_>, host: TrialHost<'_>) -> Vec<Verdict> {
+    let others = evidence.states(host).map_or(0, |[before, after]| before.other_runs.max(after.other_runs));
     if others == 0 {
         return Vec::new();
     }
@@ -228,9 +229,9 @@ fn pm_qos(evidence: &Evidence<'_>) -> Vec<Verdict> {
     verdicts
 }
 
-fn pm_qos_on_host(evidence: &Evidence<'_>) -> Vec<Verdict> {
-    let (before, after) = (evidence.before().cpu_dma_latency_us, evidence.after().cpu_dma_latency_us);
-    let (Some(before), Some(after)) = (before, after) else { return Vec::new() };
+fn pm_qos_on_host(evidence: &Evidence<'_>, host: TrialHost<'_>) -> Vec<Verdict> {
+    let bounds = evidence.states(host).map(|states| states.map(|state| state.cpu_dma_latency_us));
+    let Some([Some(before), Some(after)]) = bounds else { return Vec::new() };
     let verdict = |says: String| {
         let verdict = Verdict::new(PM_QOS.id, Level::Warning, says);
         verdict.with("before_us", i64::from(before)).with("after_us", i64::from(after))

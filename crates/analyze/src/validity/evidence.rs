@@ -2,6 +2,7 @@
 //! What the rules look at, and the questions that several of them ask of it.
 
 use crate::arrival::delta_of;
+use crate::host::{TrialCpu, TrialHost};
 use crate::outcomes::{Bursts, CoverageByBurst};
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::machine::{CpuTimes, MachineState, ThreadRecord};
@@ -22,20 +23,6 @@ pub struct Evidence<'a> {
     pub coverage: &'a BTreeMap<String, CoverageByBurst>,
     /// What the experiment set of the rules.
     pub settings: &'a Validity,
-    /// Whose threads and states are checked.
-    pub of: Of<'a>,
-}
-
-/// Whose threads and states a rule looks at. CPUs are numbered by each host for itself, and one
-/// host's tasks harm no other's threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Of<'a> {
-    /// The threads of all hosts; states are those of the coordinator's host.
-    Trial,
-    /// Those of the coordinator's host.
-    Here,
-    /// Those of another host.
-    Host(&'a str),
 }
 
 /// `/proc/stat` counts in ticks of 10 ms, and each of its figures may be off by one: up to so much
@@ -66,11 +53,11 @@ pub(super) struct Thread<'a> {
 }
 
 impl<'a> Thread<'a> {
-    /// The other host that it ran on; `None` for the coordinator's.
-    pub fn host(&self) -> Option<&'a str> {
+    /// The host that it ran on.
+    pub fn host(&self) -> TrialHost<'a> {
         let offsets = &self.of.offsets;
         let offset = if self.end == "rx" { &offsets.rx } else { &offsets.tx };
-        offset.as_ref().map(|offset| offset.host.as_str())
+        TrialHost::called(offset.as_ref().map(|offset| offset.host.as_str()))
     }
 
     pub fn name(&self) -> String {
@@ -95,63 +82,65 @@ impl<'a> Thread<'a> {
     }
 
     /// CPUs on which it was seen; where it was not looked at, those it may use if it is pinned.
-    pub fn cpus(&self) -> BTreeSet<u32> {
-        let seen: BTreeSet<u32> = self.record.cpus_seen.iter().copied().collect();
-        if !seen.is_empty() {
-            return seen;
+    pub fn cpus(&self) -> BTreeSet<TrialCpu<'a>> {
+        let host = self.host();
+        if !self.record.cpus_seen.is_empty() {
+            return self.record.cpus_seen.iter().map(|cpu| host.cpu(*cpu)).collect();
         }
         match self.record.affinity.as_slice() {
-            [one] => BTreeSet::from([*one]),
-            _ => self.record.cpu_asked.into_iter().collect(),
+            [one] => BTreeSet::from([host.cpu(*one)]),
+            _ => self.record.cpu_asked.map(|cpu| host.cpu(cpu)).into_iter().collect(),
         }
     }
 }
 
 impl<'a> Evidence<'a> {
+    /// The threads of all hosts.
     pub(super) fn threads(&self) -> impl Iterator<Item = Thread<'a>> + use<'a> {
-        let whose = self.of;
-        self.record.streams.iter().flat_map(move |(stream, of)| {
+        self.record.streams.iter().flat_map(|(stream, of)| {
             let reply = of.reply.as_ref().and_then(|reply| reply.thread.as_ref()).map(|record| ("reply", record));
             let ends = [("tx", &of.tx), ("rx", &of.rx)].into_iter().chain(reply);
-            let threads = ends.map(move |(end, record)| Thread { stream, end, record, of });
-            threads.filter(move |thread| match whose {
-                Of::Trial => true,
-                Of::Here => thread.host().is_none(),
-                Of::Host(name) => thread.host() == Some(name),
-            })
+            ends.map(move |(end, record)| Thread { stream, end, record, of })
         })
+    }
+
+    /// The threads that ran on a host.
+    pub(super) fn threads_on<'h>(&self, host: TrialHost<'h>) -> impl Iterator<Item = Thread<'a>> + use<'a, 'h> {
+        self.threads().filter(move |thread| thread.host() == host)
+    }
+
+    /// The threads that ran on a CPU, or may have.
+    pub(super) fn threads_at<'h>(&self, cpu: TrialCpu<'h>) -> impl Iterator<Item = Thread<'a>> + use<'a, 'h> {
+        self.threads().filter(move |thread| thread.cpus().contains(&cpu))
+    }
+
+    /// All hosts of which the record says something, the coordinator's first.
+    fn hosts(&self) -> BTreeSet<TrialHost<'a>> {
+        let read = self.record.hosts.keys().map(|name| TrialHost::Other(name));
+        let of_loads = self.record.loads.values().flat_map(|load| [&load.hosts.from, &load.hosts.to]);
+        let of_loads = of_loads.map(|host| TrialHost::called(host.as_deref()));
+        let of_threads = self.threads().map(|thread| thread.host());
+        [TrialHost::Here].into_iter().chain(read).chain(of_loads).chain(of_threads).collect()
     }
 
     /// What a rule that looks at a machine finds on each host, by itself. What it finds on another
     /// host says on which.
-    pub(super) fn each_host(&self, judge: fn(&Evidence<'_>) -> Vec<Verdict>) -> Vec<Verdict> {
-        let mut verdicts = judge(&Evidence { of: Of::Here, ..*self });
-        for host in self.record.hosts.keys() {
-            let found = judge(&Evidence { of: Of::Host(host), ..*self });
-            verdicts.extend(found.into_iter().map(|verdict| {
-                let says = format!("on {host}: {}", verdict.says);
-                Verdict { says, ..verdict }.with("host", host.as_str())
-            }));
-        }
-        verdicts
-    }
-
-    /// The state of the machine before the trial.
-    pub(super) fn before(&self) -> &'a MachineState {
-        self.states()[0]
-    }
-
-    /// The state of the machine after the trial.
-    pub(super) fn after(&self) -> &'a MachineState {
-        self.states()[1]
-    }
-
-    fn states(&self) -> [&'a MachineState; 2] {
-        let other = match self.of {
-            Of::Host(name) => self.record.hosts.get(name),
-            Of::Trial | Of::Here => None,
+    pub(super) fn each_host(&self, judge: fn(&Evidence<'_>, TrialHost<'_>) -> Vec<Verdict>) -> Vec<Verdict> {
+        let of = |host: TrialHost<'_>| {
+            let found = judge(self, host);
+            let Some(name) = host.name() else { return found };
+            let said = found.into_iter().map(|verdict| {
+                let says = format!("on {name}: {}", verdict.says);
+                Verdict { says, ..verdict }.with("host", name)
+            });
+            said.collect()
         };
-        other.map_or([&self.record.before, &self.record.after], |[before, after]| [before, after])
+        self.hosts().into_iter().flat_map(of).collect()
+    }
+
+    /// The states of a host before the trial and after it; `None` if nobody read them.
+    pub(super) fn states(&self, host: TrialHost<'_>) -> Option<[&'a MachineState; 2]> {
+        host.states(self.record)
     }
 
     /// What reads clocks in a trial, each machine and each end of a stream, with its readings
@@ -188,9 +177,9 @@ impl<'a> Evidence<'a> {
         })
     }
 
-    /// CPUs on which a measuring thread was seen.
-    pub(super) fn cpus(&self) -> BTreeSet<u32> {
-        self.threads().flat_map(|thread| thread.cpus()).collect()
+    /// CPUs of a host on which a measuring thread was seen.
+    pub(super) fn cpus(&self, host: TrialHost<'_>) -> BTreeSet<TrialCpu<'a>> {
+        self.threads_on(host).flat_map(|thread| thread.cpus()).collect()
     }
 
     /// True if something broke during the trial, which `failed` tells: what became of the packets
@@ -199,14 +188,11 @@ impl<'a> Evidence<'a> {
         self.record.failed.is_some()
     }
 
-    /// Time between the two readings of the machine's state, ns, by the clock that nobody sets.
-    pub(super) fn elapsed_ns(&self) -> i64 {
-        self.after().clocks.monotonic_ns.saturating_sub(self.before().clocks.monotonic_ns)
-    }
-
-    /// What one CPU did between the two readings.
-    pub(super) fn cpu(&self, cpu: u32) -> Option<CpuTimes> {
-        let (before, after) = (self.before().cpus.get(&cpu)?, self.after().cpus.get(&cpu)?);
+    /// What one CPU did between the two readings of its host's state; `None` if one of them lacks
+    /// it.
+    pub(super) fn cpu(&self, at: TrialCpu<'_>) -> Option<CpuTimes> {
+        let [before, after] = self.states(at.host)?;
+        let (before, after) = (before.cpus.get(&at.cpu)?, after.cpus.get(&at.cpu)?);
         Some(CpuTimes {
             busy_ns: after.busy_ns.saturating_sub(before.busy_ns),
             idle_ns: after.idle_ns.saturating_sub(before.idle_ns),

@@ -2,7 +2,8 @@
 //! `load`: a background load died, never began, was not given its CPU or policy, or fell short of
 //! what it was asked for. What was measured then is not what the experiment names.
 
-use super::{Evidence, Of, Rule, Spoils};
+use super::{Evidence, Rule, Spoils};
+use crate::host::TrialHost;
 use crate::says;
 use std::collections::BTreeSet;
 use tardy_model::load::{InstanceRecord, LoadKind, LoadRecord, SideRecord};
@@ -47,7 +48,7 @@ fn fault(record: &LoadRecord, instance: &InstanceRecord) -> Option<Fault> {
     broke(instance)
         .or_else(|| exited(instance))
         .or_else(|| never(record, instance))
-        .or_else(|| threads(instance))
+        .or_else(|| threads(record, instance))
         .or_else(|| nothing(record, instance))
         .or_else(|| duty(record, instance))
         .or_else(|| short(record, instance))
@@ -129,8 +130,10 @@ fn never(record: &LoadRecord, instance: &InstanceRecord) -> Option<Fault> {
 }
 
 /// A thread that was not given what was asked.
-fn threads(instance: &InstanceRecord) -> Option<Fault> {
+fn threads(record: &LoadRecord, instance: &InstanceRecord) -> Option<Fault> {
     instance.sides().find_map(|(role, side)| {
+        // A CPU's number means something on its host only.
+        let on = record.host(role).map_or_else(String::new, |host| format!(" on {host}"));
         let thread = &side.thread;
         let class = |policy: &str| policy.split(':').next().unwrap_or("").to_owned();
         let deadline = class(&thread.policy_asked) == "deadline";
@@ -150,7 +153,7 @@ fn threads(instance: &InstanceRecord) -> Option<Fault> {
             }
         };
         Some(Fault {
-            says: format!("was not given its place at `{role}`: it {what}"),
+            says: format!("was not given its place at `{role}`{on}: it {what}"),
             evidence: vec![
                 ("side", role.into()),
                 ("policy_asked", thread.policy_asked.as_str().into()),
@@ -237,17 +240,14 @@ pub(super) struct Expected {
     tids: BTreeSet<u32>,
 }
 
-/// Those of a trial; `None` without loads.
-pub(super) fn expected(evidence: &Evidence<'_>) -> Option<Expected> {
-    let loads = &evidence.record.loads;
-    // Loads run on the coordinator's host.
-    if loads.is_empty() || matches!(evidence.of, Of::Host(_)) {
-        return None;
-    }
-    let sides = || loads.values().flat_map(|load| load.instances.iter().flat_map(|instance| instance.sides()));
-    Some(Expected {
-        tids: sides().map(|(_, side)| side.thread.tid).chain(evidence.after().load_tasks.iter().copied()).collect(),
-    })
+/// Those of a host; `None` if no load has a side there.
+pub(super) fn expected(evidence: &Evidence<'_>, host: TrialHost<'_>) -> Option<Expected> {
+    let name = host.name();
+    let loads = evidence.record.loads.values().filter(|load| load.is_on(name));
+    loads.clone().next()?;
+    let sides = loads.flat_map(|load| load.sides_on(name));
+    let of_programs = evidence.states(host).into_iter().flat_map(|[_, after]| after.load_tasks.iter().copied());
+    Some(Expected { tids: sides.map(|(_, side)| side.thread.tid).chain(of_programs).collect() })
 }
 
 impl Expected {

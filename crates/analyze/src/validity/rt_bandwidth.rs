@@ -5,6 +5,7 @@
 //! threads whatever the limit says: 50 ms in each second.
 
 use super::{Evidence, Rule, Spoils, evidence::Thread};
+use crate::host::TrialHost;
 use crate::says;
 use tardy_model::machine::RtLimit;
 use tardy_model::trial::SpinGaps;
@@ -76,12 +77,17 @@ fn by_fair_server(gaps: &SpinGaps, trial_ns: i64) -> bool {
         && gaps.total_ns >= needed.saturating_mul(*FAIR_STOP_NS.start())
 }
 
-/// The threads that were stopped: those that spin see it in their own loops.
-pub(super) fn stopped<'a>(evidence: &Evidence<'a>) -> Vec<Stopped<'a>> {
-    let limit = evidence.before().rt_limit;
+/// The limit of a host; `None` if it has none, or nobody read it.
+fn limit_of(evidence: &Evidence<'_>, host: TrialHost<'_>) -> Option<RtLimit> {
+    evidence.states(host)?[0].rt_limit
+}
+
+/// The threads of a host that were stopped: those that spin see it in their own loops.
+pub(super) fn stopped<'a>(evidence: &Evidence<'a>, host: TrialHost<'_>) -> Vec<Stopped<'a>> {
+    let limit = limit_of(evidence, host);
     let is_realtime = |policy: &str| policy.starts_with("fifo") || policy.starts_with("rr");
     evidence
-        .threads()
+        .threads_on(host)
         .filter(|thread| is_realtime(&thread.record.policy_granted))
         .filter_map(|thread| {
             let gaps = thread.gaps()?;
@@ -100,8 +106,8 @@ fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
     evidence.each_host(on_host)
 }
 
-fn on_host(evidence: &Evidence<'_>) -> Vec<Verdict> {
-    let known = evidence.before().rt_limit;
+fn on_host(evidence: &Evidence<'_>, host: TrialHost<'_>) -> Vec<Verdict> {
+    let known = limit_of(evidence, host);
     let may_run = |limit: RtLimit| {
         format!("realtime threads may run {} in each {}", says::time(limit.runtime_ns), says::time(limit.period_ns))
     };
@@ -139,5 +145,5 @@ fn on_host(evidence: &Evidence<'_>) -> Vec<Verdict> {
             None => verdict,
         }
     };
-    stopped(evidence).into_iter().map(told).collect()
+    stopped(evidence, host).into_iter().map(told).collect()
 }

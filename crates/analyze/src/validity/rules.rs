@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! All rules, and what they come to in a trial.
 
-use super::evidence::{Evidence, Of};
+use super::evidence::Evidence;
 use super::{
     Rule, SPOILS, Spoils, broken, clocks, competing_cpu, cpus, launching, load, packets, rt_bandwidth, shared_cpu,
     stamps,
@@ -60,9 +60,7 @@ pub fn judge_trial(
     coverage: &BTreeMap<String, CoverageByBurst>,
     settings: &Validity,
 ) -> Vec<Verdict> {
-    let by = |rule: &Rule, settings: &Validity| {
-        (rule.judge)(&Evidence { record, results, coverage, settings, of: Of::Trial })
-    };
+    let by = |rule: &Rule, settings: &Validity| (rule.judge)(&Evidence { record, results, coverage, settings });
     RULES.iter().flat_map(|rule| settings.weigh(rule.id, |settings| by(rule, settings))).collect()
 }
 

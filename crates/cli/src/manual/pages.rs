@@ -335,6 +335,17 @@ pub const PAGES: &[Page] = &[
         files: &[("/run/tardy/slots/", "Slots and their journals.")],
         environment: &[("TARDY_STATE", "The folder of slots and journals, instead of /run/tardy.")],
         examples: &[],
-        see_also: &["tardy-agent(1)", "tardy-undo(1)"],
+        see_also: &["tardy-agent(1)", "tardy-noted(1)", "tardy-undo(1)"],
+    },
+    Page {
+        verb: Some("noted"),
+        description: &[
+            "What a run that is led from another machine starts on this one in place of an agent or a path's program. It reports its process's number on stdout, waits until stdin says that the journal here has that number, and then becomes the program. So whoever puts back after a killed run finds the process. There is no reason to start it by hand.",
+        ],
+        exits: &[Good, Usage, Cannot, Internal],
+        files: &[],
+        environment: &[],
+        examples: &[],
+        see_also: &["tardy-agent(1)", "tardy-steward(1)"],
     },
 ];

@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Processes that a person does not start. `tardy agent` acts for a station and `tardy steward` for
-//! another host: each ends when its stdin closes. The first process of a guest does the same run as
+//! another host: each ends when its stdin closes. On another host `tardy noted` comes before a
+//! program of the run's. The first process of a guest does the same run as
 //! on a machine; its events go to the host over a serial port.
 
-use crate::args::Agent;
+use crate::args::{Agent, Noted};
 use crate::exit::{Exit, Failure, code_of};
 use anyhow::Result;
 use std::fs::File;
 use std::io::{stdin, stdout};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::sync::atomic::AtomicBool;
+use tardy_lab::command::OURSELVES;
 use tardy_lab::coordinator::{self, Options};
 use tardy_lab::guest::relay::Relay;
 use tardy_lab::guest::{devices, init};
 use tardy_lab::host::clocks::one_host;
 use tardy_lab::host::hosts::Hosts;
-use tardy_lab::host::serve;
 use tardy_lab::host::steward::Steward;
+use tardy_lab::host::{noted, serve};
 use tardy_lab::kinds::Kinds;
 use tardy_lab::run::What;
 use tardy_lab::{identity, names};
@@ -47,6 +51,23 @@ pub fn steward() -> Result<Exit> {
     serve::serve(stdin().lock(), &mut stdout().lock(), &identity::version(), &mut steward)
         .map_err(|error| Failure::new(Exit::Cannot, format!("steward: {error}")))?;
     Ok(Exit::Good)
+}
+
+/// Says which process this is, waits until that is in this host's journal, and becomes the program.
+pub fn noted(args: &Noted) -> Result<Exit> {
+    let cannot = |what: String| Failure::new(Exit::Cannot, what);
+    let [program, words @ ..] = &args.command[..] else {
+        return Err(Failure::new(Exit::Usage, "noted: which program is to be started?".to_owned()).into());
+    };
+    // What `stdin()` had read ahead would be missing in what the program reads.
+    let from = stdin().as_fd().try_clone_to_owned();
+    let mut from = File::from(from.map_err(|error| cannot(format!("noted: stdin cannot be read: {error}")))?);
+    noted::wait(&mut from, &mut stdout().lock(), std::process::id())
+        .map_err(|error| cannot(format!("noted: `{program}` is not started: {error}")))?;
+    let file = if program == OURSELVES { identity::SELF } else { program };
+    // It comes back only with an error.
+    let error = Command::new(file).arg0(program).args(words).exec();
+    Err(cannot(format!("noted: cannot start `{program}`: {error}")).into())
 }
 
 /// The guest's whole life. What it returns the kernel takes for a panic.

@@ -17,7 +17,7 @@ use crate::station::host_of;
 use crate::trial::StreamHalves;
 use std::collections::BTreeMap;
 use tardy_engine::{halves, matcher};
-use tardy_model::load::LoadRecord;
+use tardy_model::load::{LoadRecord, SideHosts};
 use tardy_model::machine::{MachineState, RulerRecord, ThreadRecord};
 use tardy_model::path::DeviceClock;
 use tardy_model::point::{Point, Source};
@@ -25,6 +25,7 @@ use tardy_model::qdisc::{LaunchRecord, ShaperRecord};
 use tardy_model::stream::Stream;
 use tardy_model::time::Nanos;
 use tardy_model::trial::{ObserverRecord, StreamRecord, TrialRecord};
+use tardy_spec::experiment::Setup;
 
 /// What a trial has in addition to its streams.
 #[derive(Default)]
@@ -72,6 +73,24 @@ impl Run<'_, '_> {
         }
     }
 
+    /// The loads' records with the hosts of their sides.
+    fn with_hosts(
+        &self,
+        setup: &Setup,
+        mut records: BTreeMap<String, LoadRecord>,
+    ) -> Result<BTreeMap<String, LoadRecord>, NotFound> {
+        let named = |station: &String| {
+            let host = host_of(setup, station)?;
+            Ok::<_, NotFound>(self.hosts.name(host).map(str::to_owned))
+        };
+        for load in &setup.loads {
+            let Some(record) = records.get_mut(&load.name) else { continue };
+            let to = load.to.as_ref().filter(|_| load.kind.has_peer());
+            record.hosts = SideHosts { from: named(&load.from)?, to: to.map(named).transpose()?.flatten() };
+        }
+        Ok(records)
+    }
+
     /// What records call the end by which a stream leaves.
     fn leaves_by(stream: &Stream, ends: Option<&Ends>) -> Result<String, NotFound> {
         match ends {
@@ -105,7 +124,7 @@ impl Run<'_, '_> {
             }
             record.phase_ns = Some(phase.0);
             let ends = [host_of(&turn.cell.setup, &stream.from)?, host_of(&turn.cell.setup, &stream.to)?];
-            clocks::name_hosts(&mut record.offsets, ends, |host| Some(others.get(&host)?.0.as_str()));
+            clocks::name_hosts(&mut record.offsets, ends, |host| self.hosts.name(host));
             self.note_wake_ups(stream, &mut record);
             let name = format!("{}.tx", stream.name);
             let timer = self.ruler_of(&stream.from, &name, &record.tx).and_then(|ruler| ruler.timer_p99_9_ns);
@@ -150,7 +169,7 @@ impl Run<'_, '_> {
             streams: records,
             hosts: named,
             placement,
-            loads: beside.loads,
+            loads: self.with_hosts(&turn.cell.setup, beside.loads)?,
             shapers: beside.shapers,
             observer: beside.observer,
         };

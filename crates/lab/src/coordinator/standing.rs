@@ -33,15 +33,15 @@ impl Run<'_, '_> {
         for cell in cells.filter(|cell| !self.refused.contains(&cell.id)).collect::<Vec<_>>() {
             let plan = plan::plan_of(&self.options.kinds, &cell.setup, names, &self.found)?;
             for (name, station) in &plan.stations {
-                if !self.lives_for_the_run(station) || self.standing.has(name, station.kind) {
+                if !self.lives_for_the_run(station) || self.standing.has(name, station) {
                     continue;
                 }
                 self.hosts.apply(&station.steps)?;
                 self.tell_commands();
                 // The agent learns where its messages go when a path takes it in.
                 let agent = self.connect(name, station, None)?;
-                self.standing.built.push((name.clone(), station.kind));
-                self.standing.agents.push((name.clone(), station.kind, agent));
+                self.standing.built.push((name.clone(), station.clone()));
+                self.standing.agents.push((name.clone(), station.clone(), agent));
             }
         }
         Ok(self.hosts.keep()?)
@@ -49,7 +49,7 @@ impl Run<'_, '_> {
 
     /// A station's agent: the one that stands since the run began, or one that is started now.
     pub(super) fn agent_of(&mut self, name: &str, station: &PlannedStation, voice: Voice) -> Result<Agent, AgentError> {
-        match self.standing.take(name, station.kind) {
+        match self.standing.take(name, station) {
             Some(agent) => {
                 agent.speak_as(voice);
                 Ok(agent)
@@ -77,7 +77,7 @@ impl Run<'_, '_> {
         stations.release((0..).zip(&standing).filter(|(_, lives)| **lives).filter_map(|(at, _)| StationId::at(at)))?;
         let agents = stations.into_agents().into_iter().zip(&planned.stations).zip(standing);
         for ((agent, (name, station)), _) in agents.filter(|(_, lives)| *lives) {
-            self.standing.agents.push((name.clone(), station.kind, agent));
+            self.standing.agents.push((name.clone(), station.clone(), agent));
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 use super::ask::{Ask, Observe, Observed};
 use super::message::{self as talk, Answer, Order, Reply};
+use super::noted::{self, Waiting};
 use super::{ApplyError, Away, Host, LookError};
 use crate::command::{Command, OURSELVES};
 use crate::connection::{Carrier, Connection};
@@ -28,7 +29,8 @@ const ENDING: Duration = Duration::from_secs(10);
 const DYING: Duration = Duration::from_secs(1);
 
 /// How a program is started on a host: over ssh, say. It is the only thing that knows what carries
-/// the bytes.
+/// the bytes. The commands that it is given are all of this program: `tardy steward`, and
+/// `tardy noted` for whatever else is to run there.
 pub trait Reach {
     /// Starts a program there. Its standard input and output are the connection.
     ///
@@ -215,7 +217,19 @@ impl<R: Reach> Host for Distant<R> {
     }
 
     fn start(&mut self, command: &Command) -> Result<Connection, ApplyError> {
-        self.reach.open(command).map_err(|source| ApplyError::Start { command: command.clone(), source })
+        let failed = |source| ApplyError::Start { command: command.clone(), source };
+        let connection = self.reach.open(&noted::waiting(command)).map_err(failed)?;
+        let waiting = Waiting::hear(connection, ANSWER).map_err(failed)?;
+        // One that is in no journal must not run: it ends when its input does.
+        self.note(waiting.pid())?;
+        waiting.go().map_err(failed)
+    }
+
+    fn note(&mut self, pid: u32) -> Result<(), ApplyError> {
+        match self.ask(&Order::Note(pid), ANSWER)? {
+            Answer::Done => Ok(()),
+            other => Err(self.refused(other)),
+        }
     }
 
     fn observe(&mut self, what: &Observe) -> Result<Observed, Away> {

@@ -10,6 +10,7 @@ use crate::step::{Question, Step};
 use crate::undo::{PutBack, UndoError};
 use std::collections::BTreeMap;
 use tardy_model::manifest::{HostEntry, ReadBack};
+use thiserror::Error;
 
 /// The hosts of a run, a tree: a guest is below the host that runs its processors, and everything
 /// else is below nothing. The coordinator's own host is always among them.
@@ -29,6 +30,28 @@ struct Other<'h> {
     host: Box<dyn Host + 'h>,
 }
 
+/// A host that cannot be one of a run's. What is sent to it would reach another one.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum HostsError {
+    /// The coordinator's own host is there from the beginning.
+    #[error("host `{name}` cannot have the id of this machine: give it one of its own")]
+    Here { name: String },
+    /// Another host has its id.
+    #[error("host `{name}` cannot have the id of `{other}` ({id}): give it one of its own")]
+    Id {
+        id: HostId,
+        name: String,
+        /// The name of the host that has the id.
+        other: String,
+    },
+    /// Another host has its name, under which records keep what a host did.
+    #[error("two hosts cannot both be called `{name}`: rename one of them")]
+    Name { name: String },
+    /// Its parent is none of the run's hosts.
+    #[error(transparent)]
+    NotFound(#[from] NotFound),
+}
+
 impl<'h> Hosts<'h> {
     /// A run on this machine alone.
     pub fn here(here: &'h mut dyn Host) -> Hosts<'h> {
@@ -36,25 +59,46 @@ impl<'h> Hosts<'h> {
     }
 
     /// Also another machine, by the name that the user has for it.
-    #[must_use]
-    pub fn and(mut self, id: HostId, name: &str, host: impl Host + 'h) -> Hosts<'h> {
-        self.others.push(Other { id, name: name.to_owned(), parent: None, host: Box::new(host) });
-        self
+    ///
+    /// # Errors
+    /// If another host of the run has this id or this name.
+    pub fn and(self, id: HostId, name: &str, host: impl Host + 'h) -> Result<Hosts<'h>, HostsError> {
+        self.with(id, name, None, host)
     }
 
     /// Also a guest, whose processors another host runs.
     ///
     /// # Errors
-    /// If that host is none of the run's.
+    /// If that host is none of the run's, or another one has this id or this name.
     pub fn and_guest(
         mut self,
         id: HostId,
         name: &str,
         parent: HostId,
         host: impl Host + 'h,
-    ) -> Result<Hosts<'h>, NotFound> {
+    ) -> Result<Hosts<'h>, HostsError> {
         self.at(parent)?;
-        self.others.push(Other { id, name: name.to_owned(), parent: Some(parent), host: Box::new(host) });
+        self.with(id, name, Some(parent), host)
+    }
+
+    fn with(
+        mut self,
+        id: HostId,
+        name: &str,
+        parent: Option<HostId>,
+        host: impl Host + 'h,
+    ) -> Result<Hosts<'h>, HostsError> {
+        let name = name.to_owned();
+        if id == HostId::HERE {
+            return Err(HostsError::Here { name });
+        }
+        if let Some(other) = self.other(id) {
+            return Err(HostsError::Id { id, name, other: other.name.clone() });
+        }
+        if self.others.iter().any(|other| other.name == name) {
+            return Err(HostsError::Name { name });
+        }
+        self.others.push(Other { id, name, parent, host: Box::new(host) });
         Ok(self)
     }
 

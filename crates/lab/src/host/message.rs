@@ -25,8 +25,8 @@ pub(super) fn receive<M: DeserializeOwned>(from: &mut impl Read) -> Result<M, Me
     serde_json::from_slice(&body).map_err(|error| MessageError::Garbled(error.to_string()))
 }
 
-/// To the steward: the methods of [`super::Host`], but `start`, for which a program has byte
-/// streams of its own.
+/// To the steward: the methods of [`super::Host`], but `start`: a program has byte streams of its
+/// own, and the steward learns its process from `Note`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Order {
     Look(Ask),
@@ -35,7 +35,12 @@ pub(super) enum Order {
     Apply(Vec<Step>),
     ReadBack(Vec<Command>),
     Now,
-    LinkIsUp { netns: Option<String>, device: String },
+    LinkIsUp {
+        netns: Option<String>,
+        device: String,
+    },
+    /// The process that was started on its host.
+    Note(u32),
     Observe(Observe),
     EndLeftovers,
     Keep,

@@ -16,6 +16,7 @@ mod error;
 pub mod hosts;
 mod id;
 mod message;
+pub mod noted;
 pub mod place;
 mod program;
 pub mod qemu;
@@ -43,11 +44,11 @@ use tardy_model::time::{Instant, Tai};
 /// A machine of a run, as its steward serves it. The methods are in the order in which the
 /// coordinator calls them. For a run it calls `look` first, `describe` for each other host than its
 /// own, and `claim` before anything is built. Then, for each set-up: `apply` once; `read_back`,
-/// `link_is_up` and `start` as often as it likes; `now` before a set-up with a schedule is planned;
-/// `observe` before each trial and behind it; and `put_back`, whatever happened in between. What is
-/// to live for the whole run is applied before the first set-up, behind which `keep` is called, and
-/// is put back by `end`. An implementation that is dropped puts back too, and so does a steward
-/// whose coordinator is gone.
+/// `link_is_up`, `start` and `note` as often as it likes; `now` before a set-up with a schedule is
+/// planned; `observe` before each trial and behind it; and `put_back`, whatever happened in
+/// between. What is to live for the whole run is applied before the first set-up, behind which
+/// `keep` is called, and is put back by `end`. An implementation that is dropped puts back too, and
+/// so does a steward whose coordinator is gone.
 pub trait Host {
     /// Looks at the machine, and keeps the network devices that are asked for away from other runs
     /// until the end of this one. It changes nothing. It may be called again.
@@ -104,6 +105,14 @@ pub trait Host {
     /// # Errors
     /// If it cannot be started or noted. It does not run then.
     fn start(&mut self, command: &Command) -> Result<Connection, ApplyError>;
+
+    /// Notes a process of this host in its journal, so that whoever puts back ends it first. It is
+    /// called for a program that was started here past the steward, before that is asked for
+    /// anything; `start` itself notes what it starts.
+    ///
+    /// # Errors
+    /// If there is no such process, or the journal cannot be written. The caller ends it then.
+    fn note(&mut self, pid: u32) -> Result<(), ApplyError>;
 
     /// Reads what the machine does just before a trial or just after it. What tardy itself looks at
     /// lies outside the two readings of the clocks. It gives what could be read; what the kernel

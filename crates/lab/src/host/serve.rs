@@ -67,6 +67,7 @@ fn answer(host: &mut dyn Host, order: Order) -> Answer {
             Err(error) => refused(error),
         },
         Order::LinkIsUp { netns, device } => or_else(host.link_is_up(netns.as_deref(), &device), Answer::LinkIsUp),
+        Order::Note(pid) => or_else(host.note(pid), |()| Answer::Done),
         Order::Observe(what) => or_else(host.observe(&what), |observed| Answer::Observed(Box::new(observed))),
         Order::EndLeftovers => {
             host.end_leftovers();

@@ -187,21 +187,30 @@ impl Host for Steward {
     }
 
     fn start(&mut self, command: &Command) -> Result<Connection, ApplyError> {
+        // Where nothing can be noted, nothing is started.
         if self.applied.is_none() {
             self.apply(&[])?;
         }
         let program = if command.program() == OURSELVES { self.program.clone() } else { command.program().into() };
         let mut connection =
             child::start(&program, command).map_err(|source| ApplyError::Start { command: command.clone(), source })?;
-        if let (Some(pid), Some(applied)) = (connection.carrier.pid(), &mut self.applied)
-            && let Err(error) = applied.note_process(pid)
+        if let Some(pid) = connection.carrier.pid()
+            && let Err(error) = self.note(pid)
         {
             // One that is in no journal must not run.
             connection.carrier.kill();
             let _ = connection.carrier.ended(DYING);
-            return Err(error.into());
+            return Err(error);
         }
         Ok(connection)
+    }
+
+    fn note(&mut self, pid: u32) -> Result<(), ApplyError> {
+        if self.applied.is_none() {
+            self.apply(&[])?;
+        }
+        self.applied.as_mut().map_or(Ok(()), |applied| applied.note_process(pid))?;
+        Ok(())
     }
 
     fn observe(&mut self, what: &Observe) -> Result<Observed, Away> {
