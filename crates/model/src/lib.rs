@@ -43,6 +43,7 @@ pub mod time;
 pub mod trial;
 pub mod validity;
 pub mod verdict;
+pub mod xdp;
 
 // Names of modules that are now part of another one; crates/lab still uses them.
 pub use harmless as json;

@@ -11,6 +11,7 @@ pub mod error;
 pub mod exits;
 pub mod hwtstamp;
 pub mod machine;
+pub mod memory;
 pub mod messages;
 pub mod nic;
 pub mod packet;

@@ -3,7 +3,7 @@
 //! for all of them, as far as the machine's memory allows.
 
 use crate::order::SendOrder;
-use std::fs;
+use tardy_sys::memory;
 
 /// What a stamp that waits costs the queue, bytes: an skb's true size, rounded up.
 pub const STAMP_BYTES: u64 = 1_024;
@@ -30,13 +30,5 @@ pub fn size(count: u32, stamps: u32, available: u64) -> u64 {
 /// The same for this machine, as an option of a socket takes it: the kernel doubles what it is
 /// given.
 pub(crate) fn size_here(order: &SendOrder) -> i32 {
-    i32::try_from(size(order.order.count, order.stamps(), available()) / 2).unwrap_or(i32::MAX / 2)
-}
-
-/// Memory that programs may still use, bytes; none where the kernel does not say.
-fn available() -> u64 {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    kib.unwrap_or(0) << 10
+    i32::try_from(size(order.order.count, order.stamps(), memory::available()) / 2).unwrap_or(i32::MAX / 2)
 }

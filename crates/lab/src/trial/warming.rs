@@ -197,7 +197,7 @@ impl Warming {
         };
         let tx_wanted = wants(Side::Tx, &[Point::TxKernel, Point::TxSched]);
         let answer_wanted = wants(Side::Rx, &[Point::ReplyTxKernel, Point::ReplyTxSched]);
-        let rx_wanted = wants(Side::Rx, &[Point::RxKernel]);
+        let rx_wanted = wants(Side::Rx, &[Point::RxKernel, Point::RxXdp]);
         let near = near.map(|(side, near)| (near, wants(side, &[Point::ReplyRxKernel])));
         let warm = shared.warmups.entry(ordered.id).or_default();
         warm.sent += PACKETS;

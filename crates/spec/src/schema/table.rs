@@ -91,6 +91,8 @@ pub const KEYS: &[Key] = &[
     key("stream.*.from", Kind::Word, Required, "The station that sends."),
     key("stream.*.to", Kind::Word, Required, "The station that receives."),
     key("stream.*.port", choice(&["udp", "tcp", "packet", "sim"], &["xdp"]), Text("udp"), "What the engine sends and receives through; `tcp` for ping-pongs; `packet` for tardy's own Ethernet frames; `sim` simulates path and clocks."),
+    key("stream.*.tx.port", choice(&["udp", "tcp", "packet", "sim"], &["xdp"]), None("as `port`"), "What its packets are sent through, and so what they look like."),
+    key("stream.*.rx.port", choice(&["udp", "tcp", "packet", "xdp", "sim"], &[]), None("as `port`"), "What they are received through: `xdp` gets what `packet` sends by AF_XDP sockets, each packet stamped by an XDP program (`rx_xdp`)."),
     key("stream.*.ip", choice(&["ipv4", "ipv6"], &[]), Text("ipv4"), "Version of the Internet protocol."),
     key("stream.*.cycle", Kind::Cycle { min_ns: 1, max_ns: DAY }, Text("500us"), "Time between scheduled instants, or how many there are a second: `\"1kHz\"` is `\"1ms\"`. A rate must be a whole number of ns; the effective file has the time."),
     key("stream.*.count", number(1, MOST_PACKETS as i64), Integer(10_000), "Intended packets in a trial.").rival("duration"),
@@ -119,7 +121,7 @@ pub const KEYS: &[Key] = &[
     key("stream.*.tx.wait", choice(WAITS, &["scheduled"]), Text("block"), "How the station that asked waits for replies."),
     key("stream.*.rx.cpu", Kind::Cpu, Text("different"), "CPU of the receiving thread: auto, same or different (as the sender's), any (not pinned), or a number."),
     key("stream.*.rx.policy", Kind::Policy, Text("other"), "Scheduling of the receiving thread, as `tx.policy`."),
-    key("stream.*.rx.wait", choice(WAITS, &["scheduled"]), Text("block"), "How the receiver, or the reflector, waits."),
+    key("stream.*.rx.wait", choice(WAITS, &["scheduled"]), Text("block"), "How the receiver, or the reflector, waits; port `xdp` has `poll`, `select`, `epoll`, `spin` and `busypoll`."),
     key("stream.*.reply.cpu", Kind::Cpu, Text("same"), "CPU of the thread that receives the replies of a reflected stream: auto, same or different (as the sender's), any (not pinned), or a number."),
     key("stream.*.reply.policy", Kind::Policy, None("as `tx.policy`"), "Scheduling of that thread, as `tx.policy`."),
 
