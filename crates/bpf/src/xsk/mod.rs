@@ -27,6 +27,7 @@ use memory::Memory;
 use socket::{Socket, Umem, attach};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
 use tardy_model::xdp::{XdpLosses, XdpMode, XdpRefusal};
 use tardy_sys::nic;
 
@@ -40,6 +41,8 @@ pub const HEADROOM: u32 = 256;
 /// What the memory may take of that which is available, in parts: the rest of the machine needs
 /// some as well.
 const PART: u64 = 2;
+/// A queue whose socket was closed is free within this time.
+const RELEASED: Duration = Duration::from_secs(1);
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -303,7 +306,7 @@ fn first_of(
 ) -> Result<Socket, XdpError> {
     if is_native {
         let socket = Socket::new(memory, asked.frames).map_err(|why| failed(asked, why))?;
-        match socket.bind(index, queue, memory, libc::XDP_ZEROCOPY) {
+        match bind(&socket, index, queue, memory, libc::XDP_ZEROCOPY) {
             Ok(()) => return Ok(socket),
             Err(why) if why.raw_os_error() == Some(libc::EBUSY) => return Err(not_bound(asked, queue, why)),
             Err(why) => {
@@ -315,15 +318,29 @@ fn first_of(
     }
     // One that was not bound is not used again: what it had registered goes with it.
     let socket = Socket::new(memory, asked.frames).map_err(|why| failed(asked, why))?;
-    socket.bind(index, queue, memory, libc::XDP_COPY).map_err(|why| not_bound(asked, queue, why))?;
+    bind(&socket, index, queue, memory, libc::XDP_COPY).map_err(|why| not_bound(asked, queue, why))?;
     Ok(socket)
 }
 
 /// A socket over the memory of the first one.
 fn of_first(asked: &Asked<'_>, index: u32, queue: u32, memory: &Umem<'_>) -> Result<Socket, XdpError> {
     let socket = Socket::new(memory, asked.frames).map_err(|why| failed(asked, why))?;
-    socket.bind(index, queue, memory, 0).map_err(|why| not_bound(asked, queue, why))?;
+    bind(&socket, index, queue, memory, 0).map_err(|why| not_bound(asked, queue, why))?;
     Ok(socket)
+}
+
+/// Binds a socket. A queue is free again only some moments after its last socket was closed: the
+/// kernel leaves that to a worker. So one that is taken is tried for a while.
+fn bind(socket: &Socket, index: u32, queue: u32, memory: &Umem<'_>, mode: u16) -> io::Result<()> {
+    let until = Instant::now() + RELEASED;
+    loop {
+        match socket.bind(index, queue, memory, mode) {
+            Err(why) if why.raw_os_error() == Some(libc::EBUSY) && Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            other => return other,
+        }
+    }
 }
 
 fn failed(asked: &Asked<'_>, (call, source): socket::Failed) -> XdpError {

@@ -116,18 +116,15 @@ impl XdpReceive {
         Ok(XdpReceive { idle, looks: 0, lent: LentFrames { rings, ethertype, places, ahead_ns }, record })
     }
 
-    /// Nothing came: an error of the device's, or a wait that goes on.
+    /// Nothing came. A device that is gone ends no wait: whoever waits has to ask.
     #[cold]
-    fn nothing(&mut self) -> Result<Received, i32> {
+    fn nothing(&mut self, came: Received) -> Result<Received, i32> {
         self.looks = self.looks.wrapping_add(1);
         let sleeps = matches!(self.idle, Idle::Sleep(_));
-        if sleeps || self.looks.is_multiple_of(LOOKS) {
-            match self.lent.rings.error() {
-                0 => {}
-                errno => return Err(errno),
-            }
+        match sleeps || self.looks.is_multiple_of(LOOKS) {
+            true => Some(self.lent.rings.error()).filter(|errno| *errno != 0).map_or(Ok(came), Err),
+            false => Ok(came),
         }
-        Ok(Received::Nothing)
     }
 }
 
@@ -139,7 +136,7 @@ impl ReceivePort for XdpReceive {
         match &mut self.idle {
             Idle::Sleep(waiter) => {
                 if !waiter.wait(LIMIT_MS) {
-                    return Ok(Received::TimedOut);
+                    return self.nothing(Received::TimedOut);
                 }
             }
             Idle::PollDevice => self.lent.rings.poll_device(),
@@ -152,7 +149,7 @@ impl ReceivePort for XdpReceive {
         if let Idle::Spin = self.idle {
             self.lent.rings.wake();
         }
-        self.nothing()
+        self.nothing(Received::Nothing)
     }
     #[inline(always)]
     fn lent(&self) -> &LentFrames {
