@@ -344,6 +344,7 @@ fn generic_mode_is_taken_where_the_driver_refuses_and_is_reported() {
     assert_eq!(run.metric("rx_xdp..receive")["coverage"], 1.0, "{}", run.stdout);
     let xdp = &record(&place, "all")["xdp"];
     assert_eq!(xdp["mode"], "generic", "{xdp}");
+    assert!(run.stdout.contains("packets of ctl come to AF_XDP in generic mode"), "{}", run.stdout);
     assert_eq!(xdp["refused"][0]["mode"], "native", "{xdp}");
     assert!(
         xdp["refused"][0]["why"].as_str().is_some_and(|why| why.contains("Numerical result out of range")),
