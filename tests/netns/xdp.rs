@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Port `xdp` on the real kernel: every packet has the XDP program's stamp, everything else goes on
-//! to the kernel, and what cannot be had is said.
+//! to the kernel, and what is not available is reported.
 
 use crate::command::{Finished, Place, agents, can_run, machine, same, wait};
 use crate::packet::device;
@@ -202,7 +202,7 @@ fn a_device_that_cannot_serve_says_why() {
     }
     let pair = Pair::new();
     pair.inside(|| {
-        let refused = |asked: &Asked<'_>| Rings::open(asked).map(|_| ()).expect_err("it cannot be had");
+        let refused = |asked: &Asked<'_>| Rings::open(asked).map(|_| ()).expect_err("it is refused");
         let gone = refused(&asked("nowhere"));
         assert!(matches!(gone, XdpError::Device(..)), "{gone}");
         let none = refused(&Asked { queue: Some(2), ..asked("far") });

@@ -6,7 +6,7 @@
 use crate::program::{OBJECT, ProgramError};
 use libbpf_rs::btf::{Btf, types};
 
-/// Bytes before a packet that are looked at.
+/// Bytes before a packet that are read.
 pub const AREA: usize = 24;
 /// Bytes of the id that ends each struct.
 pub const ID: usize = 4;

@@ -37,7 +37,7 @@ impl Memory {
         Ok(Memory { start: map(length, 0)?, length, is_huge: false })
     }
 
-    /// Where it begins, as the kernel is told.
+    /// Where it begins, as a number for the kernel.
     pub fn address(&self) -> u64 {
         self.start.as_ptr().expose_provenance() as u64
     }

@@ -84,7 +84,7 @@ pub struct Rings {
     memory: Memory,
     ids: Ids,
     lent: Vec<Held>,
-    /// The socket that is looked at first.
+    /// The socket to begin with.
     next: usize,
 }
 

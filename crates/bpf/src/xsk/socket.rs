@@ -149,7 +149,7 @@ impl Socket {
         Ok(options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0)
     }
 
-    /// The error that the kernel left for who asks next, 0 for none: ENETDOWN once the device is
+    /// The error that the kernel keeps until it is read, 0 for none: ENETDOWN once the device is
     /// gone.
     pub fn error(&self) -> i32 {
         get::<libc::c_int>(&self.fd, libc::SOL_SOCKET, libc::SO_ERROR, "SO_ERROR").unwrap_or(0)
