@@ -333,6 +333,24 @@ fn a_ping_is_answered_while_the_program_runs_and_sigkill_leaves_none() {
 }
 
 #[test]
+fn a_device_that_vanishes_during_a_run_is_reported_and_ends_it() {
+    if !can_run("a_device_that_vanishes_during_a_run_is_reported_and_ends_it") {
+        return;
+    }
+    let place = Place::new();
+    let file = write(&place, &TEXT.replace("count = 600", "count = 20000").replace("trials = 2", "trials = 1"));
+    let child = place.start(place.run(&[]).arg(file));
+    let b = place.netns("b");
+    place.wait_for("trial");
+    std::thread::sleep(Duration::from_millis(500));
+    ip(&format!("-n {b} link del dev {}", device(&b)));
+    let run = place.finish(child);
+    assert_ne!(run.code, Some(0), "{}", run.stdout);
+    let all = run.stdout.clone() + &run.stderr;
+    assert!(all.contains("receiver-broke") || all.contains("is gone"), "{all}");
+}
+
+#[test]
 fn generic_mode_is_taken_where_the_driver_refuses_and_is_reported() {
     if !can_run("generic_mode_is_taken_where_the_driver_refuses_and_is_reported") {
         return;
