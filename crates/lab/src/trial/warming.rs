@@ -170,8 +170,11 @@ impl Warming {
         let wait = if side == Side::Rx { ordered.stream.rx.wait } else { ordered.stream.tx.wait };
         if wait == Wait::Busypoll && received > 0 && napi_id == 0 {
             let end = if side == Side::Rx { "rx" } else { "tx" };
+            // AF_XDP's receiver asks without sleeping whether it polls a device or not.
+            let polls = side == Side::Rx && ordered.stream.rx.port.passes_xdp();
+            let truth = if polls { "spin" } else { "block" };
             return Err(TrialError::CannotDo(format!(
-                "stream `{}`: {end}.wait = \"busypoll\" would be \"block\" in disguise: packets come without a NAPI \
+                "stream `{}`: {end}.wait = \"busypoll\" would be \"{truth}\" in disguise: packets come without a NAPI \
                  context (SO_INCOMING_NAPI_ID is 0), so there is no device to poll; use another wait, or a device whose \
                  driver has NAPI",
                 ordered.stream.name
