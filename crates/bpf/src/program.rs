@@ -3,6 +3,7 @@
 
 use crate::rx_time::Ids;
 use crate::xsk;
+use libbpf_rs::btf::{Btf, types};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, ObjectBuilder, PrintLevel, ProgramType, set_print};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -97,7 +98,7 @@ impl Program {
         let sockets = MapHandle::try_from(&map).map_err(failed("opening the map of"))?;
         // What the kernel has of it lives as long as its descriptors, or as it is attached.
         let fd = program.as_fd().try_clone_to_owned().map_err(ProgramError::Descriptor)?;
-        Ok(Program { fd, sockets, ids: Ids::of_own_program()?, clock })
+        Ok(Program { fd, sockets, ids: ids()?, clock })
     }
 
     /// Has the program redirect the packets of a queue to this socket.
@@ -124,6 +125,17 @@ impl AsFd for Program {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+/// The ids that the structs have in the BTF of the object that is loaded.
+fn ids() -> Result<Ids, ProgramError> {
+    let failed = |source| ProgramError::Libbpf { doing: "reading the BTF of", source };
+    let btf = Btf::from_raw("tardy", OBJECT).map_err(failed)?.ok_or(ProgramError::Lacks("BTF"))?;
+    let id = |name: &'static str| {
+        let of_name: Option<types::Struct<'_>> = btf.type_by_name(name);
+        of_name.map(|found| u32::from(found.type_id())).ok_or(ProgramError::Lacks(name))
+    };
+    Ok(Ids { rx_time: id("rx_time")?, mark: id("mark")? })
 }
 
 /// True if this kernel gives XDP programs the TAI clock. Asking loads a program of two

@@ -3,9 +3,6 @@
 //! synchronisation frame. `programs/xdp.bpf.c` has both structs. [`Ids::read`] is the one place
 //! that knows their layout.
 
-use crate::program::{OBJECT, ProgramError};
-use libbpf_rs::btf::{Btf, types};
-
 /// Bytes before a packet that are read.
 pub const AREA: usize = 24;
 /// Bytes of the id that ends each struct.
@@ -32,20 +29,6 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// Of the object that is loaded.
-    ///
-    /// # Errors
-    /// If its BTF lacks one of the structs.
-    pub fn of_own_program() -> Result<Ids, ProgramError> {
-        let refused = |source| ProgramError::Libbpf { doing: "reading the BTF of", source };
-        let btf = Btf::from_raw("tardy", OBJECT).map_err(refused)?.ok_or(ProgramError::Lacks("BTF"))?;
-        let id = |name: &'static str| {
-            let of_name: Option<types::Struct<'_>> = btf.type_by_name(name);
-            of_name.map(|found| u32::from(found.type_id())).ok_or(ProgramError::Lacks(name))
-        };
-        Ok(Ids { rx_time: id("rx_time")?, mark: id("mark")? })
-    }
-
     /// The stamp at the end of `area`, the bytes before a packet; `None` if there is none.
     #[inline]
     pub fn read(&self, area: &[u8]) -> Option<RxTime> {

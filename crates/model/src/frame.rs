@@ -7,9 +7,9 @@
 //!         magic u32 kind u8  stream u8 size u16   nonce u64      seq u32  check u32
 //! ```
 //! All big endian. Bit 7 of `kind` marks a synchronisation frame ([`MARK`]): an XDP program writes
-//! `mark` before it instead of `rx_time`. `nonce` is the trial's; `check` is a hash of what precedes
-//! it, so that a damaged or foreign packet on the port is counted as such and never becomes a
-//! sample.
+//! `mark` before it instead of `rx_time`. `nonce` is the trial's; `check` is a hash of what comes
+//! before it, so that a damaged or foreign packet on the port is counted as such and never becomes
+//! a sample.
 
 /// Bytes of the frame's head: the least payload a stream can have.
 pub const HEAD: usize = 24;
