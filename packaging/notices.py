@@ -28,10 +28,13 @@ HEAD = """\
 tardy is under MIT OR Apache-2.0, at your choice. The program also holds software of others, which is listed here with its licences. Who
 passes the program on must pass this text on with it: `tardy notices` prints it.
 
-The program is linked statically with the GNU C Library, which is under the GNU Lesser General Public License, version 2.1 or later. You may
-change that library and link the program with it again: install yours on a machine with tardy's source, and run `make build`. The
-library's source is Debian's package `glibc` (`apt-get source glibc`), of the version that the machine had on which the program was built.
-Who passes on a program must offer both, the library's source and tardy's, or say where they are.
+The program is linked statically with the GNU C Library, which is under the GNU Lesser General Public License, version 2.1 or later, and with
+libelf of elfutils, which is under version 3 or later of it. You may change these libraries and link the program with them again: install
+yours on a machine with tardy's source, and run `make build`. Their sources are Debian's packages `glibc` and `elfutils` (`apt-get source
+glibc elfutils`), of the versions that the machine had on which the program was built. Who passes on a program must offer all of these
+sources, the libraries' and tardy's, or say where they are.
+
+The program holds tardy's own XDP program too, which is under GPL-2.0-only OR BSD-2-Clause and is loaded into the kernel as it is.
 """
 
 
@@ -75,6 +78,7 @@ def files(folder):
     """The licence files of a package, also those of C sources that it brings."""
     own = [path for path in folder.iterdir() if path.is_file() and NAMES.search(path.name)]
     brought = [path for path in (folder / "zstd").glob("*") if path.is_file() and path.name == "LICENSE"]
+    brought += [path for path in (folder / "libbpf").glob("LICENSE*") if path.is_file()]
     return sorted(own) + sorted(brought)
 
 
@@ -121,6 +125,12 @@ def parts():
         "GPL-3.0-or-later WITH GCC-exception-3.1",
         [text_of(rust / "GCC-exception-3.1.txt"), text_of(debian / "common-licenses/GPL-3")],
     )
+    yield (
+        "libelf of elfutils, linked statically",
+        "GPL-2.0-or-later OR LGPL-3.0-or-later",
+        [text_of(debian / "doc/libelf-dev/copyright"), *(text_of(debian / f"common-licenses/{name}") for name in ("LGPL-3", "GPL-3", "GPL-2"))],
+    )
+    yield "zlib, linked statically", "Zlib", [text_of(debian / "doc/zlib1g-dev/copyright")]
     yield from standard_library()
     page = ROOT / "crates/report/page/node_modules"
     lock = json.loads((ROOT / "crates/report/page/package-lock.json").read_text())

@@ -10,12 +10,17 @@ NEEDED="
 build gcc:/usr/bin/gcc
 build libc6-dev:/usr/lib/x86_64-linux-gnu/libc.a
 build make:/usr/bin/make
+build clang:/usr/bin/clang
+build pkg-config:/usr/bin/pkg-config
+build libelf-dev:/usr/lib/x86_64-linux-gnu/libelf.a
+build zlib1g-dev:/usr/lib/x86_64-linux-gnu/libz.a
 build iproute2:/usr/sbin/ip
 build ethtool:/usr/sbin/ethtool
 build util-linux:/usr/bin/taskset
 build qemu-system-x86:/usr/bin/qemu-system-x86_64
 build npm:/usr/bin/npm
 test file:/usr/bin/file
+test iputils-ping:/usr/bin/ping
 test python3:/usr/bin/python3
 test python3-venv:/usr/lib/python3.11/ensurepip/__init__.py
 bench python3:/usr/bin/python3

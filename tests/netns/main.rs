@@ -19,3 +19,4 @@ mod steward;
 mod truth;
 mod wire;
 mod wrong;
+mod xdp;

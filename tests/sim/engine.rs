@@ -67,7 +67,7 @@ pub fn stream(sim: Sim) -> Stream {
             spin: Nanos::ZERO,
             wait: Wait::Block,
         },
-        rx: Rx { cpu: CpuChoice::Different, policy: Policy::Fifo(80), wait: Wait::Block },
+        rx: Rx { port: Port::Sim, cpu: CpuChoice::Different, policy: Policy::Fifo(80), wait: Wait::Block },
         sim,
     }
 }

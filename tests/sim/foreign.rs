@@ -202,6 +202,7 @@ fn trial(foreign_each: u32) -> (Matched, ReceiverCounters, u64, u64) {
         deadline: Nanos(CYCLE_NS),
         sent: &sent,
         arrivals: &arrivals,
+        xdp: &[],
         tx: conversion,
         rx: conversion,
         hosts_bound_ns: 0,

@@ -9,3 +9,4 @@ mod shapers;
 mod soak;
 mod trial;
 mod truth;
+mod xdp;

@@ -101,6 +101,7 @@ pub fn record(cell: &str, n: u32, batch: &Batch) -> TrialRecord {
         own_work: Vec::new(),
         own_between: Vec::new(),
         own_work_left_out: 0,
+        xdp: None,
         offsets: Default::default(),
     };
     TrialRecord {

@@ -3,6 +3,7 @@
 //! samples and a record. What another host recorded is first brought to the coordinator's clock.
 
 use crate::matcher::{Match, Matched, ReplyMatched};
+use crate::port::XdpStamp;
 use crate::receiver::{Arrival, ReceiverCounters};
 use crate::sender::{SenderCounters, SentRows};
 use std::borrow::Cow;
@@ -16,6 +17,7 @@ use tardy_model::sample::{Batch, MaybeNanos};
 use tardy_model::stream::{Side, Stream};
 use tardy_model::time::{ClockReading, Conversion, EndOffsets, Instant, Nanos, Offset, Tai};
 use tardy_model::trial::{Counters, OwnNotes, ReplyRecord, SpinGaps, StreamRecord, TagRecord, WarmUp};
+use tardy_model::xdp::XdpRecord;
 
 /// What was recorded of a stream's replies.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +52,10 @@ pub struct Halves {
     pub tx_clocks: [ClockReading; 2],
     /// Receiver's rows.
     pub arrivals: Vec<Arrival>,
+    /// What the XDP program wrote before each of them, on port `xdp`; else empty.
+    pub xdp_stamps: Vec<XdpStamp>,
+    /// What that port was and saw.
+    pub xdp: Option<XdpRecord>,
     /// Receiver's events.
     pub rx_counters: ReceiverCounters,
     /// Receiver's thread.
@@ -106,6 +112,7 @@ fn to_here<'h>(halves: &'h Halves, stream: &Stream, base: Instant<Tai>) -> Cow<'
     if let Some(offset) = &halves.offsets.rx {
         let host = Host::of(offset, &halves.rx_clocks);
         host.arrived(&mut here.arrivals);
+        host.passed_xdp(&mut here.xdp_stamps);
         host.noted(&mut here.own, |side| side == Side::Rx);
         if let Some(reply) = &mut here.reply {
             host.sent(&mut reply.sent);
@@ -129,6 +136,7 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         deadline: stream.deadline,
         sent: &halves.sent,
         arrivals: &halves.arrivals,
+        xdp: &halves.xdp_stamps,
         tx: tx_conversion,
         rx: rx_conversion,
         hosts_bound_ns: halves.offsets.bound_ns(),
@@ -163,6 +171,7 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         tags: tags(stream, &halves.arrivals),
         reply,
         launching: LaunchRecord::default(),
+        xdp: halves.xdp.clone().map(|port| XdpRecord { seen: matched.xdp, ..port }),
         own_work: halves.own.work.clone(),
         own_between: halves.own.between.clone(),
         own_work_left_out: halves.own.left_out,
@@ -358,6 +367,13 @@ impl<'a> Host<'a> {
         for arrival in arrivals {
             arrival.receive_ns = self.tai_ns(arrival.receive_ns);
             arrival.rx_kernel = MaybeNanos::from(arrival.rx_kernel.get().map(|ns| self.realtime_ns(ns)));
+        }
+    }
+
+    /// What an XDP program wrote at one of its ends.
+    fn passed_xdp(&self, stamps: &mut [XdpStamp]) {
+        for stamp in stamps {
+            stamp.time_ns = MaybeNanos::from(stamp.time_ns.get().map(|ns| self.tai_ns(ns)));
         }
     }
 

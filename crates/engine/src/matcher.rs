@@ -6,12 +6,14 @@
 //! [`unreported`] separates packets that a queue discipline dropped without a report (taprio does
 //! so with launch times outside its windows) from those that the path lost.
 
+use crate::port::XdpStamp;
 use crate::receiver::Arrival;
 use crate::sender::{Sending, SentRows};
 use tardy_model::point::{Point, Source};
 use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
 use tardy_model::time::{Conversion, Instant, Nanos};
 use tardy_model::trial::StreamRecord;
+use tardy_model::xdp::XdpSeen;
 
 /// What the matcher must know besides the halves.
 #[derive(Clone, Debug)]
@@ -27,6 +29,8 @@ pub struct Match<'a> {
     pub sent: &'a SentRows,
     /// The receiver's half, in the order of arrival.
     pub arrivals: &'a [Arrival],
+    /// What an XDP program wrote before each arrival; empty where there was none.
+    pub xdp: &'a [XdpStamp],
     /// From the sender's REALTIME to TAI.
     pub tx: Conversion,
     /// From the receiver's REALTIME to TAI.
@@ -53,6 +57,8 @@ pub struct Matched {
     pub tx_stamps_missing: u64,
     /// Arrivals and tx stamps that fit no sent packet.
     pub unmatched: u64,
+    /// What the XDP program wrote.
+    pub xdp: XdpSeen,
     /// The same of the replies.
     pub reply: ReplyMatched,
 }
@@ -72,6 +78,25 @@ pub struct ReplyMatched {
 struct Taken {
     duplicates: u64,
     strangers: u64,
+    xdp: XdpSeen,
+}
+
+impl Taken {
+    /// When the XDP program saw a packet that was received at `receive_ns`, if what it wrote is
+    /// this packet's.
+    fn passed_xdp(&mut self, stamp: XdpStamp, receive_ns: i64) -> Option<i64> {
+        let Some(ns) = stamp.time_ns.get() else {
+            self.xdp.unstamped += 1;
+            return None;
+        };
+        if ns > receive_ns {
+            self.xdp.implausible += 1;
+            return None;
+        }
+        *self.xdp.by_cpu.entry(stamp.cpu).or_default() += 1;
+        *self.xdp.by_queue.entry(stamp.queue).or_default() += 1;
+        Some(ns)
+    }
 }
 
 impl Match<'_> {
@@ -117,7 +142,8 @@ impl Match<'_> {
         });
         let points = [Point::RxKernel, Point::Receive];
         let ends = self.reply.is_none();
-        let taken = self.receive(&mut batch, self.arrivals, (&self.rx, self.hosts_bound_ns), points, ends, |row| {
+        let arrived = (self.arrivals, self.xdp);
+        let taken = self.receive(&mut batch, arrived, (&self.rx, self.hosts_bound_ns), points, ends, |row| {
             self.sent.sending[row].sent()
         });
         unmatched += taken.strangers;
@@ -129,11 +155,11 @@ impl Match<'_> {
             // A reply proves that its request arrived, even where the reflector's half is gone. A
             // reply comes to the host whose clock gave the packet's instant.
             let was_sent = |row: usize| self.sent.sending[row].sent();
-            let taken = self.receive(&mut batch, arrivals, (&self.tx, 0), points, true, was_sent);
+            let taken = self.receive(&mut batch, (arrivals, &[]), (&self.tx, 0), points, true, was_sent);
             reply.duplicates = taken.duplicates;
             reply.unmatched += taken.strangers;
         }
-        Matched { batch, duplicates: taken.duplicates, tx_stamps_missing, unmatched, reply }
+        Matched { batch, duplicates: taken.duplicates, tx_stamps_missing, unmatched, xdp: taken.xdp, reply }
     }
 
     fn has(&self, point: Point) -> bool {
@@ -180,7 +206,7 @@ impl Match<'_> {
     fn receive(
         &self,
         batch: &mut Batch,
-        arrivals: &[Arrival],
+        (arrivals, stamps): (&[Arrival], &[XdpStamp]),
         (clock, hosts_bound_ns): (&Conversion, i64),
         points: [Point; 2],
         ends: bool,
@@ -189,13 +215,14 @@ impl Match<'_> {
         let rows = batch.seq.len();
         let column = |wanted: bool| wanted.then(|| vec![MaybeNanos::NONE; rows]);
         let [mut rx_kernel, mut receive] = points.map(|point| column(self.has(point)));
+        let mut rx_xdp = column(points.contains(&Point::Receive) && self.has(Point::RxXdp));
         let mut seen = vec![false; rows];
         let sees_tags = arrivals.iter().any(|arrival| arrival.tags.count().is_some());
         if ends && sees_tags {
             batch.pcp = vec![None; rows];
         }
         let (mut taken, mut newest) = (Taken::default(), None);
-        for arrival in arrivals {
+        for (n, arrival) in arrivals.iter().enumerate() {
             let row = arrival.seq.wrapping_sub(self.sent.first) as usize;
             match seen.get_mut(row) {
                 Some(seen) if was_sent(row) => {
@@ -216,11 +243,16 @@ impl Match<'_> {
             if let (Some(column), Some(offset)) = (&mut rx_kernel, kernel) {
                 column[row] = MaybeNanos::some(offset);
             }
+            let stamp = stamps.get(n);
+            let xdp = stamp.and_then(|stamp| taken.passed_xdp(*stamp, arrival.receive_ns)).map(|ns| ns - scheduled);
+            if let (Some(column), Some(offset)) = (&mut rx_xdp, xdp) {
+                column[row] = MaybeNanos::some(offset);
+            }
             if let Some(column) = &mut receive {
                 column[row] = MaybeNanos::some(app);
             }
             // Two clocks that may disagree make no packet early.
-            if kernel.unwrap_or(app) < -hosts_bound_ns {
+            if kernel.or(xdp).unwrap_or(app) < -hosts_bound_ns {
                 batch.flags[row].set(Flags::EARLY);
             }
             if !ends {
@@ -241,6 +273,9 @@ impl Match<'_> {
         }
         for (point, column) in points.into_iter().zip([rx_kernel, receive]) {
             batch.offsets[point.index()] = column;
+        }
+        if rx_xdp.is_some() {
+            batch.offsets[Point::RxXdp.index()] = rx_xdp;
         }
         taken
     }

@@ -12,6 +12,7 @@
 use crate::live::Digest;
 use crate::load::LoadOrder;
 use crate::order::{EndOrder, RulerOrder};
+use crate::port::XdpStamp;
 use crate::receiver::{Arrival, ReceiverCounters};
 use crate::sender::{SenderCounters, SentRows};
 use serde::de::DeserializeOwned;
@@ -26,8 +27,10 @@ use tardy_model::stream::Side;
 use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
 use tardy_model::trial::{OwnNotes, SpinGaps};
 
+use tardy_model::xdp::XdpRecord;
+
 /// Version of the messages, also of those to a steward. Both sides must have the same.
-pub const PROTOCOL: u32 = 11;
+pub const PROTOCOL: u32 = 12;
 /// No message is longer; a longer length prefix is not one of ours.
 pub const LONGEST: usize = 64 << 20;
 /// Rows in one piece of a half.
@@ -131,6 +134,8 @@ pub struct EndSummary {
     pub tcp: Option<TcpRecord>,
     /// What its thread did for tardy itself in the trial, and how much of that found no room.
     pub own: OwnNotes,
+    /// What its port `xdp` was and saw.
+    pub xdp: Option<XdpRecord>,
 }
 
 /// What an activity hands over last, after its pieces.
@@ -163,7 +168,7 @@ pub enum FromAgent {
         /// The end that was asked.
         activity: ActivityId,
         received: u32,
-        /// Those without a kernel stamp.
+        /// Those without a stamp of the kernel's, or of the XDP program.
         unstamped: u32,
         /// The latest one had it.
         last_stamped: bool,
@@ -198,6 +203,12 @@ pub enum FromAgent {
         activity: ActivityId,
         arrivals: Vec<Arrival>,
     },
+    /// Part of what an XDP program wrote before what arrived, in the order of the arrivals.
+    XdpPiece {
+        /// The end that recorded it.
+        activity: ActivityId,
+        stamps: Vec<XdpStamp>,
+    },
     /// Part of what a load's program wrote.
     LoadOutput {
         /// The load that ran it.
@@ -231,6 +242,7 @@ impl FromAgent {
             | FromAgent::Done { activity, .. }
             | FromAgent::SenderPiece { activity, .. }
             | FromAgent::ArrivalPiece { activity, .. }
+            | FromAgent::XdpPiece { activity, .. }
             | FromAgent::LoadOutput { activity, .. }
             | FromAgent::Collected { activity, .. }
             | FromAgent::Broke { activity, .. } => vec![*activity],

@@ -4,14 +4,16 @@
 
 use crate::live::Live;
 use crate::order::{ReceiveOrder, StreamOrder};
-use crate::port::{Lent, ReceivePort, Received, Timer};
+use crate::port::{Lent, ReceivePort, Received, Timer, XdpStamp};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering::Relaxed};
 use tardy_model::ethernet::Tags;
 use tardy_model::frame::{Foreign, Frame, Heads, LEAD, PAUSE, PROBE, PacketKind};
+use tardy_model::point::{Metric, Point};
 use tardy_model::port::Port;
 use tardy_model::sample::MaybeNanos;
-use tardy_model::time::{Instant, Nanos, Realtime, Tai};
+use tardy_model::stream::{Side, live};
+use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::SpinGaps;
 
 /// One arrival, raw clock values.
@@ -69,7 +71,7 @@ pub struct Shared {
     pub live: Live,
     /// Warm-up packets so far.
     pub warm: AtomicU32,
-    /// Those without a kernel stamp.
+    /// Those without a stamp of the kernel's, or of the XDP program.
     pub warm_unstamped: AtomicU32,
     /// True if the latest one had it.
     pub warm_last_stamped: AtomicBool,
@@ -136,6 +138,10 @@ pub struct Receiver {
     /// lead-in.
     arrivals: Vec<Arrival>,
     arrived: usize,
+    /// Of each arrival, where packets pass an XDP program; else empty.
+    stamps: Vec<XdpStamp>,
+    /// The live figures are of the XDP program's stamps.
+    live_by_xdp: bool,
     /// One bit for each packet, after a word for those of the lead-in.
     seen: Vec<u64>,
     pub counters: ReceiverCounters,
@@ -153,6 +159,8 @@ const GAP_NS: i64 = 1_000_000;
 /// Written into memory before the loop runs.
 pub(crate) const UNTOUCHED: Arrival =
     Arrival { seq: 0, tags: Tags::UNSEEN, rx_kernel: MaybeNanos::NONE, receive_ns: 1 };
+/// The same of what an XDP program wrote.
+const UNSTAMPED: XdpStamp = XdpStamp { time_ns: MaybeNanos::NONE, cpu: 1, queue: 1 };
 
 impl Receiver {
     /// Allocates for the order, with room for one duplicate in eight packets.
@@ -160,10 +168,23 @@ impl Receiver {
         let room = order.order.count as usize + order.order.count as usize / 8 + 1_024;
         let arrivals = vec![UNTOUCHED; room];
         let heads = order.heads();
+        let StreamOrder { kind, port, lead, ref stamps, .. } = order.order;
+        let live_by_xdp = live(kind, stamps, lead) == (Side::Rx, Metric::Span(Point::Scheduled, Point::RxXdp));
+        let stamps = if port.passes_xdp() { vec![UNSTAMPED; room] } else { Vec::new() };
         // Written once, so that the kernel has given the memory before the loop runs.
         let mut seen = vec![u64::MAX; order.order.count as usize / 64 + 2];
         seen.fill(0);
-        Receiver { order, heads, arrivals, arrived: 0, seen, counters: ReceiverCounters::default(), gaps: None }
+        Receiver {
+            order,
+            heads,
+            arrivals,
+            arrived: 0,
+            stamps,
+            live_by_xdp,
+            seen,
+            counters: ReceiverCounters::default(),
+            gaps: None,
+        }
     }
 
     /// Receives until the first warm-up packet has come, or the order to stop.
@@ -292,7 +313,8 @@ impl Receiver {
         let StreamOrder { cycle, count, .. } = self.order.order;
         let (payload, stamp) = port.lent().packet(n);
         let Some(seq) = self.heads.number(payload).filter(|seq| *seq < count || *seq == LEAD) else {
-            self.other(timer, (payload, stamp), *receive, shared, answer);
+            let is_stamped = stamp.is_some() || P::Lent::PASSES_XDP && port.lent().xdp(n).time_ns.is_some();
+            self.other(timer, (payload, is_stamped), *receive, shared, answer);
             return false;
         };
         // [`LEAD`] wraps around into the first word.
@@ -306,6 +328,17 @@ impl Receiver {
         // One of the lead-in is recorded as the others are, and taken back.
         let is_lead = seq == LEAD;
         let rx_kernel = MaybeNanos::from(stamp.map(Instant::ns));
+        // Live figures are of the point that leads.
+        let mut live_at = receive;
+        if P::Lent::PASSES_XDP {
+            let xdp = port.lent().xdp(n);
+            if let Some(place) = self.stamps.get_mut(self.arrived) {
+                *place = xdp;
+            }
+            if let Some(ns) = xdp.time_ns.get().filter(|_| self.live_by_xdp) {
+                live_at = Instant::from_ns(ns);
+            }
+        }
         if let Some(place) = self.arrivals.get_mut(self.arrived) {
             *place = Arrival { seq, tags: port.lent().tags(n), rx_kernel, receive_ns: receive.ns() };
             self.arrived += usize::from(!is_lead);
@@ -317,7 +350,7 @@ impl Receiver {
         if is_first {
             self.seen[word] |= if is_lead { 0 } else { bit };
             let seq = if is_lead { 0 } else { seq };
-            shared.live.count_if(!is_lead, shared.lateness(seq, cycle, stamp.map(Instant::ns), receive));
+            shared.live.count_if(!is_lead, shared.lateness(seq, cycle, stamp.map(Instant::ns), live_at));
         }
         !is_lead
     }
@@ -328,7 +361,7 @@ impl Receiver {
     fn other<T: Timer, A: Answer>(
         &mut self,
         timer: &mut T,
-        (payload, stamp): (&[u8], Option<Instant<Realtime>>),
+        (payload, is_stamped): (&[u8], bool),
         receive: Option<Instant<Tai>>,
         shared: &Shared,
         answer: &mut A,
@@ -342,12 +375,20 @@ impl Receiver {
                 if frame.seq == PAUSE {
                     return;
                 }
-                shared.warm_unstamped.fetch_add(u32::from(stamp.is_none()), Relaxed);
-                shared.warm_last_stamped.store(stamp.is_some(), Relaxed);
+                shared.warm_unstamped.fetch_add(u32::from(!is_stamped), Relaxed);
+                shared.warm_last_stamped.store(is_stamped, Relaxed);
                 shared.warm.fetch_add(1, Relaxed);
             }
             read => self.counters.stranger(read, self.order.order.port),
         }
+    }
+
+    /// What the XDP program wrote before each arrival, in the same order; empty where packets pass
+    /// none.
+    pub fn take_stamps(&mut self) -> Vec<XdpStamp> {
+        let mut stamps = std::mem::take(&mut self.stamps);
+        stamps.truncate(self.arrived);
+        stamps
     }
 
     /// The arrivals in the order of the receive calls, when the trial is over.

@@ -303,7 +303,8 @@ pub fn facts(experiment: &Experiment) -> Facts {
             if !facts.streams.contains(&stream.name) {
                 facts.streams.push(stream.name.clone());
             }
-            facts.ports.push(stream.port.name().to_owned());
+            let (tx, rx) = (stream.port.name(), stream.rx.port.name());
+            facts.ports.push(if tx == rx { tx.to_owned() } else { format!("{tx} to {rx}") });
             facts.cycles.push(stream.cycle);
             facts.packets.push(u64::from(stream.count));
         }

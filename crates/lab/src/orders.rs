@@ -190,7 +190,10 @@ fn ends(
     let receive = |replies: bool, thread: &ThreadOrder| {
         let (near, wait) = if replies { (&from, stream.tx.wait) } else { (&to, stream.rx.wait) };
         let (local, device, thread) = (near.address, near.device.clone(), thread.clone());
-        ReceiveOrder { order: order.clone(), thread, local, port, device, wait, replies }
+        // Replies come back through what they were sent through.
+        let through = if replies { stream.port } else { stream.rx.port };
+        let order = StreamOrder { port: through, ..order.clone() };
+        ReceiveOrder { order, thread, local, port, device, wait, replies }
     };
     let reflect = || EndOrder::Reflect(ReflectOrder { receive: receive(false, &rx), send: send(true, &rx) });
     Ok(match stream.kind {

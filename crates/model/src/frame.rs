@@ -6,8 +6,10 @@
 //! offset  0        4        5         6          8              16       20       24
 //!         magic u32 kind u8  stream u8 size u16   nonce u64      seq u32  check u32
 //! ```
-//! All big endian. `nonce` is the trial's; `check` is a hash of what precedes it, so that a damaged
-//! or foreign packet on the port is counted as such and never becomes a sample.
+//! All big endian. Bit 7 of `kind` marks a synchronisation frame ([`MARK`]): an XDP program writes
+//! `mark` before it instead of `rx_time`. `nonce` is the trial's; `check` is a hash of what comes
+//! before it, so that a damaged or foreign packet on the port is counted as such and never becomes
+//! a sample.
 
 /// Bytes of the frame's head: the least payload a stream can have.
 pub const HEAD: usize = 24;
@@ -23,6 +25,11 @@ pub const LEAD: u32 = u32::MAX - 1;
 pub const PAUSE: u32 = u32::MAX - 2;
 /// The first bytes of each.
 pub const MAGIC: u32 = 0x7464_7902;
+
+/// The bit of `kind` that marks a synchronisation frame: one that carries the schedule of others.
+/// No sender of this version sets it; the XDP program knows it, and a receiver takes a marked frame
+/// for a stranger's.
+pub const MARK: u8 = 0x80;
 
 /// What a test packet is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -53,6 +53,7 @@ pub mod time;
 pub mod trial;
 pub mod validity;
 pub mod verdict;
+pub mod xdp;
 
 /// Version of the run folder and of `results.json`. A reader refuses a higher one.
 pub const FORMAT: u32 = 1;

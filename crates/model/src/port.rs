@@ -3,6 +3,7 @@
 //! [`PortTraits`], and whoever has to know asks the record, not the port. What it *does* is a file
 //! in `engine/src/port`.
 
+use crate::point::Point;
 use serde::{Deserialize, Serialize};
 
 listed! {
@@ -14,6 +15,8 @@ listed! {
         Tcp,
         /// tardy's own Ethernet frames, through a packet socket.
         Packet,
+        /// The same frames, received by AF_XDP sockets, which get them before the kernel's stack.
+        Xdp,
         /// A simulated path on simulated clocks.
         Sim,
     }
@@ -49,7 +52,7 @@ pub struct PortTraits {
     /// It is a connection: made with the first packet, it brings every message, in order, and may
     /// join those that wait.
     pub is_connection: bool,
-    /// It sends tardy's own Ethernet frames, and receives what the kernel hands to a packet socket.
+    /// What passes it are tardy's own Ethernet frames.
     pub is_frames: bool,
     /// One socket may serve both directions of an end.
     pub may_share_socket: bool,
@@ -57,12 +60,24 @@ pub struct PortTraits {
     pub headers: Headers,
     /// Who writes a VLAN tag.
     pub tag: TagBy,
+    /// Where what arrives is stamped before it comes to the application.
+    pub arrival: Point,
 }
 
 impl Port {
     /// The name in files.
     pub const fn name(self) -> &'static str {
         self.traits().name
+    }
+
+    /// True if the one receives what the other sends.
+    pub fn receives_from(self, sender: Port) -> bool {
+        self == sender || self.traits().is_frames && sender.traits().is_frames
+    }
+
+    /// True if what arrives passes an XDP program of tardy's first.
+    pub fn passes_xdp(self) -> bool {
+        self.traits().arrival == Point::RxXdp
     }
 
     #[inline]
@@ -76,6 +91,7 @@ impl Port {
                 may_share_socket: true,
                 headers: Headers::Udp,
                 tag: TagBy::Device,
+                arrival: Point::RxKernel,
             },
             Port::Tcp => PortTraits {
                 name: "tcp",
@@ -85,6 +101,7 @@ impl Port {
                 may_share_socket: false,
                 headers: Headers::Tcp,
                 tag: TagBy::Nobody,
+                arrival: Point::RxKernel,
             },
             Port::Packet => PortTraits {
                 name: "packet",
@@ -94,6 +111,17 @@ impl Port {
                 may_share_socket: false,
                 headers: Headers::None,
                 tag: TagBy::Port,
+                arrival: Point::RxKernel,
+            },
+            Port::Xdp => PortTraits {
+                name: "xdp",
+                is_simulated: false,
+                is_connection: false,
+                is_frames: true,
+                may_share_socket: false,
+                headers: Headers::None,
+                tag: TagBy::Port,
+                arrival: Point::RxXdp,
             },
             Port::Sim => PortTraits {
                 name: "sim",
@@ -103,6 +131,7 @@ impl Port {
                 may_share_socket: false,
                 headers: Headers::Udp,
                 tag: TagBy::Port,
+                arrival: Point::RxKernel,
             },
         }
     }

@@ -79,6 +79,7 @@ pub fn live(kind: Kind, stamps: &[Point], lead: Option<Metric>) -> (Side, Metric
         Kind::Cyclic if stamps.contains(&Point::RxKernel) => {
             (Side::Rx, Metric::Span(Point::Scheduled, Point::RxKernel))
         }
+        Kind::Cyclic if stamps.contains(&Point::RxXdp) => (Side::Rx, Metric::Span(Point::Scheduled, Point::RxXdp)),
         Kind::Cyclic => (Side::Rx, Metric::Span(Point::Scheduled, Point::Receive)),
         Kind::Reflected => (Side::Reply, Metric::Span(Point::Scheduled, Point::ReplyReceive)),
         Kind::Pingpong => (Side::Tx, Metric::Span(Point::Send, Point::ReplyReceive)),
@@ -359,6 +360,8 @@ pub struct Tx {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rx {
+    /// What packets are received through.
+    pub port: Port,
     /// Where the thread runs.
     pub cpu: CpuChoice,
     /// How it is scheduled.
@@ -396,7 +399,8 @@ pub struct Stream {
     /// Which path it takes, where several join its two stations.
     pub path: Option<PathId>,
     pub kind: Kind,
-    /// What it goes through.
+    /// What its packets are sent through; they look as this port makes them. Replies go through it
+    /// both ways.
     pub port: Port,
     /// Over which version of IP.
     pub ip: Ip,

@@ -11,6 +11,7 @@ use crate::port::TcpRecord;
 use crate::qdisc::{LaunchRecord, ShaperRecord};
 use crate::stream::Side;
 use crate::time::{ClockReading, Conversion, EndOffsets};
+use crate::xdp::XdpRecord;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -190,6 +191,9 @@ pub struct StreamRecord {
     /// Intervals of either kind that found no room.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub own_work_left_out: u64,
+    /// What its port `xdp` was and saw, where packets were received through one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub xdp: Option<XdpRecord>,
     /// How far the clocks of the ends' hosts were ahead of the coordinator's, where these are
     /// other hosts. The stream's instants are of the coordinator's clock; those of `tx_clocks` and
     /// `rx_clocks` are of the hosts' own.

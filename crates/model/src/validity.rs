@@ -86,6 +86,7 @@ pub const RULES: &[RuleDefault] = &[
     condition("pm-qos", Level::Warning),
     condition("launch-ignored", Level::Note),
     condition("moved-point", Level::Warning),
+    condition("xdp-mode", Level::Note),
     condition("foreign", Level::Note),
     condition("ruler", Level::Warning),
     limited("guest-timer", RuleLimit::Ns(1_000_000)),

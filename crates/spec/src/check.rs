@@ -7,7 +7,7 @@ use crate::error::{Faults, Problem, Reason};
 use crate::experiment::{self, Softirq, StreamThread};
 use crate::schema::{Value, show_duration};
 use crate::sheet::{Assignment, Sheet};
-use tardy_model::ethernet::{ETHERTYPE, TAGS};
+use tardy_model::ethernet::{ETHERTYPE, MOST_HEAD, TAGS};
 use tardy_model::path::{Devices, PathKind, PathTraits};
 use tardy_model::port::TagBy;
 use tardy_model::stream::{CpuChoice, Kind, Policy, Side, Stream, Wait};
@@ -95,7 +95,7 @@ pub(crate) fn stream(view: &View<'_>, table: &Table<'_>, stream: &Stream) {
         let is_told = is_wrong_way && matches!(field, "launch");
         if table.is_written(field) && !differs && !belongs(stream) && !is_told {
             let vlan = if field == "pcp" { "vlan" } else { "kind" };
-            table.check(&["kind", "reflect", "port", vlan], || {
+            table.check(&["kind", "reflect", "port", "tx.port", "rx.port", vlan], || {
                 let message = format!("`{}` has no meaning here: it belongs to {to}", table.key(field));
                 Err(table.wrong(&[field, "kind"], message, "leave it out"))
             });
@@ -112,9 +112,15 @@ pub(crate) fn stream(view: &View<'_>, table: &Table<'_>, stream: &Stream) {
         }
         _ => Ok(()),
     });
+    let ports = ["kind", "reflect", "port", "tx.port", "rx.port", "rx.wait", "size"];
+    table.check(&ports, || match stream.rx.port {
+        port if !port.receives_from(stream.port) => Err(other_frames(table, stream)),
+        port if port.passes_xdp() => by_xdp(table, stream),
+        _ => Ok(()),
+    });
     if stream.port.traits().is_frames {
         table.check(&["port", "ethertype"], || ethertype(table, stream));
-        table.check(&["port", "kind", "reflect", "rx.wait", "tx.wait"], || frames(table, stream));
+        table.check(&["port", "tx.port", "rx.port", "kind", "reflect", "rx.wait", "tx.wait"], || frames(table, stream));
     }
     if stream.kind.is_scheduled() {
         table.check(&["kind", "reflect", "cycle", "launch", "tx.advance"], || advance(table, stream));
@@ -146,9 +152,10 @@ fn ethertype(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
 
 /// What port `packet` cannot have.
 fn frames(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
-    for (field, wait, used) in
-        [("rx.wait", stream.rx.wait, true), ("tx.wait", stream.tx.wait, stream.kind.is_answered())]
-    {
+    for (field, wait, used) in [
+        ("rx.wait", stream.rx.wait, !stream.rx.port.passes_xdp()),
+        ("tx.wait", stream.tx.wait, stream.kind.is_answered()),
+    ] {
         if used && wait == Wait::Busypoll {
             let message = format!(
                 "`{}` is \"busypoll\", and the kernel gives a packet socket no NAPI context to poll",
@@ -156,6 +163,47 @@ fn frames(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
             );
             return Err(table.wrong(&[field, "port"], message, "write \"spin\" or \"block\", or port = \"udp\""));
         }
+    }
+    Ok(())
+}
+
+/// What one end sends and the other does not receive.
+fn other_frames(table: &Table<'_>, stream: &Stream) -> Problem {
+    let (tx, rx) = (stream.port.name(), stream.rx.port.name());
+    let message = format!("`{}`: what port {tx} sends, port {rx} does not receive", table.key("rx.port"));
+    let help = match stream.rx.port.passes_xdp() {
+        true => "write tx.port = \"packet\": its frames are those that the XDP program knows",
+        false => "write the same port for both ends",
+    };
+    table.wrong(&["rx.port", "tx.port", "port"], message, help)
+}
+
+/// The longest frame that has room where AF_XDP receives it: a page without what the kernel keeps
+/// free before each packet.
+const MOST_BY_XDP: u32 = 4_096 - 256;
+
+/// What a receiver on port `xdp` cannot have.
+fn by_xdp(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
+    if stream.kind.is_answered() {
+        let message = format!(
+            "`{}` is \"xdp\" and the stream is answered: replies through AF_XDP are not in this version",
+            table.key("rx.port")
+        );
+        return Err(table.wrong(&["rx.port", "kind", "reflect"], message, "write rx.port = \"packet\""));
+    }
+    if stream.rx.wait == Wait::Block {
+        let message =
+            format!("`{}` is \"block\", and an AF_XDP socket has no receive call that sleeps", table.key("rx.wait"));
+        return Err(table.wrong(&["rx.wait", "rx.port"], message, "write rx.wait = \"poll\", or \"spin\""));
+    }
+    let most = MOST_BY_XDP - MOST_HEAD as u32;
+    if u32::from(stream.size) > most {
+        let message = format!(
+            "`{}` of {}B does not fit one frame of AF_XDP's memory, {MOST_BY_XDP} bytes with what comes before it",
+            table.key("size"),
+            stream.size
+        );
+        return Err(table.wrong(&["size", "rx.port"], message, format!("write at most \"{most}B\"")));
     }
     Ok(())
 }
@@ -228,7 +276,7 @@ fn cpus(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Simulated and real clocks cannot run in one cell.
+/// Simulated and real clocks cannot run in one cell, and a device has one XDP program.
 pub(crate) fn ports(view: &View<'_>, streams: &[Stream]) -> Result<(), Problem> {
     let of = |simulated| streams.iter().find(|stream| stream.port.traits().is_simulated == simulated);
     if let (Some(sim), Some(real)) = (of(true), of(false)) {
@@ -237,6 +285,17 @@ pub(crate) fn ports(view: &View<'_>, streams: &[Stream]) -> Result<(), Problem> 
             format!("stream `{}` is on port sim and stream `{}` on {}", sim.name, real.name, real.port.name());
         let help = "give all streams of a cell the same port, or none of them sim".to_owned();
         return Err(view.combination(&[key(sim), key(real)], message, help));
+    }
+    let mut by_xdp = streams.iter().filter(|stream| stream.rx.port.passes_xdp());
+    while let Some(first) = by_xdp.next() {
+        let Some(second) = by_xdp.clone().find(|second| second.to == first.to) else { continue };
+        let message = format!(
+            "streams `{}` and `{}` are both received by station `{}` on port xdp, and a device has one XDP program",
+            first.name, second.name, first.to
+        );
+        let key = |stream: &Stream| format!("stream.{}.rx.port", stream.name);
+        let help = "receive one of them on port packet".to_owned();
+        return Err(view.combination(&[key(second), key(first)], message, help));
     }
     Ok(())
 }

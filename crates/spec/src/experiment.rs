@@ -143,6 +143,10 @@ pub fn spins_realtime(stream: &Stream, side: Side) -> bool {
     let (spins, policy) = match side {
         Side::Tx if stream.kind == Kind::Pingpong => (stream.tx.wait == Wait::Spin, stream.tx.policy),
         Side::Tx => (stream.tx.spin.0 > 0, stream.tx.policy),
+        // Who polls a device at AF_XDP's sockets does not sleep either.
+        Side::Rx if stream.rx.port.passes_xdp() => {
+            (matches!(stream.rx.wait, Wait::Spin | Wait::Busypoll), stream.rx.policy)
+        }
         Side::Rx => (stream.rx.wait == Wait::Spin, stream.rx.policy),
         Side::Reply => (stream.tx.wait == Wait::Spin, stream.reply.policy),
     };

@@ -62,10 +62,10 @@ pub(crate) fn setup(view: &View<'_>) -> Option<(Setup, Vec<Expectation>)> {
         streams.push(stream);
     }
     stamps::check(view, &path, &streams);
-    let of_threads =
-        ["*.cpu", "*.policy", "*.wait", "*.spin", "kind", "reflect", "port"].map(|key| format!("stream.*.{key}"));
+    let of_threads = ["*.cpu", "*.policy", "*.wait", "*.spin", "kind", "reflect", "port", "*.port"]
+        .map(|key| format!("stream.*.{key}"));
     let of_threads = of_threads.each_ref().map(String::as_str);
-    view.check(&["stream.*.port"], || check::ports(view, &streams));
+    view.check(&["stream.*.port", "stream.*.*.port", "stream.*.to"], || check::ports(view, &streams));
     check::sizes(view, &streams, mtu);
     view.check(&["stream.*.port", "stream.*.vlan", "stream.*.pcp", "stream.*.priority"], || {
         check::tags(view, &streams)
@@ -184,9 +184,11 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
     };
     let (from, to) = ends(view, &table);
     let cycle = if kind.is_scheduled() { table.get("cycle", span)? } else { Nanos::ZERO };
-    let port = table.get("port", called(Port::of))?;
+    let both = table.get("port", called(Port::of))?;
+    let end = |value: &Value| called(Port::of)(value);
+    let [port, rx_port] = ["tx.port", "rx.port"].map(|key| table.find(key).and_then(end).unwrap_or(both));
     let (tx_wait, rx_wait) = (table.get("tx.wait", called(Wait::of))?, table.get("rx.wait", called(Wait::of))?);
-    let stamps = view.keep(stamps::points(&table, kind, port, [tx_wait, rx_wait])).unwrap_or_else(|| {
+    let stamps = view.keep(stamps::points(&table, kind, [port, rx_port], [tx_wait, rx_wait])).unwrap_or_else(|| {
         view.lose(table.key("stamps"));
         Vec::new()
     });
@@ -222,7 +224,7 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
         deadline: table.get("deadline", |value| if *value == Value::Word { Some(by_itself) } else { span(value) })?,
         max_loss: table.get("max_loss", share)?,
         warmup: table.get("warmup", span)?,
-        metrics: view.keep(metrics(&table, kind, &stamps)).unwrap_or_default(),
+        metrics: view.keep(metrics(&table, kind, rx_port, &stamps)).unwrap_or_default(),
         lead: None,
         stamps,
         stamps_named: stamps::are_named(&table),
@@ -233,7 +235,12 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
             spin: table.get("tx.spin", span)?,
             wait: tx_wait,
         },
-        rx: Rx { cpu: table.get("rx.cpu", cpu)?, policy: table.get("rx.policy", policy)?, wait: rx_wait },
+        rx: Rx {
+            port: rx_port,
+            cpu: table.get("rx.cpu", cpu)?,
+            policy: table.get("rx.policy", policy)?,
+            wait: rx_wait,
+        },
         reply: Reply {
             size: table.find("reply_size").and_then(integer).map_or(size, |size| size as u16),
             cpu: table.get("reply.cpu", cpu)?,
@@ -290,6 +297,9 @@ fn count(table: &Table<'_>, kind: Kind, cycle: Nanos) -> Result<u32, Problem> {
 
 /// The first point of a metric that is not stamped.
 fn unstamped(metric: Metric, stamps: &[Point]) -> Option<Point> {
+    if metric == Metric::Delta && stamps.contains(&Point::RxXdp) {
+        return None;
+    }
     metric.stamps().into_iter().find(|point| *point != Point::Scheduled && !stamps.contains(point))
 }
 
@@ -311,7 +321,16 @@ fn meaningless(metric: Metric, kind: Kind) -> Option<String> {
     }
 }
 
-fn metrics(table: &Table<'_>, kind: Kind, stamps: &[Point]) -> Result<Vec<Metric>, Problem> {
+/// The metric where packets are stamped elsewhere when they arrive.
+fn arriving(metric: Metric, port: Port) -> Metric {
+    let at = |point| if point == Point::RxKernel { port.traits().arrival } else { point };
+    match metric {
+        Metric::Span(from, to) => Metric::Span(at(from), at(to)),
+        other => other,
+    }
+}
+
+fn metrics(table: &Table<'_>, kind: Kind, port: Port, stamps: &[Point]) -> Result<Vec<Metric>, Problem> {
     let metrics = table.get("metrics", |value| match value {
         Value::Word => Some(None),
         Value::Metrics(metrics) => Some(Some(metrics.clone())),
@@ -322,9 +341,13 @@ fn metrics(table: &Table<'_>, kind: Kind, stamps: &[Point]) -> Result<Vec<Metric
         let of_schedule = |metric: &Metric| metric.points().first() == Some(&Point::Scheduled);
         let fits = |metric: &Metric| kind.is_scheduled() || !of_schedule(metric);
         let stamped = |metric: &Metric| unstamped(*metric, stamps).is_none();
-        return Ok(usual.iter().copied().filter(|metric| fits(metric) && stamped(metric)).collect());
+        return Ok(usual
+            .iter()
+            .map(|metric| arriving(*metric, port))
+            .filter(|metric| fits(metric) && stamped(metric))
+            .collect());
     };
-    if !table.are_sound(&["stamps", "kind", "reflect", "port", "tx.wait", "rx.wait"]) {
+    if !table.are_sound(&["stamps", "kind", "reflect", "port", "tx.port", "rx.port", "tx.wait", "rx.wait"]) {
         return Ok(metrics);
     }
     metrics.iter().try_for_each(|metric| can_be_had(table, "metrics", *metric, kind, stamps))?;
@@ -359,7 +382,7 @@ fn lead(view: &View<'_>, name: &Named, stream: &Stream) -> Result<Option<Metric>
 
 fn stamp_it(point: Point) -> String {
     match point {
-        Point::RxXdp => "this version does not stamp `rx_xdp`; take `rx_kernel`".to_owned(),
+        Point::RxXdp => "write rx.port = \"xdp\", or take `rx_kernel`".to_owned(),
         point => format!("add \"{point}\" to stamps, or leave the metric out"),
     }
 }
@@ -374,7 +397,7 @@ fn expectations(view: &View<'_>, name: &Named, stream: &Stream) -> Vec<Expectati
         let metric = field.parse::<Metric>().ok();
         (Count::ALL.iter().position(|count| count.name() == *field).unwrap_or(Count::ALL.len()), metric)
     });
-    let of = ["kind", "reflect", "port", "stamps", "metrics", "tx.wait", "rx.wait"];
+    let of = ["kind", "reflect", "port", "tx.port", "rx.port", "stamps", "metrics", "tx.wait", "rx.wait"];
     let is_known = of.iter().all(|field| view.is_sound(&format!("stream.{}.{field}", name.name)));
     for (field, assignment) in rows {
         match (&assignment.value, field.parse::<Metric>()) {

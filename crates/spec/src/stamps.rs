@@ -8,7 +8,7 @@ use crate::error::Problem;
 use crate::experiment::Path;
 use crate::schema::Value;
 use tardy_model::path::DeviceClock;
-use tardy_model::point::Point;
+use tardy_model::point::{Metric, Point};
 use tardy_model::port::Port;
 use tardy_model::shaper::Shaper;
 use tardy_model::stream::{Kind, Stream, Wait};
@@ -19,12 +19,16 @@ pub(crate) fn are_named(table: &Table<'_>) -> bool {
 }
 
 /// Points that metrics may be made of: as named; else the usual ones, and those of the reply where
-/// there is one. `waits` are how the sending and the receiving station wait.
-pub(crate) fn points(table: &Table<'_>, kind: Kind, port: Port, waits: [Wait; 2]) -> Result<Vec<Point>, Problem> {
+/// there is one. `ports` and `waits` are what the sending and the receiving station have.
+pub(crate) fn points(table: &Table<'_>, kind: Kind, ports: [Port; 2], waits: [Wait; 2]) -> Result<Vec<Point>, Problem> {
     let are_named = are_named(table);
+    let [port, rx_port] = ports;
     let mut points = match table.find("stamps") {
         Some(Value::Points(points)) => points.clone(),
-        _ => Point::USUAL.to_vec(),
+        _ => {
+            let arrival = rx_port.traits().arrival;
+            Point::USUAL.map(|point| if point == Point::RxKernel { arrival } else { point }).to_vec()
+        }
     };
     let is_known = table.are_sound(&["kind", "reflect"]);
     match points.iter().find(|point| point.is_of_reply()).filter(|_| !kind.is_answered() && is_known) {
@@ -68,9 +72,12 @@ pub(crate) fn keep_needed(streams: &mut [Stream], shaper: &Shaper) {
     for stream in streams.iter_mut().filter(|stream| !stream.stamps_named) {
         let mut needed = vec![Point::Wakeup, Point::Send, Point::Receive, Point::ReplySend, Point::ReplyReceive];
         needed.extend(stream.metrics.iter().flat_map(|metric| metric.stamps()));
+        if stream.metrics.contains(&Metric::Delta) {
+            needed.push(stream.rx.port.traits().arrival);
+        }
         if stream.kind.is_scheduled() {
-            // Whether a packet is early or late is of its arrival in the kernel.
-            needed.push(Point::RxKernel);
+            // Whether a packet is early or late is of its arrival.
+            needed.push(stream.rx.port.traits().arrival);
         }
         if *shaper != Shaper::None {
             needed.extend([Point::TxSched, Point::TxKernel, Point::TxHw]);
@@ -86,7 +93,7 @@ pub(crate) fn check(view: &View<'_>, path: &Path, streams: &[Stream]) {
         let table = view.table("stream.*", Some(named));
         let stream = streams.iter().find(|stream| stream.name == named.name && stream.stamps_named);
         let Some(stream) = stream.filter(|_| view.is_sound("path.kind")) else { continue };
-        table.check(&["kind", "reflect", "port", "in_flight", "stamps"], || {
+        table.check(&["kind", "reflect", "port", "tx.port", "rx.port", "in_flight", "stamps"], || {
             let refused = stream.stamps.iter().find_map(|point| Some((point, refusal(*point, path, stream)?)));
             let Some((point, why)) = refused else { return Ok(()) };
             let message = format!("`{}`: there is no `{point}` here: {why}", table.key("stamps"));
@@ -108,6 +115,12 @@ fn refusal(point: Point, path: &Path, stream: &Stream) -> Option<String> {
         }
         Point::TxHw | Point::RxHw if path.traits().clock == DeviceClock::None => {
             format!("path {} joins virtual links, which have no clock of their own", path.traits().name)
+        }
+        Point::RxXdp if !stream.rx.port.passes_xdp() => {
+            format!("port {} has no XDP program", stream.rx.port.name())
+        }
+        Point::RxKernel if stream.rx.port.passes_xdp() => {
+            format!("port {} takes packets before the kernel's stack stamps them", stream.rx.port.name())
         }
         Point::RxHw => "this version does not read the clock of a device that receives".to_owned(),
         Point::TxHw if stream.kind.is_answered() => "a device's stamps are read of one-way streams only".to_owned(),

@@ -5,6 +5,7 @@
 
 use crate::error::{SysError, check};
 use serde::{Deserialize, Serialize};
+use std::ffi::CString;
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -102,6 +103,49 @@ pub fn has_link(device: &str) -> Result<bool, SysError> {
     // SAFETY: a successful SIOCGIFFLAGS has filled this member of the union.
     let flags = i32::from(unsafe { request.ifr_ifru.ifru_flags });
     Ok(flags & libc::IFF_RUNNING != 0)
+}
+
+/// Number of a device in the network namespace of the calling thread.
+///
+/// # Errors
+/// ENODEV without such a device.
+pub fn index(device: &str) -> Result<u32, SysError> {
+    let name = CString::new(device).map_err(|source| SysError {
+        call: "if_nametoindex",
+        on: device.to_owned(),
+        source: source.into(),
+    })?;
+    // SAFETY: `name` ends in 0 and outlives the call.
+    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    let result = if index == 0 { -1 } else { i64::from(index) };
+    Ok(check(result, "if_nametoindex", || device.to_owned())? as u32)
+}
+
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
+
+#[repr(C)]
+#[derive(Default)]
+struct EthtoolChannels {
+    cmd: u32,
+    most: [u32; 4],
+    rx: u32,
+    tx: u32,
+    other: u32,
+    combined: u32,
+}
+
+/// How many receive queues a device uses; one if its driver does not say.
+///
+/// # Errors
+/// ENODEV without such a device.
+pub fn rx_queues(device: &str) -> Result<u32, SysError> {
+    let mut channels = EthtoolChannels { cmd: ETHTOOL_GCHANNELS, ..Default::default() };
+    // SAFETY: `channels` is the struct that this command fills, and outlives the call.
+    match unsafe { ask(device, SIOCETHTOOL, "ETHTOOL_GCHANNELS", (&raw mut channels).cast()) } {
+        Err(error) if error.errno() == libc::EOPNOTSUPP => Ok(1),
+        Err(error) => Err(error),
+        Ok(()) => Ok((channels.rx + channels.combined).max(1)),
+    }
 }
 
 /// A socket to ask through, and a request that names the device.

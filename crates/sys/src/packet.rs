@@ -9,7 +9,6 @@ use crate::error::{SysError, check};
 use crate::nic;
 use crate::stamps::{Launching, PACKET_AUXDATA, TxStamps};
 use crate::udp::{UdpRx, UdpTx, buffer, set};
-use std::ffi::CString;
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
@@ -80,24 +79,12 @@ fn socket(device: &str) -> Result<OwnedFd, SysError> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
-fn index(device: &str) -> Result<i32, SysError> {
-    let name = CString::new(device).map_err(|source| SysError {
-        call: "if_nametoindex",
-        on: device.to_owned(),
-        source: source.into(),
-    })?;
-    // SAFETY: `name` ends in 0 and outlives the call.
-    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
-    let result = if index == 0 { -1 } else { i64::from(index) };
-    Ok(check(result, "if_nametoindex", || device.to_owned())? as i32)
-}
-
 fn bind(fd: &OwnedFd, device: &str, protocol: u16) -> Result<(), SysError> {
     // SAFETY: sockaddr_ll is plain data; all zero is a valid value.
     let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
     address.sll_protocol = protocol.to_be();
-    address.sll_ifindex = index(device)?;
+    address.sll_ifindex = nic::index(device)? as i32;
     let length = mem::size_of_val(&address) as u32;
     // SAFETY: `address` is a valid address of the stated length.
     let result = unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), length) };
@@ -118,7 +105,7 @@ fn attach(fd: &OwnedFd, filter: &[Instruction]) -> Result<(), SysError> {
 /// that listens to everything. Ends with the socket.
 fn listen_to_all(fd: &OwnedFd, device: &str) -> Result<(), SysError> {
     let request = libc::packet_mreq {
-        mr_ifindex: index(device)?,
+        mr_ifindex: nic::index(device)? as i32,
         mr_type: libc::PACKET_MR_PROMISC as u16,
         mr_alen: 0,
         mr_address: [0; 8],

@@ -9,6 +9,7 @@ use std::error::Error;
 use std::fmt::Debug;
 use tardy_engine::halves::{Halves, ReplyHalves, join};
 use tardy_engine::message::{self, ActivitySummary, EndSummary, FromAgent, ToAgent};
+use tardy_engine::port::XdpStamp;
 use tardy_engine::receiver::Arrival;
 use tardy_engine::sender::SentRows;
 use tardy_lab::guest::expected::Expected;
@@ -102,6 +103,7 @@ fn messages<M: Serialize + DeserializeOwned + PartialEq + Debug>(mut from: &[u8]
 struct Handed {
     sent: SentRows,
     arrivals: Vec<Arrival>,
+    stamps: Vec<XdpStamp>,
     rest: Option<EndSummary>,
 }
 
@@ -116,6 +118,7 @@ fn trial(told: Vec<FromAgent>) {
         match message {
             FromAgent::SenderPiece { rows, .. } => end.sent.append(rows),
             FromAgent::ArrivalPiece { mut arrivals, .. } => end.arrivals.append(&mut arrivals),
+            FromAgent::XdpPiece { mut stamps, .. } => end.stamps.append(&mut stamps),
             FromAgent::Collected { summary, .. } => {
                 let ActivitySummary::End(rest) = *summary else { continue };
                 end.rest = Some(rest);
@@ -145,6 +148,8 @@ fn trial(told: Vec<FromAgent>) {
         tx_thread: tx_rest.thread.clone(),
         tx_clocks,
         arrivals: rx.arrivals.clone(),
+        xdp_stamps: rx.stamps.clone(),
+        xdp: rx_rest.xdp.clone(),
         rx_counters: rx_rest.arrived.unwrap_or_default(),
         rx_thread: rx_rest.thread.clone(),
         rx_clocks,
@@ -179,6 +184,7 @@ fn gone(clocks: ClockReading) -> EndSummary {
         clocks,
         tcp: None,
         own: Default::default(),
+        xdp: None,
     }
 }
 
@@ -221,7 +227,7 @@ fn stream(kind: Kind) -> Stream {
             spin: Nanos::ZERO,
             wait: Wait::Block,
         },
-        rx: Rx { cpu: CpuChoice::Auto, policy: Policy::Other, wait: Wait::Block },
+        rx: Rx { port: Port::Udp, cpu: CpuChoice::Auto, policy: Policy::Other, wait: Wait::Block },
         sim: Sim::default(),
     }
 }

@@ -173,6 +173,7 @@ pub fn record(n: u32, count: u32) -> TrialRecord {
         tags: None,
         reply: None,
         launching: LaunchRecord::default(),
+        xdp: None,
         own_work: Vec::new(),
         own_between: Vec::new(),
         own_work_left_out: 0,

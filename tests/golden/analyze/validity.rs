@@ -11,6 +11,7 @@ use tardy_model::result::TrialResult;
 use tardy_model::time::Conversion;
 use tardy_model::trial::{SpinGaps, StreamRecord, TrialRecord};
 use tardy_model::verdict::{Figure, Level, Verdict};
+use tardy_model::xdp::{XdpClock, XdpLosses, XdpMode, XdpRecord, XdpRefusal, XdpSeen};
 
 pub(super) const COUNT: u32 = 10_000;
 
@@ -53,6 +54,36 @@ fn a_healthy_trial_has_no_verdict() {
 fn every_rule_has_its_own_id() {
     let ids: std::collections::BTreeSet<&str> = RULES.iter().map(|rule| rule.id).collect();
     assert_eq!(ids.len(), RULES.len());
+}
+
+#[test]
+fn packets_that_come_to_af_xdp_by_a_slower_way_than_others_are_noted() {
+    let refused = vec![
+        XdpRefusal { mode: XdpMode::ZeroCopy, why: "no".into() },
+        XdpRefusal { mode: XdpMode::Native, why: "too long".into() },
+    ];
+    let port = |mode, refused| XdpRecord {
+        mode,
+        refused,
+        queues: 4,
+        umem_bytes: 1 << 26,
+        huge_pages: false,
+        clock: XdpClock::Tai,
+        clock_bound_ns: 0,
+        losses: XdpLosses::default(),
+        seen: XdpSeen::default(),
+    };
+    let slow = verdict(|record, _| ctl(record).xdp = Some(port(XdpMode::Generic, refused.clone())));
+    assert_is(
+        &slow,
+        "xdp-mode",
+        Level::Note,
+        "packets of ctl come to AF_XDP in generic mode, because what is faster was refused: zero-copy (no), native (too long)",
+    );
+    assert_eq!(slow.evidence["refused"], "zero-copy native".into());
+    let mut fast = record(1, COUNT);
+    ctl(&mut fast).xdp = Some(port(XdpMode::ZeroCopy, Vec::new()));
+    assert_eq!(judge(&fast, &healthy_packets(1, COUNT as usize)).verdicts, Vec::new());
 }
 
 #[test]

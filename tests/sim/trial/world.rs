@@ -172,6 +172,7 @@ impl World {
             | FromAgent::Done { activity, .. }
             | FromAgent::SenderPiece { activity, .. }
             | FromAgent::ArrivalPiece { activity, .. }
+            | FromAgent::XdpPiece { activity, .. }
             | FromAgent::LoadOutput { activity, .. }
             | FromAgent::Collected { activity, .. }
             | FromAgent::Broke { activity, .. } => *activity = self.named(from, *activity),
@@ -421,7 +422,7 @@ pub(super) fn arrivals(end: EndId, packets: u32) -> Vec<Arrival> {
 pub(super) fn summary(end: EndId) -> EndSummary {
     let thread = ThreadRecord { tid: mark(end), ..ThreadRecord::default() };
     let own = OwnNotes::default();
-    EndSummary { sent: None, arrived: None, gaps: None, thread, clocks: clocks(), tcp: None, own }
+    EndSummary { sent: None, arrived: None, gaps: None, thread, clocks: clocks(), tcp: None, own, xdp: None }
 }
 
 pub(super) fn clocks() -> ClockReading {

@@ -7,13 +7,14 @@ use crate::agent::threads::{self, BindEnd, BoundEnd};
 use crate::live::Digest;
 use crate::message::{ActivityId, ActivitySummary, EndReady, EndSummary, FromAgent, MessageError, PIECE};
 use crate::order::{EndOrder, ReceiveOrder, SendOrder, StreamOrder};
-use crate::port::Wake;
+use crate::port::{Wake, XdpStamp};
 use crate::receiver::{Arrival, Shared};
 use crate::worker;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tardy_bpf::xsk::XdpError;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::point::{Metric, Point};
 use tardy_model::stream::{Side, Wait, live};
@@ -240,6 +241,10 @@ impl StreamEnd {
             let mut pieces = arrivals.chunks(PIECE).map(<[Arrival]>::to_vec);
             pieces.try_for_each(|arrivals| tell(FromAgent::ArrivalPiece { activity, arrivals }))?;
         }
+        if let Some((stamps, _)) = &half.xdp {
+            let mut pieces = stamps.chunks(PIECE).map(<[XdpStamp]>::to_vec);
+            pieces.try_for_each(|stamps| tell(FromAgent::XdpPiece { activity, stamps }))?;
+        }
         let mut thread = half.thread;
         if self.works_before && self.began.is_some() && !seen.is_empty() {
             // What it noted itself begins where it was made ready.
@@ -259,6 +264,7 @@ impl StreamEnd {
             clocks: clock::read_clocks(),
             tcp: half.tcp,
             own: half.own,
+            xdp: half.xdp.map(|(_, record)| record),
         };
         tell(FromAgent::Collected { activity, summary: Box::new(ActivitySummary::End(summary)) })
     }
@@ -291,9 +297,16 @@ fn socket_error(end: &str, device: &str, error: &SysError) -> String {
         Err(gone) if gone.errno() == libc::ENODEV => {
             format!("{device} is gone: something outside tardy removed it; run again")
         }
+        // It says by itself what to do.
+        _ if says_what_to_do(error) => return format!("the {end}'s socket: {error}"),
         _ => advice(error.errno()).to_owned(),
     };
     format!("the {end}'s socket: {error}: {mend}")
+}
+
+/// True of an error that is no errno of the kernel's alone.
+fn says_what_to_do(error: &SysError) -> bool {
+    error.source.get_ref().is_some_and(|source| source.is::<XdpError>())
 }
 
 const UNREAD: &str = "the NIC's clock is not yet converted to TAI here";
@@ -335,10 +348,13 @@ fn absent_rx(order: &StreamOrder, replies: bool, device: &str) -> Vec<(Point, St
     let info = nic::ts_info(device);
     let can = info.as_ref().is_ok_and(nic::TsInfo::rx_hardware);
     let why = if can { UNREAD.to_owned() } else { lacks(device, &info, "hardware rx stamp") };
-    absent(
-        order,
-        &[(Point::RxHw, false, why), (Point::RxXdp, false, format!("port {} has no XDP program", order.port.name()))],
-    )
+    let (port, passes_xdp) = (order.port.name(), order.port.passes_xdp());
+    let points = [
+        (Point::RxHw, false, why),
+        (Point::RxXdp, passes_xdp, format!("port {port} has no XDP program")),
+        (Point::RxKernel, !passes_xdp, format!("port {port} takes packets before the kernel's stack stamps them")),
+    ];
+    absent(order, &points)
 }
 
 /// What to do next after this errno.

@@ -3,6 +3,7 @@
 //! thread leaves.
 
 use crate::message::{ActivityId, FromAgent, MessageError, ToAgent};
+use crate::port::XdpStamp;
 use crate::receiver::{Arrival, ReceiverCounters};
 use crate::sender::{SenderCounters, SentRows};
 use crate::worker::Account;
@@ -12,6 +13,8 @@ use tardy_model::machine::ThreadRecord;
 use tardy_model::port::TcpRecord;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::{OwnNotes, SpinGaps};
+
+use tardy_model::xdp::XdpRecord;
 use tardy_sys::SysError;
 
 /// What reaches the agent's control thread.
@@ -40,6 +43,8 @@ pub(super) enum Command {
 pub(super) struct EndRecord {
     pub sent: Option<(SentRows, SenderCounters)>,
     pub arrived: Option<(Vec<Arrival>, ReceiverCounters)>,
+    /// What the XDP program wrote before each arrival, and what the port was, on port `xdp`.
+    pub xdp: Option<(Vec<XdpStamp>, XdpRecord)>,
     /// Gaps of its spinning.
     pub gaps: Option<SpinGaps>,
     /// The thread, read back.

@@ -14,6 +14,7 @@ use crate::order::{AskOrder, EndOrder, ReceiveOrder, ReflectOrder, SendOrder, Wa
 use crate::port::packet::Packet;
 use crate::port::tcp::Tcp;
 use crate::port::udp::{MachineTimer, Udp};
+use crate::port::xdp::Xdp;
 use crate::port::{Bound, PortKind, ReceivePort, SendPort, Timer, Wake, cannot};
 use crate::receiver::{Receiver, ReceiverCounters, Shared};
 use crate::reflector::Reflector;
@@ -129,7 +130,7 @@ fn send<P: PortKind>(order: SendOrder, bound: P::Bound, shared: &Shared, link: &
     let (mut counters, gaps, own) = (sender.counters, sender.gaps, sender.own.take());
     let mut half = sender.finish();
     convert_hardware(&mut half, &mut counters, before, after);
-    Some(EndRecord { sent: Some((half, counters)), arrived: None, gaps, thread, tcp: None, own })
+    Some(EndRecord { sent: Some((half, counters)), arrived: None, xdp: None, gaps, thread, tcp: None, own })
 }
 
 /// Receives from the moment at which it is made ready.
@@ -142,6 +143,7 @@ fn receive<P: PortKind>(order: ReceiveOrder, bound: P::Bound, shared: &Shared, l
     link.is_ready(&account);
     let (port, strangers) = connect::<P, _>(opened, Ways::only_receive, &what, shared, link);
     receiver.counters.foreign += strangers;
+    let mut xdp = None;
     if let Some(mut port) = port {
         if busy {
             // The NAPI id is known once a packet has come; the loop proper starts after it.
@@ -150,11 +152,13 @@ fn receive<P: PortKind>(order: ReceiveOrder, bound: P::Bound, shared: &Shared, l
         }
         receiver.run(&mut MachineTimer, &mut port, shared);
         account.napi(port.napi_id());
+        xdp = port.xdp();
     }
     let thread = account.end();
+    let xdp = xdp.map(|record| (receiver.take_stamps(), record));
     let (counters, gaps) = (receiver.counters, receiver.gaps);
     let arrived = Some((receiver.finish(), counters));
-    Some(EndRecord { sent: None, arrived, gaps, thread, tcp: None, own: Default::default() })
+    Some(EndRecord { sent: None, arrived, xdp, gaps, thread, tcp: None, own: Default::default() })
 }
 
 /// Receives and sends back from the moment at which it is made ready.
@@ -201,6 +205,7 @@ fn reflected(reflector: Reflector, account: Account, tcp: Option<TcpRecord>) -> 
     EndRecord {
         sent: Some((sender.finish(), sent)),
         arrived: Some((receiver.finish(), counters)),
+        xdp: None,
         gaps,
         thread,
         tcp,
@@ -273,6 +278,7 @@ fn asked(mut requester: Requester, thread: ThreadRecord, tcp: Option<TcpRecord>)
     EndRecord {
         sent: Some((requester.sender.finish(), sent)),
         arrived: Some((arrivals, counters)),
+        xdp: None,
         gaps,
         thread,
         tcp,
@@ -304,6 +310,7 @@ pub(super) fn bind(order: EndOrder) -> Result<BoundEnd, SysError> {
         Port::Udp => bind_to::<Udp>(order),
         Port::Packet => bind_to::<Packet>(order),
         Port::Tcp => bind_to::<Tcp>(order),
+        Port::Xdp => bind_to::<Xdp>(order),
         Port::Sim => Err(cannot("port sim has no sockets")),
     }
 }

@@ -4,8 +4,10 @@
 //! the kernel copies packets to.
 
 use crate::order::ReceiveOrder;
+use serde::{Deserialize, Serialize};
 use tardy_model::ethernet::{self, LEAST_PAYLOAD, MOST_HEAD, Tags, Taken};
 use tardy_model::frame::HEAD;
+use tardy_model::sample::MaybeNanos;
 use tardy_model::time::{Instant, Realtime};
 use tardy_sys::udp::{self, Heard};
 
@@ -118,11 +120,35 @@ pub enum Received {
     TimedOut,
 }
 
+/// What tardy's XDP program wrote before a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct XdpStamp {
+    /// When the program saw it, TAI, ns; absent if it wrote nothing.
+    pub time_ns: MaybeNanos,
+    /// The CPU that ran the program.
+    pub cpu: u32,
+    /// The queue that the packet came to.
+    pub queue: u32,
+}
+
+impl XdpStamp {
+    /// The program wrote nothing.
+    pub const NONE: XdpStamp = XdpStamp { time_ns: MaybeNanos::NONE, cpu: 0, queue: 0 };
+}
+
 /// The packets of the last receive call, wherever they are: in the port's own memory, or in a ring
 /// that the kernel fills again with the next call.
 pub trait Lent {
+    /// True where packets pass an XDP program of tardy's, whose stamps are recorded then.
+    const PASSES_XDP: bool = false;
+
     /// The payload of the packet at place `n`, and the kernel's stamp if it took one.
     fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>);
     /// The VLAN tags that it came with.
     fn tags(&self, n: usize) -> Tags;
+    /// What the XDP program wrote before it.
+    #[inline]
+    fn xdp(&self, _n: usize) -> XdpStamp {
+        XdpStamp::NONE
+    }
 }

@@ -11,13 +11,15 @@ pub mod sim;
 mod socket;
 pub mod tcp;
 pub mod udp;
+pub mod xdp;
 
-pub use inbox::{BATCH, Inbox, Lent, Received};
+pub use inbox::{BATCH, Inbox, Lent, Received, XdpStamp};
 pub use tardy_sys::stamps::{DRAIN, TxPoint, TxStamp};
 
 use crate::order::{EndOrder, Ways};
 use tardy_model::port::TcpRecord;
 use tardy_model::time::{Instant, Nanos, Tai};
+use tardy_model::xdp::XdpRecord;
 use tardy_sys::SysError;
 
 /// A kind of port: how an end of a stream comes to what it sends and receives through. Its methods
@@ -180,6 +182,10 @@ pub trait ReceivePort {
     /// report it to the port.
     fn napi_id(&self) -> u32 {
         0
+    }
+    /// What a port `xdp` is and has seen; `None` of any other.
+    fn xdp(&self) -> Option<XdpRecord> {
+        None
     }
     /// True once nothing can arrive any more.
     fn ended(&self) -> bool {

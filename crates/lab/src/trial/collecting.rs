@@ -13,6 +13,7 @@ use crate::station::{ANSWER, StationId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tardy_engine::halves::{Halves, ReplyHalves};
 use tardy_engine::message::{ActivitySummary, EndSummary, FromAgent, ToAgent};
+use tardy_engine::port::XdpStamp;
 use tardy_engine::receiver::Arrival;
 use tardy_engine::sender::SentRows;
 use tardy_model::point::Point;
@@ -25,6 +26,7 @@ use tardy_model::trial::OwnNotes;
 struct HandedOver {
     sent: SentRows,
     arrivals: Vec<Arrival>,
+    stamps: Vec<XdpStamp>,
     rest: EndSummary,
 }
 
@@ -38,6 +40,7 @@ struct Present {
     end: Activity,
     sent: SentRows,
     arrivals: Vec<Arrival>,
+    stamps: Vec<XdpStamp>,
 }
 
 pub(super) struct Collecting {
@@ -114,7 +117,7 @@ impl Collecting {
             out.push(Output::Tell(end.station, ToAgent::Collect { activity: end.id }));
             let limit = if self.failed.is_some() { SALVAGE } else { ANSWER };
             self.asked = Awaited::new([end], DOING, limit, now.monotonic);
-            self.present = Some(Present { end, sent: SentRows::default(), arrivals: Vec::new() });
+            self.present = Some(Present { end, sent: SentRows::default(), arrivals: Vec::new(), stamps: Vec::new() });
             return;
         }
     }
@@ -159,14 +162,15 @@ impl Collecting {
                 FromAgent::ArrivalPiece { activity, mut arrivals } if activity == id => {
                     present.arrivals.append(&mut arrivals)
                 }
+                FromAgent::XdpPiece { activity, mut stamps } if activity == id => present.stamps.append(&mut stamps),
                 FromAgent::Collected { activity, summary } if activity == id => {
                     // One that hands over the summary of something else has not answered.
                     let ActivitySummary::End(rest) = *summary else { return false };
-                    if let (Some(Present { sent, arrivals, .. }), ActivityKind::End { stream, side }) =
+                    if let (Some(Present { sent, arrivals, stamps, .. }), ActivityKind::End { stream, side }) =
                         (self.present.take(), kind)
                     {
                         let halves = self.halves.entry(stream).or_default();
-                        halves.insert(side, HandedOver { sent, arrivals, rest });
+                        halves.insert(side, HandedOver { sent, arrivals, stamps, rest });
                     }
                     self.ask_next(now, out);
                 }
@@ -224,9 +228,17 @@ impl Shared<'_> {
         let thread = self.ready(ordered.id, side).map(|end| end.thread.clone()).unwrap_or_default();
         // Of an end that is gone there are no stamps that they would convert.
         let clocks = self.clocks.get(&ordered.station(side)).copied().unwrap_or(UNREAD);
-        let rest =
-            EndSummary { sent: None, arrived: None, gaps: None, thread, clocks, tcp: None, own: Default::default() };
-        HandedOver { sent: SentRows::default(), arrivals: Vec::new(), rest }
+        let rest = EndSummary {
+            sent: None,
+            arrived: None,
+            gaps: None,
+            thread,
+            clocks,
+            tcp: None,
+            own: Default::default(),
+            xdp: None,
+        };
+        HandedOver { sent: SentRows::default(), arrivals: Vec::new(), stamps: Vec::new(), rest }
     }
 
     /// The stream's halves; an end that is not there left nothing.
@@ -260,6 +272,8 @@ impl Shared<'_> {
             tx_clocks: [before(ordered.from, tx.rest.clocks), tx.rest.clocks],
             tx_thread: tx.rest.thread,
             arrivals: rx.arrivals,
+            xdp_stamps: rx.stamps,
+            xdp: rx.rest.xdp,
             rx_counters: rx.rest.arrived.unwrap_or_default(),
             rx_clocks: [before(ordered.to, rx.rest.clocks), rx.rest.clocks],
             rx_thread: rx.rest.thread,

@@ -169,8 +169,11 @@ impl Warming {
         let wait = if side == Side::Rx { ordered.stream.rx.wait } else { ordered.stream.tx.wait };
         if wait == Wait::Busypoll && received > 0 && napi_id == 0 {
             let end = if side == Side::Rx { "rx" } else { "tx" };
+            // AF_XDP's receiver asks without sleeping whether it polls a device or not.
+            let polls = side == Side::Rx && ordered.stream.rx.port.passes_xdp();
+            let truth = if polls { "spin" } else { "block" };
             return Err(TrialError::CannotDo(format!(
-                "stream `{}`: {end}.wait = \"busypoll\" would be \"block\" in disguise: packets come without a NAPI \
+                "stream `{}`: {end}.wait = \"busypoll\" would be \"{truth}\" in disguise: packets come without a NAPI \
                  context (SO_INCOMING_NAPI_ID is 0), so there is no device to poll; use another wait, or a device whose \
                  driver has NAPI",
                 ordered.stream.name
@@ -196,7 +199,7 @@ impl Warming {
         };
         let tx_wanted = wants(Side::Tx, &[Point::TxKernel, Point::TxSched]);
         let answer_wanted = wants(Side::Rx, &[Point::ReplyTxKernel, Point::ReplyTxSched]);
-        let rx_wanted = wants(Side::Rx, &[Point::RxKernel]);
+        let rx_wanted = wants(Side::Rx, &[Point::RxKernel, Point::RxXdp]);
         let near = near.map(|(side, near)| (near, wants(side, &[Point::ReplyRxKernel])));
         let warm = shared.warmups.entry(ordered.id).or_default();
         warm.sent += PACKETS;

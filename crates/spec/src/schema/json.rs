@@ -206,7 +206,7 @@ fn share_or(text: Value) -> Value {
 }
 
 fn points(word: &str) -> Value {
-    let known = Point::ALL.into_iter().filter(|point| !matches!(point, Point::Scheduled | Point::RxXdp));
+    let known = Point::ALL.into_iter().filter(|point| *point != Point::Scheduled);
     let names = known.map(Point::name).collect::<Vec<_>>();
     json!({"anyOf": [{"const": word}, {"type": "array", "uniqueItems": true, "items": {"enum": names}}]})
 }

@@ -329,10 +329,6 @@ pub(super) fn point(text: &str) -> Result<Point, (Reason, Wrong)> {
                 help: "leave it out".into(),
             },
         )),
-        Ok(Point::RxXdp) => Err((
-            Reason::NotBuilt,
-            Wrong { message: "`rx_xdp` is not in this version".into(), help: "stamp `rx_kernel`".into() },
-        )),
         Ok(point) => Ok(point),
         Err(message) => Err((Reason::Value, Wrong { message, help: synonyms::suggestion(text, names) })),
     }

@@ -160,7 +160,7 @@ impl<'w> Written<'w> {
         }
         if later.contains(&text.as_str()) {
             let message = format!("`{}`: `{text}` is not in this version", self.key);
-            let help = format!("it has: {}", built.join(", "));
+            let help = synonyms::of_value(self.key, text).unwrap_or_else(|| format!("it has: {}", built.join(", ")));
             return Err(Problem::new(Reason::NotBuilt, &self.node.at, message, help));
         }
         let help =

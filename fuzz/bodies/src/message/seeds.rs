@@ -15,7 +15,7 @@ use tardy_engine::message::{
 use tardy_engine::order::{
     AskOrder, EndOrder, LaunchOrder, ReceiveOrder, ReflectOrder, RulerOrder, SendOrder, StreamOrder, ThreadOrder,
 };
-use tardy_engine::port::sim;
+use tardy_engine::port::{XdpStamp, sim};
 use tardy_lab::guest::relay::Relay;
 use tardy_lab::run::{Event, Sink, What};
 use tardy_model::FORMAT;
@@ -24,6 +24,7 @@ use tardy_model::load::{LoadKind, SideRecord};
 use tardy_model::machine::{MachineState, RulerRecord, ThreadRecord};
 use tardy_model::placement::PlacementRecord;
 use tardy_model::point::{Metric, Point};
+use tardy_model::sample::MaybeNanos;
 use tardy_model::shaper::Shaper;
 use tardy_model::stream::{Kind, Overrun, Policy, Stream, Wait};
 use tardy_model::stream_id::StreamId;
@@ -205,7 +206,7 @@ fn halves(kind: Kind) -> Vec<FromAgent> {
     let Halves { sent, tx_counters, tx_thread, arrivals, rx_counters, rx_thread, gaps, reply, .. } = trial.halves;
     let rest = |activity, sent, arrived, thread, gaps| {
         let (clocks, own) = (clocks(), Default::default());
-        let rest = EndSummary { sent, arrived, gaps, thread, clocks, tcp: None, own };
+        let rest = EndSummary { sent, arrived, gaps, thread, clocks, tcp: None, own, xdp: None };
         FromAgent::Collected { activity, summary: Box::new(ActivitySummary::End(rest)) }
     };
     let rows = FromAgent::SenderPiece { activity: TX, rows: sent };
@@ -217,6 +218,13 @@ fn halves(kind: Kind) -> Vec<FromAgent> {
         None => (None, None),
     };
     told.extend(answers);
+    let stamps = arrivals.iter().enumerate().map(|(n, arrival)| XdpStamp {
+        // One that is plausible, one that is another's, none.
+        time_ns: [MaybeNanos::some(arrival.receive_ns - 900), MaybeNanos::some(i64::MAX), MaybeNanos::NONE][n % 3],
+        cpu: n as u32 % 4,
+        queue: n as u32,
+    });
+    told.push(FromAgent::XdpPiece { activity: RX, stamps: stamps.collect() });
     told.push(FromAgent::ArrivalPiece { activity: RX, arrivals });
     told.push(rest(RX, answered, Some(rx_counters), rx_thread, gaps));
     if let Some(reply) = reply {

@@ -80,6 +80,8 @@ pub fn trial(stream: &Stream, id: StreamId, nonce: u64, phase: Nanos, shaper: &S
         gaps: recorded.gaps[1],
         tx_gaps: None,
         arrivals: recorded.arrived.0,
+        xdp_stamps: Vec::new(),
+        xdp: None,
         rx_thread: record(stream.rx.policy, 1, 12),
         rx_clocks: [clocks_before, clocks_after],
         absent: absent.map(|(point, why)| (point, why.to_owned())).collect(),

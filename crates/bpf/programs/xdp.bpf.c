@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The XDP program of port `xdp`. It recognises tardy's test frames of one stream, stamps each in
+ * the metadata area before the packet, and redirects it to the AF_XDP socket of its queue. All
+ * other traffic goes on to the kernel.
+ *
+ * What is in the metadata area is described by the object's own BTF. The last member of each
+ * struct is the id of its type there.
+ */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* As crates/model/src/ethernet.rs and frame.rs have them. */
+#define UNTAGGED 14
+#define MOST_TAGS 4
+#define MAGIC 0x74647902
+#define MARK 0x80
+
+/* What the loader sets. tardy_bpf::program writes these 16 bytes. */
+struct settings {
+	/* The trial's, as the frames have it: in the order of the wire. */
+	__u8 nonce[8];
+	/* EtherType of the frames, in this machine's order. */
+	__u16 ethertype;
+	/* Number of the stream. */
+	__u8 stream;
+	/* The kernel has bpf_ktime_get_tai_ns(). */
+	__u8 has_tai;
+	__u32 unused;
+};
+
+const volatile struct settings settings = {};
+
+/* Every test frame. Four bytes of alignment are what the metadata area has. */
+struct rx_time {
+	/* CLOCK_TAI, or CLOCK_MONOTONIC where the kernel gives programs no other, ns. */
+	__u64 time;
+	/* The CPU that ran this program. */
+	__u32 cpu;
+	__u32 queue;
+	__u32 btf_id;
+} __attribute__((packed, aligned(4)));
+
+/* A synchronisation frame, instead of `rx_time`. */
+struct mark {
+	__u64 time;
+	__u32 cpu;
+	__u32 queue;
+	/* The frame's number in the trial. */
+	__u32 seq;
+	__u32 btf_id;
+} __attribute__((packed, aligned(4)));
+
+/* The head of a test frame, big endian. */
+struct head {
+	__u32 magic;
+	__u8 kind;
+	__u8 stream;
+	__u8 size[2];
+	__u8 nonce[8];
+	__u8 seq[4];
+	__u8 check[4];
+} __attribute__((packed));
+
+struct {
+	__uint(type, BPF_MAP_TYPE_XSKMAP);
+	__uint(max_entries, 64);
+	__type(key, __u32);
+	__type(value, __u32);
+} xsks_map SEC(".maps");
+
+static __always_inline int is_tag(__u16 type)
+{
+	return type == 0x8100 || type == 0x88a8 || type == 0x9100;
+}
+
+/* The head of a test frame that is for this receiver; nothing if the packet is anything else. */
+static __always_inline const struct head *test_frame(const __u8 *data, const __u8 *end)
+{
+	const __u8 *at = data + UNTAGGED - 2;
+	const struct head *head;
+	__u16 type = 0;
+	int tags;
+
+#pragma unroll
+	for (tags = 0; tags <= MOST_TAGS; tags++) {
+		if (at + 2 > end)
+			return 0;
+		type = (__u16)(at[0] << 8 | at[1]);
+		if (type == settings.ethertype)
+			break;
+		if (!is_tag(type))
+			return 0;
+		at += 4;
+	}
+	if (type != settings.ethertype)
+		return 0;
+	head = (const struct head *)(at + 2);
+	if ((const __u8 *)(head + 1) > end || head->magic != __builtin_bswap32(MAGIC))
+		return 0;
+	/*
+	 * Another stream of this trial has a receiver of its own. A frame of another trial belongs to
+	 * nobody: it comes through, so that it is counted.
+	 */
+	if (head->stream != settings.stream) {
+		int n, same = 1;
+
+#pragma unroll
+		for (n = 0; n < 8; n++)
+			same &= head->nonce[n] == settings.nonce[n];
+		if (same)
+			return 0;
+	}
+	return head;
+}
+
+static __always_inline __u64 now(void)
+{
+	return settings.has_tai ? bpf_ktime_get_tai_ns() : bpf_ktime_get_ns();
+}
+
+SEC("xdp")
+int tardy_rx(struct xdp_md *ctx)
+{
+	/* Read once: clang would merge two reads into a form that the verifier refuses. */
+	__u32 queue = ctx->rx_queue_index;
+	const struct head *head;
+	__u64 time;
+	__u32 seq;
+	__u8 kind;
+	__u32 cpu;
+	void *data, *meta;
+
+	barrier_var(queue);
+	head = test_frame((void *)(long)ctx->data, (void *)(long)ctx->data_end);
+	if (!head)
+		return XDP_PASS;
+	time = now();
+	cpu = bpf_get_smp_processor_id();
+	kind = head->kind;
+	seq = (__u32)head->seq[0] << 24 | head->seq[1] << 16 | head->seq[2] << 8 | head->seq[3];
+
+	/* Where a device leaves no room before the packet it goes on without a stamp. */
+	if (kind & MARK) {
+		struct mark *mark;
+
+		if (bpf_xdp_adjust_meta(ctx, -(int)sizeof(*mark)))
+			goto on;
+		data = (void *)(long)ctx->data;
+		meta = (void *)(long)ctx->data_meta;
+		mark = meta;
+		if ((void *)(mark + 1) > data)
+			return XDP_ABORTED;
+		mark->time = time;
+		mark->cpu = cpu;
+		mark->queue = queue;
+		mark->seq = seq;
+		mark->btf_id = bpf_core_type_id_local(struct mark);
+	} else {
+		struct rx_time *rx;
+
+		if (bpf_xdp_adjust_meta(ctx, -(int)sizeof(*rx)))
+			goto on;
+		data = (void *)(long)ctx->data;
+		meta = (void *)(long)ctx->data_meta;
+		rx = meta;
+		if ((void *)(rx + 1) > data)
+			return XDP_ABORTED;
+		rx->time = time;
+		rx->cpu = cpu;
+		rx->queue = queue;
+		rx->btf_id = bpf_core_type_id_local(struct rx_time);
+	}
+on:
+	/* A queue without a socket leaves the frame to the kernel. */
+	return bpf_redirect_map(&xsks_map, queue, XDP_PASS);
+}

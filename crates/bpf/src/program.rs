@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! tardy's XDP program: its object, and how it is loaded into the kernel.
+
+use crate::rx_time::Ids;
+use crate::xsk;
+use libbpf_rs::btf::{Btf, types};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, ObjectBuilder, PrintLevel, ProgramType, set_print};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard, OnceLock};
+
+/// The object as clang made it. What is decoded is decoded by these bytes, for they are loaded.
+pub const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/xdp.bpf.o"));
+/// The map that a program redirects through: the socket of each queue.
+pub const SOCKETS: &str = "xsks_map";
+const PROGRAM: &str = "tardy_rx";
+/// Bytes of `struct settings`.
+const SETTINGS: usize = 16;
+/// Lines of the verifier's log that a message quotes: the reason is in the last ones.
+const LAST_LINES: usize = 12;
+
+/// Why the program is not in the kernel.
+#[derive(Debug, thiserror::Error)]
+pub enum ProgramError {
+    /// The object is not what tardy built.
+    #[error("tardy's XDP program has no {0}: this build is broken, build it again")]
+    Lacks(&'static str),
+    /// The verifier.
+    #[error(
+        "the kernel's verifier refuses tardy's XDP program; the last lines of its log:\n{log}\nreport it with this text"
+    )]
+    Verifier { log: String },
+    /// Anything else on the way.
+    #[error("{doing} tardy's XDP program failed: {source}: it needs root, and a kernel that has BPF")]
+    Libbpf { doing: &'static str, source: libbpf_rs::Error },
+    #[error("tardy's XDP program has no descriptor: {0}: too many files are open, raise the limit (`ulimit -n`)")]
+    Descriptor(io::Error),
+}
+
+/// Which frames the program takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Filter {
+    pub ethertype: u16,
+    /// Number of the stream.
+    pub stream: u8,
+    /// The trial's.
+    pub nonce: u64,
+}
+
+/// The clock that stamps are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StampClock {
+    /// The kernel gives it to programs since Linux 6.1.
+    Tai,
+    Monotonic,
+}
+
+/// The program, loaded and not attached. The kernel drops it with this, unless it is attached.
+pub struct Program {
+    fd: OwnedFd,
+    sockets: MapHandle,
+    pub ids: Ids,
+    pub clock: StampClock,
+}
+
+impl Program {
+    /// Loads it for a device with this number of queues.
+    ///
+    /// # Errors
+    /// The verifier's, with the end of its log; libbpf's.
+    pub fn load(filter: Filter, queues: u32) -> Result<Program, ProgramError> {
+        Program::stamping(filter, queues, if has_tai() { StampClock::Tai } else { StampClock::Monotonic })
+    }
+
+    /// The same, stamping by this clock.
+    ///
+    /// # Errors
+    /// As [`Program::load`].
+    pub fn stamping(filter: Filter, queues: u32, clock: StampClock) -> Result<Program, ProgramError> {
+        let log = Log::start();
+        let failed = |doing| move |source| ProgramError::Libbpf { doing, source };
+        let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(failed("opening"))?;
+        for mut map in open.maps_mut() {
+            if map.name() == SOCKETS {
+                map.set_max_entries(queues.max(1)).map_err(failed("sizing the map of"))?;
+            } else if map.name().to_string_lossy().ends_with(".rodata") {
+                let settings = map.initial_value_mut().filter(|bytes| bytes.len() == SETTINGS);
+                settings.ok_or(ProgramError::Lacks("settings"))?.copy_from_slice(&settings_of(filter, clock));
+            }
+        }
+        let object = open.load().map_err(|source| match log.of_verifier() {
+            Some(log) => ProgramError::Verifier { log },
+            None => ProgramError::Libbpf { doing: "loading", source },
+        })?;
+        drop(log);
+        let program = object.progs().find(|program| program.name() == PROGRAM).ok_or(ProgramError::Lacks(PROGRAM))?;
+        let map = object.maps().find(|map| map.name() == SOCKETS).ok_or(ProgramError::Lacks(SOCKETS))?;
+        let sockets = MapHandle::try_from(&map).map_err(failed("opening the map of"))?;
+        // What the kernel has of it lives as long as its descriptors, or as it is attached.
+        let fd = program.as_fd().try_clone_to_owned().map_err(ProgramError::Descriptor)?;
+        Ok(Program { fd, sockets, ids: ids()?, clock })
+    }
+
+    /// Has the program redirect the packets of a queue to this socket.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn serve(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), ProgramError> {
+        let number = socket.as_raw_fd() as u32;
+        let put = self.sockets.update(&queue.to_ne_bytes(), &number.to_ne_bytes(), MapFlags::ANY);
+        put.map_err(|source| ProgramError::Libbpf { doing: "giving a socket to", source })
+    }
+
+    /// Runs it once on a packet that came from no device. Gives what it decided (`XDP_PASS` is 2),
+    /// and the packet behind what the program wrote before it.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn run_on(&self, packet: &[u8]) -> io::Result<(u32, Vec<u8>)> {
+        xsk::run_on(self.fd.as_fd(), packet)
+    }
+}
+
+impl AsFd for Program {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// The ids that the structs have in the BTF of the object that is loaded.
+fn ids() -> Result<Ids, ProgramError> {
+    let failed = |source| ProgramError::Libbpf { doing: "reading the BTF of", source };
+    let btf = Btf::from_raw("tardy", OBJECT).map_err(failed)?.ok_or(ProgramError::Lacks("BTF"))?;
+    let id = |name: &'static str| {
+        let of_name: Option<types::Struct<'_>> = btf.type_by_name(name);
+        of_name.map(|found| u32::from(found.type_id())).ok_or(ProgramError::Lacks(name))
+    };
+    Ok(Ids { rx_time: id("rx_time")?, mark: id("mark")? })
+}
+
+/// True if this kernel gives XDP programs the TAI clock. Asking loads a program of two
+/// instructions, so it is asked once.
+fn has_tai() -> bool {
+    static HAS: OnceLock<bool> = OnceLock::new();
+    *HAS.get_or_init(|| {
+        let asked = ProgramType::Xdp.is_helper_supported(libbpf_sys::BPF_FUNC_ktime_get_tai_ns);
+        asked.unwrap_or(false)
+    })
+}
+
+/// `struct settings` of the program.
+fn settings_of(filter: Filter, clock: StampClock) -> [u8; SETTINGS] {
+    let mut bytes = [0; SETTINGS];
+    bytes[..8].copy_from_slice(&filter.nonce.to_be_bytes());
+    bytes[8..10].copy_from_slice(&filter.ethertype.to_ne_bytes());
+    bytes[10] = filter.stream;
+    bytes[11] = u8::from(clock == StampClock::Tai);
+    bytes
+}
+
+/// What libbpf says meanwhile. It has one way to say things for the whole process, so one such
+/// log is kept at a time.
+struct Log {
+    _one: MutexGuard<'static, ()>,
+}
+
+static HEARD: Mutex<String> = Mutex::new(String::new());
+
+impl Log {
+    fn start() -> Log {
+        static ONE: Mutex<()> = Mutex::new(());
+        let one = ONE.lock().unwrap_or_else(|broken| broken.into_inner());
+        heard().clear();
+        set_print(Some((PrintLevel::Warn, |_, text| heard().push_str(&text))));
+        Log { _one: one }
+    }
+
+    /// The last lines of the verifier's log, if it refused.
+    fn of_verifier(&self) -> Option<String> {
+        let heard = heard();
+        let (_, log) = heard.split_once("BEGIN PROG LOAD LOG --\n")?;
+        Some(last_lines(log.split_once("-- END PROG LOAD LOG").map_or(log, |(log, _)| log)))
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        set_print(None);
+    }
+}
+
+fn heard() -> MutexGuard<'static, String> {
+    HEARD.lock().unwrap_or_else(|broken| broken.into_inner())
+}
+
+/// The last lines of a log: those that say why.
+pub fn last_lines(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
+}

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! AF_XDP: a socket for each queue of a device, all over one memory, and the XDP program that
+//! redirects packets to them.
+//!
+//! The kernel writes a packet into a frame of the memory, the program's metadata before it, and
+//! hands over a descriptor. [`Rings::take`] lends such packets until its next call. A descriptor
+//! does not say how much metadata there is, so a frame that is used again would show the stamp of
+//! the packet that it had before: the id behind the metadata is cleared before a frame goes back.
+//!
+//! All queues share the memory (`XDP_SHARED_UMEM`), which the kernel allows between the queues of
+//! one device since Linux 5.10. Each queue has a part of the frames to itself.
+
+mod error;
+pub mod index;
+mod memory;
+mod ring;
+mod socket;
+mod wait;
+
+pub use error::XdpError;
+pub use socket::run_on;
+pub use wait::{WaitBy, Waiter};
+
+use crate::program::{Filter, Program, StampClock};
+use crate::rx_time::{AREA, ID, Ids, RxTime};
+use memory::Memory;
+use socket::{Socket, Umem, attach};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+use tardy_model::xdp::{XdpLosses, XdpMode, XdpRefusal};
+use tardy_sys::nic;
+
+/// Bytes of a frame: a page, the largest that every driver takes.
+pub const FRAME: u32 = 4_096;
+/// Frames of each queue, and entries of its rings, where nothing else is asked for.
+pub const FRAMES: u32 = 4_096;
+/// Bytes that the kernel keeps free at the beginning of a frame (XDP_PACKET_HEADROOM). What is
+/// left is the longest packet.
+pub const HEADROOM: u32 = 256;
+/// What the memory may take of that which is available, in parts: the rest of the machine needs
+/// some as well.
+const PART: u64 = 2;
+/// A queue whose socket was closed is free within this time.
+const RELEASED: Duration = Duration::from_secs(1);
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Asked<'a> {
+    pub device: &'a str,
+    /// One queue; all of them if none is named.
+    pub queue: Option<u32>,
+    /// Frames of each queue, a power of two.
+    pub frames: u32,
+    pub filter: Filter,
+}
+
+/// What was found and decided on the way.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    pub mode: XdpMode,
+    /// Faster modes that were refused.
+    pub refused: Vec<XdpRefusal>,
+    pub queues: u32,
+    pub umem_bytes: u64,
+    pub huge_pages: bool,
+    pub clock: StampClock,
+}
+
+/// A packet that is lent: whose socket's, and where it lies.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    socket: usize,
+    at: usize,
+    length: usize,
+}
+
+/// The sockets of a device. Without them no program stays attached: the kernel detaches it with
+/// the last descriptor of the link, however this process ends.
+#[derive(Debug)]
+pub struct Rings {
+    _link: OwnedFd,
+    sockets: Vec<Socket>,
+    memory: Memory,
+    ids: Ids,
+    lent: Vec<Held>,
+    /// The socket to begin with.
+    next: usize,
+}
+
+impl Rings {
+    /// Loads the program, attaches it, binds a socket to each queue, and fills their rings.
+    ///
+    /// # Errors
+    /// See [`XdpError`].
+    pub fn open(asked: &Asked<'_>) -> Result<(Rings, Opened), XdpError> {
+        let device = asked.device.to_owned();
+        let of_device = |source| XdpError::Device(source, device.clone());
+        let index = nic::index(asked.device).map_err(of_device)?;
+        let there = nic::rx_queues(asked.device).map_err(of_device)?;
+        let queues: Vec<u32> = match asked.queue {
+            None => (0..there).collect(),
+            Some(queue) if queue < there => vec![queue],
+            Some(queue) => return Err(XdpError::NoQueue { device, queue, queues: there }),
+        };
+        let memory = memory_for(asked, queues.len() as u32)?;
+        let program = Program::load(asked.filter, there)?;
+        let (link, is_native, mut refused) = attached(asked.device, index, &program)?;
+        let (sockets, is_zero_copy) = bound(asked, index, &queues, &memory, is_native, &mut refused)?;
+        for (queue, socket) in queues.iter().zip(&sockets) {
+            program.serve(*queue, socket.as_fd())?;
+        }
+        let mode = match (is_zero_copy, is_native) {
+            (true, _) => XdpMode::ZeroCopy,
+            (false, true) => XdpMode::Native,
+            (false, false) => XdpMode::Generic,
+        };
+        let opened = Opened {
+            mode,
+            refused,
+            queues: queues.len() as u32,
+            umem_bytes: memory.length() as u64,
+            huge_pages: memory.is_huge,
+            clock: program.clock,
+        };
+        let lent = Vec::with_capacity(asked.frames as usize);
+        Ok((Rings { _link: link, sockets, memory, ids: program.ids, lent, next: 0 }, opened))
+    }
+
+    /// Ready to be waited for.
+    ///
+    /// # Errors
+    /// As [`Waiter::new`].
+    pub fn waiter(&self, by: WaitBy) -> io::Result<Waiter> {
+        Waiter::new(by, &self.sockets)
+    }
+
+    /// Takes back what it lent, and lends the packets that wait, at most `most`. Gives how many.
+    #[inline]
+    pub fn take(&mut self, most: usize) -> usize {
+        self.take_back();
+        let (count, first) = (self.sockets.len(), self.next);
+        for n in 0..count {
+            let at = (first + n) % count;
+            let ring = &mut self.sockets[at].received;
+            let waiting = ring.waiting((most - self.lent.len()) as u32);
+            if waiting == 0 {
+                continue;
+            }
+            self.lent.extend((0..waiting).map(|n| {
+                let (address, length) = ring.packet(n);
+                Held { socket: at, at: address as usize, length: length as usize }
+            }));
+            ring.take(waiting);
+            if self.lent.len() >= most {
+                // No queue keeps another one waiting.
+                self.next = (at + 1) % count;
+                break;
+            }
+        }
+        self.lent.len()
+    }
+
+    /// Gives the frames that were lent to the kernel again, without their stamps.
+    #[inline]
+    fn take_back(&mut self) {
+        if self.lent.is_empty() {
+            return;
+        }
+        for held in &self.lent {
+            if let Some(id) = held.at.checked_sub(ID) {
+                self.memory.bytes_mut(id, ID).fill(0);
+            }
+            let frame = held.at as u64 & !u64::from(FRAME - 1);
+            // The ring has as many entries as the queue has frames.
+            let is_put = self.sockets[held.socket].fill.put(frame);
+            debug_assert!(is_put, "a frame came twice");
+        }
+        self.lent.clear();
+        self.sockets.iter_mut().for_each(|socket| socket.fill.publish());
+    }
+
+    /// Packet `n` of those that are lent, from its Ethernet header on.
+    #[inline]
+    pub fn packet(&self, n: usize) -> &[u8] {
+        let held = &self.lent[n];
+        self.memory.bytes(held.at, held.length)
+    }
+
+    /// What the program wrote before packet `n`; `None` if it wrote nothing.
+    #[inline]
+    pub fn stamp(&self, n: usize) -> Option<RxTime> {
+        self.ids.read(self.memory.bytes(self.lent[n].at.checked_sub(AREA)?, AREA))
+    }
+
+    /// Wakes drivers that wait to be woken for the frames that they were given.
+    #[inline]
+    pub fn wake(&self) {
+        self.sockets.iter().filter(|socket| socket.fill.wants_wakeup()).for_each(Socket::wake);
+    }
+
+    /// Polls the device at each queue, after [`Rings::prefer_busy_poll`].
+    #[inline]
+    pub fn poll_device(&self) {
+        self.sockets.iter().for_each(Socket::wake);
+    }
+
+    /// Has [`Rings::poll_device`] do the work of the device's interrupts.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn prefer_busy_poll(&self, us: i32, budget: i32) -> io::Result<()> {
+        let all = self.sockets.iter().try_for_each(|socket| socket.prefer_busy_poll(us, budget));
+        all.map_err(|(_, source)| source)
+    }
+
+    /// errno of a device that gives nothing any more, 0 while it does.
+    pub fn error(&self) -> i32 {
+        self.sockets.iter().map(Socket::error).find(|errno| *errno != 0).unwrap_or(0)
+    }
+
+    /// The NAPI context that packets of the first queue that had any came from; 0 while there is
+    /// none.
+    pub fn napi_id(&self) -> u32 {
+        self.sockets.iter().map(Socket::napi_id).find(|id| *id != 0).unwrap_or(0)
+    }
+
+    /// What was lost at the sockets since they were bound.
+    pub fn losses(&self) -> XdpLosses {
+        let all = self.sockets.iter().filter_map(|socket| socket.statistics().ok());
+        all.fold(XdpLosses::default(), |sum, of| XdpLosses {
+            rx_dropped: sum.rx_dropped + of.rx_dropped,
+            rx_ring_full: sum.rx_ring_full + of.rx_ring_full,
+            fill_ring_empty: sum.fill_ring_empty + of.rx_fill_ring_empty_descs,
+            rx_invalid_descs: sum.rx_invalid_descs + of.rx_invalid_descs,
+        })
+    }
+}
+
+/// The memory of all queues, if the machine has so much to give.
+fn memory_for(asked: &Asked<'_>, queues: u32) -> Result<Memory, XdpError> {
+    let bytes = u64::from(queues) * u64::from(asked.frames) * u64::from(FRAME);
+    let available = tardy_sys::proc::available_memory_bytes().unwrap_or(0);
+    let too_large = || XdpError::TooLarge { device: asked.device.to_owned(), bytes, queues, available };
+    if bytes > available / PART {
+        return Err(too_large());
+    }
+    usize::try_from(bytes).ok().and_then(|length| Memory::new(length).ok()).ok_or_else(too_large)
+}
+
+/// Attaches the program, in the driver if it can. Gives the link, whether it is in the driver, and
+/// what was refused.
+fn attached(device: &str, index: u32, program: &Program) -> Result<(OwnedFd, bool, Vec<XdpRefusal>), XdpError> {
+    let device = || device.to_owned();
+    let mut refused = Vec::new();
+    let modes = [(XdpMode::Native, libbpf_sys::XDP_FLAGS_DRV_MODE), (XdpMode::Generic, libbpf_sys::XDP_FLAGS_SKB_MODE)];
+    for (mode, flags) in modes {
+        match attach(program.as_fd(), index, flags) {
+            Ok(link) => return Ok((link, mode == XdpMode::Native, refused)),
+            Err(why) => match why.raw_os_error() {
+                Some(libc::EBUSY) => return Err(XdpError::Attached { device: device() }),
+                Some(libc::EEXIST) => return Err(XdpError::OtherMode { device: device() }),
+                _ => refused.push(XdpRefusal { mode, why: format!("the driver refuses the program: {why}") }),
+            },
+        }
+    }
+    Err(XdpError::Refused { device: device(), refused })
+}
+
+/// A socket at each queue; and whether the device writes into the memory itself.
+fn bound(
+    asked: &Asked<'_>,
+    index: u32,
+    queues: &[u32],
+    memory: &Memory,
+    is_native: bool,
+    refused: &mut Vec<XdpRefusal>,
+) -> Result<(Vec<Socket>, bool), XdpError> {
+    let registered = Umem::Registered(memory.address(), memory.length() as u64, FRAME);
+    let mut sockets: Vec<Socket> = Vec::with_capacity(queues.len());
+    for (n, queue) in queues.iter().enumerate() {
+        let socket = match sockets.first() {
+            Some(first) => of_first(asked, index, *queue, &Umem::Of(first.as_fd()))?,
+            None => first_of(asked, index, *queue, &registered, is_native, refused)?,
+        };
+        sockets.push(socket);
+        let socket = &mut sockets[n];
+        let first = n as u64 * u64::from(asked.frames);
+        for frame in first..first + u64::from(asked.frames) {
+            socket.fill.put(frame * u64::from(FRAME));
+        }
+        socket.fill.publish();
+    }
+    let is_zero_copy = sockets.first().map(Socket::is_zero_copy).transpose().map_err(|why| failed(asked, why))?;
+    Ok((sockets, is_zero_copy.unwrap_or(false)))
+}
+
+/// The socket to which the memory is registered: without a copy if the driver can.
+fn first_of(
+    asked: &Asked<'_>,
+    index: u32,
+    queue: u32,
+    memory: &Umem<'_>,
+    is_native: bool,
+    refused: &mut Vec<XdpRefusal>,
+) -> Result<Socket, XdpError> {
+    if is_native {
+        let socket = Socket::new(memory, asked.frames).map_err(|why| failed(asked, why))?;
+        match bind(&socket, index, queue, memory, libc::XDP_ZEROCOPY) {
+            Ok(()) => return Ok(socket),
+            Err(why) if why.raw_os_error() == Some(libc::EBUSY) => return Err(not_bound(asked, queue, why)),
+            Err(why) => {
+                let why = format!("the driver does not write into a socket's memory: {why}");
+                // It is the faster of two: it belongs before what was refused so far.
+                refused.insert(0, XdpRefusal { mode: XdpMode::ZeroCopy, why });
+            }
+        }
+    }
+    // One that was not bound is not used again: what it had registered goes with it.
+    let socket = Socket::new(memory, asked.frames).map_err(|why| failed(asked, why))?;
+    bind(&socket, index, queue, memory, libc::XDP_COPY).map_err(|why| not_bound(asked, queue, why))?;
+    Ok(socket)
+}
+
+/// A socket over the memory of the first one.
+fn of_first(asked: &Asked<'_>, index: u32, queue: u32, memory: &Umem<'_>) -> Result<Socket, XdpError> {
+    let socket = Socket::new(memory, asked.frames).map_err(|why| failed(asked, why))?;
+    bind(&socket, index, queue, memory, 0).map_err(|why| not_bound(asked, queue, why))?;
+    Ok(socket)
+}
+
+/// Binds a socket. A queue is free again only some moments after its last socket was closed: the
+/// kernel leaves that to a worker. So one that is taken is tried for a while.
+fn bind(socket: &Socket, index: u32, queue: u32, memory: &Umem<'_>, mode: u16) -> io::Result<()> {
+    let until = Instant::now() + RELEASED;
+    loop {
+        match socket.bind(index, queue, memory, mode) {
+            Err(why) if why.raw_os_error() == Some(libc::EBUSY) && Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            other => return other,
+        }
+    }
+}
+
+fn failed(asked: &Asked<'_>, (call, source): socket::Failed) -> XdpError {
+    XdpError::Socket { call, device: asked.device.to_owned(), source }
+}
+
+fn not_bound(asked: &Asked<'_>, queue: u32, source: io::Error) -> XdpError {
+    let device = asked.device.to_owned();
+    match source.raw_os_error() {
+        Some(libc::EBUSY) => XdpError::Bound { device, queue },
+        _ => XdpError::Bind { device, queue, source },
+    }
+}

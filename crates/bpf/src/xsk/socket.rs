@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The calls on an AF_XDP socket, and the two on a program that libbpf-rs has in no safe form.
+
+use super::ring::{FillRing, ReceiveRing};
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// Entries of the ring in which sent frames come back. A socket has one even if it never sends.
+const COMPLETED: u32 = 64;
+/// Room that a run of a program gets for what it puts before a packet.
+const GROWTH: usize = 256;
+
+/// A socket with the rings of its receiving.
+#[derive(Debug)]
+pub struct Socket {
+    fd: OwnedFd,
+    pub received: ReceiveRing,
+    pub fill: FillRing,
+}
+
+/// The memory of a socket: its own registration, or that of another socket.
+pub enum Umem<'a> {
+    /// Address, length, bytes of a frame.
+    Registered(u64, u64, u32),
+    Of(BorrowedFd<'a>),
+}
+
+/// The call that failed, and errno.
+pub type Failed = (&'static str, io::Error);
+
+fn done(result: libc::c_int, call: &'static str) -> Result<libc::c_int, Failed> {
+    if result < 0 { Err((call, io::Error::last_os_error())) } else { Ok(result) }
+}
+
+fn set<T: Copy>(
+    fd: &OwnedFd,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: &T,
+    call: &'static str,
+) -> Result<(), Failed> {
+    // SAFETY: `value` is readable for its size until the call returns.
+    let result = unsafe {
+        libc::setsockopt(fd.as_raw_fd(), level, name, std::ptr::from_ref(value).cast(), mem::size_of::<T>() as u32)
+    };
+    done(result, call).map(drop)
+}
+
+/// Types of options that are valid for every bit pattern.
+trait Plain: Copy {}
+impl Plain for libc::xdp_mmap_offsets {}
+impl Plain for libc::xdp_statistics {}
+impl Plain for libc::xdp_options {}
+impl Plain for libc::c_int {}
+
+fn get<T: Plain>(fd: &OwnedFd, level: libc::c_int, name: libc::c_int, call: &'static str) -> Result<T, Failed> {
+    // SAFETY: all zero is a value of such a type.
+    let mut value: T = unsafe { mem::zeroed() };
+    let mut length = mem::size_of::<T>() as u32;
+    // SAFETY: `value` is writable for the stated length.
+    let result =
+        unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, std::ptr::from_mut(&mut value).cast(), &mut length) };
+    done(result, call).map(|_| value)
+}
+
+impl Socket {
+    /// A socket over this memory with rings of `size` entries, bound to nothing.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn new(umem: &Umem<'_>, size: u32) -> Result<Socket, Failed> {
+        // SAFETY: takes numbers only.
+        let fd = done(unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) }, "socket(AF_XDP)")?;
+        // SAFETY: the descriptor was made just now and has no other owner.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        if let Umem::Registered(addr, len, chunk_size) = *umem {
+            // SAFETY: plain numbers, for which zero is a value.
+            let mut registered: libc::xdp_umem_reg = unsafe { mem::zeroed() };
+            (registered.addr, registered.len, registered.chunk_size) = (addr, len, chunk_size);
+            set(&fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &registered, "XDP_UMEM_REG")?;
+        }
+        set(&fd, libc::SOL_XDP, libc::XDP_UMEM_FILL_RING, &size, "XDP_UMEM_FILL_RING")?;
+        set(&fd, libc::SOL_XDP, libc::XDP_UMEM_COMPLETION_RING, &COMPLETED, "XDP_UMEM_COMPLETION_RING")?;
+        set(&fd, libc::SOL_XDP, libc::XDP_RX_RING, &size, "XDP_RX_RING")?;
+        let offsets: libc::xdp_mmap_offsets = get(&fd, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, "XDP_MMAP_OFFSETS")?;
+        let mapping = |source| ("mapping a ring", source);
+        let received = ReceiveRing::of(fd.as_fd(), offsets.rx, size).map_err(mapping)?;
+        let fill = FillRing::of(fd.as_fd(), offsets.fr, size).map_err(mapping)?;
+        Ok(Socket { fd, received, fill })
+    }
+
+    /// Binds it to a queue. Over the memory of another socket the kernel takes the mode from that
+    /// one.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn bind(&self, index: u32, queue: u32, umem: &Umem<'_>, mode: u16) -> io::Result<()> {
+        // SAFETY: plain numbers, for which zero is a value.
+        let mut address: libc::sockaddr_xdp = unsafe { mem::zeroed() };
+        address.sxdp_family = libc::AF_XDP as u16;
+        (address.sxdp_ifindex, address.sxdp_queue_id) = (index, queue);
+        match umem {
+            Umem::Registered(..) => address.sxdp_flags = mode | libc::XDP_USE_NEED_WAKEUP,
+            Umem::Of(other) => {
+                address.sxdp_flags = libc::XDP_SHARED_UMEM;
+                address.sxdp_shared_umem_fd = other.as_raw_fd() as u32;
+            }
+        }
+        let length = mem::size_of_val(&address) as u32;
+        // SAFETY: `address` is a valid address of the stated length.
+        let result = unsafe { libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), length) };
+        done(result, "bind").map(drop).map_err(|(_, why)| why)
+    }
+
+    /// Has the receive call poll the device, in place of its interrupts, for `us` microseconds and
+    /// at most `budget` packets.
+    ///
+    /// # Errors
+    /// The kernel's: SO_PREFER_BUSY_POLL is there since Linux 5.11.
+    pub fn prefer_busy_poll(&self, us: i32, budget: i32) -> Result<(), Failed> {
+        set(&self.fd, libc::SOL_SOCKET, libc::SO_PREFER_BUSY_POLL, &1i32, "SO_PREFER_BUSY_POLL")?;
+        set(&self.fd, libc::SOL_SOCKET, libc::SO_BUSY_POLL, &us, "SO_BUSY_POLL")?;
+        set(&self.fd, libc::SOL_SOCKET, libc::SO_BUSY_POLL_BUDGET, &budget, "SO_BUSY_POLL_BUDGET")
+    }
+
+    /// Wakes the driver, or polls the device under [`Socket::prefer_busy_poll`]. Receives nothing.
+    #[inline]
+    pub fn wake(&self) {
+        let none = std::ptr::null_mut();
+        // SAFETY: an empty buffer; the kernel writes nothing.
+        unsafe { libc::recvfrom(self.fd.as_raw_fd(), none, 0, libc::MSG_DONTWAIT, none.cast(), none.cast()) };
+    }
+
+    /// What the kernel has dropped and missed since the socket was bound.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn statistics(&self) -> Result<libc::xdp_statistics, Failed> {
+        get(&self.fd, libc::SOL_XDP, libc::XDP_STATISTICS, "XDP_STATISTICS")
+    }
+
+    /// True if the driver writes packets into the memory itself.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn is_zero_copy(&self) -> Result<bool, Failed> {
+        let options: libc::xdp_options = get(&self.fd, libc::SOL_XDP, libc::XDP_OPTIONS, "XDP_OPTIONS")?;
+        Ok(options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0)
+    }
+
+    /// The error that the kernel keeps until it is read, 0 for none: ENETDOWN once the device is
+    /// gone.
+    pub fn error(&self) -> i32 {
+        get::<libc::c_int>(&self.fd, libc::SOL_SOCKET, libc::SO_ERROR, "SO_ERROR").unwrap_or(0)
+    }
+
+    /// The NAPI context that packets came from, 0 while there is none.
+    pub fn napi_id(&self) -> u32 {
+        let id = get::<libc::c_int>(&self.fd, libc::SOL_SOCKET, libc::SO_INCOMING_NAPI_ID, "SO_INCOMING_NAPI_ID");
+        id.unwrap_or(0) as u32
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl AsRawFd for Socket {
+    fn as_raw_fd(&self) -> i32 {
+        self.fd.as_raw_fd()
+    }
+}
+
+/// Attaches a program to a device in the mode of these flags (`XDP_FLAGS_*`). It stays attached as
+/// long as the link's descriptor is open anywhere.
+///
+/// # Errors
+/// The kernel's.
+pub fn attach(program: BorrowedFd<'_>, index: u32, flags: u32) -> io::Result<OwnedFd> {
+    // SAFETY: numbers and pointers, for which zero is a value: nothing is asked for.
+    let mut options: libbpf_sys::bpf_link_create_opts = unsafe { mem::zeroed() };
+    options.sz = mem::size_of_val(&options) as _;
+    options.flags = flags;
+    // SAFETY: `options` is valid and states its size; the rest are numbers.
+    let fd = unsafe {
+        libbpf_sys::bpf_link_create(program.as_raw_fd(), index as i32, libbpf_sys::BPF_XDP, &raw const options)
+    };
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: the descriptor was made just now and has no other owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// As [`crate::program::Program::run_on`].
+///
+/// # Errors
+/// The kernel's.
+pub fn run_on(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<(u32, Vec<u8>)> {
+    // `struct xdp_md`; its second word is where the packet ends.
+    let context = [0, packet.len() as u32, 0, 0, 0, 0];
+    let mut out = vec![0; packet.len() + GROWTH];
+    // SAFETY: numbers and pointers, for which zero is a value: nothing is asked for.
+    let mut options: libbpf_sys::bpf_test_run_opts = unsafe { mem::zeroed() };
+    options.sz = mem::size_of_val(&options) as _;
+    (options.data_in, options.data_size_in) = (packet.as_ptr().cast(), packet.len() as u32);
+    (options.data_out, options.data_size_out) = (out.as_mut_ptr().cast(), out.len() as u32);
+    (options.ctx_in, options.ctx_size_in) = (context.as_ptr().cast(), mem::size_of_val(&context) as u32);
+    // SAFETY: each pointer is valid for the size that is stated next to it until the call returns.
+    let result = unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options) };
+    if result < 0 {
+        return Err(io::Error::from_raw_os_error(-result));
+    }
+    out.truncate(options.data_size_out as usize);
+    Ok((options.retval, out))
+}

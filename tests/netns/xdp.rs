@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Port `xdp` on the real kernel: every packet has the XDP program's stamp, everything else goes on
+//! to the kernel, and what is not available is reported.
+
+use crate::command::{Finished, Place, agents, can_run, machine, same, wait};
+use crate::packet::device;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+use tardy_bpf::program::{Filter, Program, StampClock};
+use tardy_bpf::rx_time::RxTime;
+use tardy_bpf::xsk::{Asked, Rings, WaitBy, XdpError};
+use tardy_model::ethernet::{self, ETHERTYPE, Tag};
+use tardy_model::frame::{Frame, HEAD, MARK, PacketKind};
+use tardy_model::xdp::XdpMode;
+use tardy_sys::clock;
+use tardy_sys::packet::sender;
+use tardy_sys::process::enter_netns;
+use tardy_sys::stamps::TxStamps;
+
+const TEXT: &str = "name = \"xdp\"\ntrials = 2\n[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n\
+    port = \"packet\"\nrx.port = \"xdp\"\nrx.wait = \"poll\"\ncount = 600\n";
+
+fn write(place: &Place, text: &str) -> std::path::PathBuf {
+    let file = place.path("xdp.toml");
+    std::fs::write(&file, text).expect("a file");
+    file
+}
+
+fn run(place: &Place, text: &str) -> Finished {
+    place.call(place.run(&[]).arg(write(place, text)))
+}
+
+/// What was recorded of the stream in the first trial of a cell.
+fn record(place: &Place, cell: &str) -> Value {
+    let file = place.out().join(format!("trials/{cell}/1/trial.json"));
+    let record: Value = serde_json::from_slice(&std::fs::read(file).expect("a record")).expect("JSON");
+    record["streams"]["ctl"].clone()
+}
+
+fn ip(args: &str) -> String {
+    let output = Command::new("ip").args(args.split(' ')).output().expect("ip is installed");
+    assert!(output.status.success(), "ip {args}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A pair of devices in a namespace of the test's own.
+struct Pair(String);
+
+impl Pair {
+    fn new() -> Pair {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("tardyxdp-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        ip(&format!("netns add {name}"));
+        ip(&format!(
+            "-n {name} link add near numrxqueues 2 numtxqueues 2 type veth peer name far numrxqueues 2 numtxqueues 2"
+        ));
+        for device in ["near", "far"] {
+            ip(&format!("-n {name} link set dev {device} addrgenmode none"));
+            ip(&format!("-n {name} link set dev {device} up"));
+        }
+        Pair(name)
+    }
+
+    /// Does this in the namespace.
+    fn inside<T: Send>(&self, does: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|threads| {
+            let inside = || {
+                enter_netns(&Path::new("/run/netns").join(&self.0)).expect("the test's namespace");
+                does()
+            };
+            threads.spawn(inside).join().expect("it did not break")
+        })
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "del", &self.0]).output();
+    }
+}
+
+const FILTER: Filter = Filter { ethertype: ETHERTYPE, stream: 3, nonce: 0x1122_3344_5566_7788 };
+
+fn asked(device: &str) -> Asked<'_> {
+    Asked { device, queue: None, frames: 64, filter: FILTER }
+}
+
+fn frame(stream: u8, nonce: u64, tag: Option<Tag>, seq: u32) -> Vec<u8> {
+    let mut frame = ethernet::head([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], tag, ETHERTYPE);
+    let at = frame.len();
+    frame.resize(at + 64, 0);
+    Frame { kind: PacketKind::Test, stream, size: 64, nonce, seq }.write(&mut frame[at..]);
+    frame
+}
+
+const PASS: u32 = 2;
+
+#[test]
+fn the_program_takes_its_streams_frames_and_lets_all_others_go_on() {
+    if !can_run("the_program_takes_its_streams_frames_and_lets_all_others_go_on") {
+        return;
+    }
+    let tagged = Some(Tag { vlan: 5, pcp: 3 });
+    for clock in [StampClock::Tai, StampClock::Monotonic] {
+        let program = Program::stamping(FILTER, 1, clock).expect("it is loaded");
+        // Without a socket each goes on; a frame that was taken has a stamp before it.
+        let stamp = |packet: &[u8]| {
+            let (decided, out) = program.run_on(packet).expect("it runs");
+            assert_eq!(decided, PASS);
+            let before = out.len() - packet.len();
+            assert_eq!(&out[before..], packet, "the packet is as it was");
+            program.ids.read(&[&[0; 24], &out[..before]].concat())
+        };
+        let at = |clock| match clock {
+            StampClock::Tai => clock::read_clocks().tai_ns as u64,
+            StampClock::Monotonic => clock::read_clocks().monotonic_ns as u64,
+        };
+        for tag in [None, tagged] {
+            let before = at(clock);
+            let of_its = stamp(&frame(3, FILTER.nonce, tag, 9)).expect("a stamp");
+            assert!((before..=at(clock)).contains(&of_its.time_ns), "{clock:?}: {of_its:?} after {before}");
+            assert_eq!((of_its.queue, of_its.mark), (0, None));
+        }
+        assert!(stamp(&frame(8, 1, None, 9)).is_some(), "another trial's is counted by this receiver");
+        assert_eq!(stamp(&frame(8, FILTER.nonce, None, 9)), None, "another stream of the trial has its own receiver");
+        let mut marked = frame(3, FILTER.nonce, tagged, 0x0102_0304);
+        marked[18 + 4] |= MARK;
+        assert!(matches!(stamp(&marked), Some(RxTime { mark: Some(0x0102_0304), .. })), "{:?}", stamp(&marked));
+        let mut damaged = frame(3, FILTER.nonce, None, 9);
+        damaged[14] ^= 1;
+        assert_eq!(stamp(&damaged), None, "no test frame");
+        for ethertype in [0x0800_u16, 0x0806, 0x86dd, 0x88f7] {
+            let mut other = frame(3, FILTER.nonce, None, 9);
+            other[12..14].copy_from_slice(&ethertype.to_be_bytes());
+            assert_eq!(stamp(&other), None, "{ethertype:#x}");
+        }
+        for length in 14..14 + HEAD {
+            assert_eq!(stamp(&frame(3, FILTER.nonce, None, 9)[..length]), None, "cut at {length}");
+        }
+    }
+}
+
+#[test]
+fn a_frame_comes_with_its_stamp_and_a_used_frame_shows_no_old_one() {
+    if !can_run("a_frame_comes_with_its_stamp_and_a_used_frame_shows_no_old_one") {
+        return;
+    }
+    let pair = Pair::new();
+    pair.inside(|| {
+        let (mut rings, opened) = Rings::open(&asked("far")).expect("sockets");
+        assert_eq!((opened.mode, opened.queues, opened.umem_bytes), (XdpMode::Native, 2, 2 * 64 * 4_096));
+        assert_eq!(opened.refused.iter().map(|of| of.mode).collect::<Vec<_>>(), [XdpMode::ZeroCopy]);
+        let mut socket = sender("near", 0, TxStamps::default(), 1 << 20, None).expect("a socket");
+        let mut waiter = rings.waiter(WaitBy::Poll).expect("it can be waited");
+        // Each frame of the memory is used several times.
+        for seq in 0..1_000 {
+            let before = clock::read_clocks().tai_ns as u64;
+            let sent = frame(3, FILTER.nonce, None, seq);
+            socket.send(&sent, 0, None).expect("it is sent");
+            let came = wait(Duration::from_secs(2), || (waiter.wait(50) && rings.take(8) == 1).then_some(()));
+            came.unwrap_or_else(|| panic!("packet {seq} did not come: {:?}", rings.losses()));
+            assert_eq!(rings.packet(0), sent, "{seq}");
+            let stamp = rings.stamp(0).unwrap_or_else(|| panic!("packet {seq} has no stamp"));
+            assert!((before..=clock::read_clocks().tai_ns as u64).contains(&stamp.time_ns), "{seq}: {stamp:?}");
+        }
+        assert_eq!(rings.losses().packets(), 0);
+    });
+}
+
+#[test]
+fn what_the_sockets_lose_is_counted_once() {
+    if !can_run("what_the_sockets_lose_is_counted_once") {
+        return;
+    }
+    let pair = Pair::new();
+    pair.inside(|| {
+        let (mut rings, _) = Rings::open(&asked("far")).expect("sockets");
+        let mut socket = sender("near", 0, TxStamps::default(), 1 << 20, None).expect("a socket");
+        // One CPU's frames come to one queue or the other; both together have 128 places.
+        for seq in 0..1_000 {
+            socket.send(&frame(3, FILTER.nonce, None, seq), 0, None).expect("it is sent");
+        }
+        let mut came = 0;
+        let all = wait(Duration::from_secs(2), || {
+            came += rings.take(64) as u64;
+            (came + rings.losses().packets() == 1_000).then_some(())
+        });
+        let losses = rings.losses();
+        assert!(all.is_some(), "{came} came, {losses:?}");
+        assert!((64..=1_000 - losses.fill_ring_empty).contains(&came), "{came} came, {losses:?}");
+        assert!(losses.rx_dropped >= losses.fill_ring_empty && losses.fill_ring_empty > 0, "{losses:?}");
+    });
+}
+
+#[test]
+fn a_device_that_cannot_serve_says_why() {
+    if !can_run("a_device_that_cannot_serve_says_why") {
+        return;
+    }
+    let pair = Pair::new();
+    pair.inside(|| {
+        let refused = |asked: &Asked<'_>| Rings::open(asked).map(|_| ()).expect_err("it is refused");
+        let gone = refused(&asked("nowhere"));
+        assert!(matches!(gone, XdpError::Device(..)), "{gone}");
+        let none = refused(&Asked { queue: Some(2), ..asked("far") });
+        assert!(matches!(none, XdpError::NoQueue { queue: 2, queues: 2, .. }), "{none}");
+        let large = refused(&Asked { frames: 1 << 30, ..asked("far") });
+        assert!(matches!(large, XdpError::TooLarge { bytes, .. } if bytes == 2 << 42), "{large}");
+        assert!(large.to_string().contains("need 8796093022208 bytes of memory for 2 queues"), "{large}");
+
+        let (rings, _) = Rings::open(&asked("far")).expect("sockets");
+        let there = refused(&asked("far"));
+        assert!(matches!(there, XdpError::Attached { .. }), "{there}");
+        assert!(there.to_string().starts_with("another XDP program is attached to far: take it off"), "{there}");
+        drop(rings);
+        // The program's link went with the sockets.
+        let (rings, _) = Rings::open(&Asked { queue: Some(1), ..asked("far") }).expect("one queue");
+        drop(rings);
+    });
+    assert!(!ip(&format!("-n {} -d link", pair.0)).contains("xdp"), "no program is left");
+}
+
+#[test]
+fn a_device_that_vanishes_is_an_error_and_no_endless_wait() {
+    if !can_run("a_device_that_vanishes_is_an_error_and_no_endless_wait") {
+        return;
+    }
+    let pair = Pair::new();
+    pair.inside(|| {
+        let (mut rings, _) = Rings::open(&asked("far")).expect("sockets");
+        let mut waiter = rings.waiter(WaitBy::Poll).expect("it can be waited");
+        assert_eq!(rings.error(), 0);
+        ip(&format!("-n {} link del near", pair.0));
+        // No wait ends by it, so the port asks when its limit has passed.
+        waiter.wait(50);
+        assert_eq!((rings.take(8), rings.error()), (0, libc::ENETDOWN));
+    });
+}
+
+#[test]
+fn every_way_to_wait_has_each_packets_xdp_stamp() {
+    if !can_run("every_way_to_wait_has_each_packets_xdp_stamp") {
+        return;
+    }
+    let before = machine();
+    let place = Place::new();
+    let waits = ["spin", "poll", "select", "epoll"];
+    let matrix = format!("[matrix]\n\"stream.ctl.rx.wait\" = {waits:?}\n");
+    let run = run(&place, &(TEXT.to_owned() + &matrix));
+    run.ran();
+    let cells = run.results["cells"].as_array().expect("cells");
+    assert_eq!(cells.len(), waits.len());
+    for cell in cells {
+        let ctl = &cell["streams"]["ctl"];
+        for metric in ["rx_xdp..receive", "scheduled..rx_xdp", "tx_kernel..rx_xdp", "delta"] {
+            let figures = &ctl["metrics"][metric];
+            assert_eq!(figures["coverage"], 1.0, "{} {metric}: {}", cell["id"], run.stdout);
+            assert!(metric == "delta" || figures["min_ns"].as_i64() >= Some(0), "{} {metric}: {figures}", cell["id"]);
+        }
+        let record = record(&place, cell["id"].as_str().expect("an id"));
+        let xdp = &record["xdp"];
+        assert_eq!(
+            (&xdp["mode"], &xdp["clock"], &xdp["queues"]),
+            (&json!("native"), &json!("tai"), &json!(4)),
+            "{xdp}"
+        );
+        assert_eq!((&xdp["seen"]["unstamped"], &xdp["seen"]["implausible"]), (&json!(0), &json!(0)), "{xdp}");
+        let by_cpu = xdp["seen"]["by_cpu"].as_object().expect("CPUs");
+        assert_eq!(by_cpu.values().filter_map(Value::as_u64).sum::<u64>(), 600, "{xdp}");
+        assert_eq!(record["sources"]["rx_xdp"], "bpf");
+        for counter in ["foreign", "duplicates", "socket_drops"] {
+            assert_eq!(record["counters"][counter], 0, "{counter}: {record}");
+        }
+    }
+    same(&before);
+}
+
+#[test]
+fn busy_polling_reaches_the_device_or_is_refused() {
+    if !can_run("busy_polling_reaches_the_device_or_is_refused") {
+        return;
+    }
+    let place = Place::new();
+    let run = run(&place, &TEXT.replace("\"poll\"", "\"busypoll\""));
+    if run.code == Some(3) {
+        // Since Linux 6.13 veth does not say which NAPI context its queues have.
+        let all = run.stdout + &run.stderr;
+        let says = "would be \"spin\" in disguise: packets come without a NAPI context";
+        assert!(all.contains(says), "{all}");
+        return;
+    }
+    run.ran();
+    assert_eq!(run.metric("rx_xdp..receive")["coverage"], 1.0, "{}", run.stdout);
+}
+
+#[test]
+fn a_tagged_stream_and_its_neighbours_share_a_device_with_the_program() {
+    if !can_run("a_tagged_stream_and_its_neighbours_share_a_device_with_the_program") {
+        return;
+    }
+    let place = Place::new();
+    let other = "[stream.other]\nfrom = \"a\"\nto = \"b\"\nport = \"packet\"\ncount = 600\n";
+    let over_ip = "[stream.ip]\nfrom = \"a\"\nto = \"b\"\ncount = 600\n";
+    let run = run(&place, &format!("{TEXT}vlan = 100\npcp = 3\n{other}{over_ip}"));
+    run.ran();
+    for stream in ["ctl", "other", "ip"] {
+        assert_eq!(run.cell()["streams"][stream]["outcomes"]["received"], 600 * 2, "{stream}: {}", run.stdout);
+    }
+    let record = record(&place, "all");
+    assert_eq!(record["tags"]["by_pcp"], json!({"3": 600}));
+    assert_eq!(record["counters"]["foreign"], 0, "{record}");
+}
+
+#[test]
+fn a_ping_is_answered_while_the_program_runs_and_sigkill_leaves_none() {
+    if !can_run("a_ping_is_answered_while_the_program_runs_and_sigkill_leaves_none") {
+        return;
+    }
+    let place = Place::new();
+    let file = write(&place, &TEXT.replace("count = 600", "count = 40000"));
+    let mut child = place.start(place.run(&[]).arg(file));
+    let (a, b) = (place.netns("a"), place.netns("b"));
+    let link = || ip(&format!("-n {b} -d link show dev {}", device(&b)));
+    let attached = wait(Duration::from_secs(30), || Some(link()).filter(|link| link.contains("prog/xdp")));
+    assert!(attached.is_some(), "no program: {}", link());
+    let addresses: Value = serde_json::from_str(&ip(&format!("-n {b} -j addr"))).expect("JSON");
+    let all = addresses.as_array().into_iter().flatten().filter(|link| link["ifname"] != "lo");
+    let address = all.flat_map(|link| link["addr_info"].as_array().cloned().unwrap_or_default());
+    let address = address.into_iter().find(|of| of["family"] == "inet").expect("an address");
+    let address = address["local"].as_str().expect("text").to_owned();
+    let arping = ["netns", "exec", &a, "ip", "neigh", "flush", "all"];
+    assert!(Command::new("ip").args(arping).status().expect("ip runs").success());
+    // Its first packet needs ARP, which the program lets through like itself.
+    let ping = ["netns", "exec", &a, "ping", "-c", "3", "-i", "0.2", "-W", "2", &address];
+    let ping = Command::new("ip").args(ping).output().expect("ping runs");
+    assert!(ping.status.success(), "{}", String::from_utf8_lossy(&ping.stdout));
+    assert!(link().contains("prog/xdp"), "the run goes on meanwhile");
+
+    let agent = place.agent("b");
+    tardy_sys::process::signal(agent, libc::SIGKILL).expect("it can be killed");
+    let gone = wait(Duration::from_secs(5), || {
+        (!Path::new(&format!("/run/netns/{b}")).exists() || !link().contains("prog/xdp")).then_some(())
+    });
+    assert!(gone.is_some(), "{}", link());
+    let _ = child.wait().expect("the run ends");
+    assert_eq!(place.undo().code, Some(0));
+    assert_eq!(agents(&place), [0u32; 0]);
+}
+
+#[test]
+fn a_device_that_vanishes_during_a_run_is_reported_and_ends_it() {
+    if !can_run("a_device_that_vanishes_during_a_run_is_reported_and_ends_it") {
+        return;
+    }
+    let place = Place::new();
+    let file = write(&place, &TEXT.replace("count = 600", "count = 20000").replace("trials = 2", "trials = 1"));
+    let child = place.start(place.run(&[]).arg(file));
+    let b = place.netns("b");
+    place.wait_for("trial");
+    std::thread::sleep(Duration::from_millis(500));
+    ip(&format!("-n {b} link del dev {}", device(&b)));
+    let run = place.finish(child);
+    assert_ne!(run.code, Some(0), "{}", run.stdout);
+    let all = run.stdout.clone() + &run.stderr;
+    assert!(all.contains("receiver-broke") || all.contains("is gone"), "{all}");
+}
+
+#[test]
+fn generic_mode_is_taken_where_the_driver_refuses_and_is_reported() {
+    if !can_run("generic_mode_is_taken_where_the_driver_refuses_and_is_reported") {
+        return;
+    }
+    let place = Place::new();
+    // veth has no native XDP for packets that are longer than a page.
+    let run = run(&place, &(TEXT.to_owned() + "[path]\nmtu = 9000\n"));
+    run.ran();
+    assert_eq!(run.metric("rx_xdp..receive")["coverage"], 1.0, "{}", run.stdout);
+    let xdp = &record(&place, "all")["xdp"];
+    assert_eq!(xdp["mode"], "generic", "{xdp}");
+    assert!(run.stdout.contains("packets of ctl come to AF_XDP in generic mode"), "{}", run.stdout);
+    assert_eq!(xdp["refused"][0]["mode"], "native", "{xdp}");
+    assert!(
+        xdp["refused"][0]["why"].as_str().is_some_and(|why| why.contains("Numerical result out of range")),
+        "{xdp}"
+    );
+}
