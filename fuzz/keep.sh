@@ -9,7 +9,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 : "${TARDY_CACHE:=$PWD/.cache}"
-[ $# -gt 0 ] || set -- experiment frame message run_folder samples
+[ $# -gt 0 ] || set -- experiment frame hints message run_folder samples
 
 # A target's kept inputs together, bytes and number; the golden layer holds the sum of all.
 BYTES=65536

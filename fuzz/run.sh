@@ -15,7 +15,7 @@ cd "$(dirname "$0")/.."
 : "${TARDY_CACHE:=$PWD/.cache}"
 seconds=${1:-60}
 [ $# -eq 0 ] || shift
-[ $# -gt 0 ] || set -- experiment frame message run_folder samples
+[ $# -gt 0 ] || set -- experiment frame hints message run_folder samples
 
 # Memory in MiB that a target may take, and seconds that one input may: beyond, it has failed.
 MEMORY=2048

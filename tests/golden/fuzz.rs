@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tardy_fuzz_bodies::corpus::{self, Inputs};
-use tardy_fuzz_bodies::{experiment, frame, message, run_folder, samples};
+use tardy_fuzz_bodies::{experiment, frame, hints, message, run_folder, samples};
 
 fn fuzz() -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz")).to_owned()
@@ -38,6 +38,18 @@ fn the_corpus_of_fuzz_target_experiment_holds() {
 #[test]
 fn the_corpus_of_fuzz_target_frame_holds() {
     replay("frame", |_, input| frame::input(input));
+}
+
+#[test]
+fn the_corpus_of_fuzz_target_hints_holds() {
+    replay("hints", |_, input| _ = hints::input(input));
+    let inputs = inputs("hints");
+    for (seeds, has) in [(hints::whole(), true), (hints::broken(), false)] {
+        for (name, bytes) in seeds {
+            assert!(inputs.get(name) == Some(&bytes), "{name} is not what its function makes: run the example seeds");
+            assert_eq!(hints::input(&bytes), has, "{name}");
+        }
+    }
 }
 
 #[test]

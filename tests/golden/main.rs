@@ -13,6 +13,7 @@ mod frame;
 mod fuzz;
 mod guest;
 mod help;
+mod hints;
 mod hostile;
 mod hostile_run;
 mod loads;

@@ -8,6 +8,7 @@ mod caches;
 mod cells;
 mod child;
 mod exchange;
+mod hints;
 mod packets;
 mod page;
 mod row;
@@ -46,6 +47,7 @@ const COMPARISONS: &[Comparison] = &[
     Comparison { name: "bulk", measure: bulk::measure },
     Comparison { name: "caches", measure: caches::measure },
     Comparison { name: "cells", measure: cells::measure },
+    Comparison { name: "hints", measure: hints::measure },
     Comparison { name: "analysis", measure: analysis::measure },
 ];
 

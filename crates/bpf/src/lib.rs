@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! BPF: tardy's XDP program with its loader, and the AF_XDP sockets that it redirects packets to.
-//! Unsafe code is in [`xsk`] alone; each block says why it is sound.
+//! BPF: tardy's XDP program with its loader, the AF_XDP sockets that it redirects packets to, what
+//! XDP programs leave before packets, and the types (BTF) that describe it. Unsafe code is in
+//! [`xsk`] alone; each block says why it is sound.
 
+pub mod btf;
+pub mod hints;
+pub mod object;
 pub mod program;
 pub mod rx_time;
+pub mod source;
 pub mod xsk;

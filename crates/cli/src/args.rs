@@ -34,6 +34,8 @@ pub enum Verb {
     Export(Export),
     /// Fetch and list kernels for guests; pack what one boots
     Guest(Guest),
+    /// List what XDP programs leave before packets
+    Hints(Hints),
     /// Put back what a killed run left behind
     Undo(Undo),
     /// Print the schema of a file
@@ -316,6 +318,16 @@ pub struct Export {
     /// Write to a file, or into a folder that exists, instead of stdout
     #[arg(short, value_name = "FILE|DIR", value_hint = ValueHint::AnyPath, help_heading = "Output")]
     pub output: Option<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Hints {
+    /// A BPF object, vmlinux, or a loaded module
+    #[arg(value_name = "OBJECT|vmlinux|MODULE", value_hint = ValueHint::FilePath)]
+    pub source: String,
+    /// Print JSON on stdout, and nothing else there
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
 }
 
 #[derive(Debug, Default, ClapArgs)]

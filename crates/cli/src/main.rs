@@ -10,7 +10,7 @@ mod verbs;
 use args::Verb;
 use exit::Exit;
 use std::process::ExitCode;
-use verbs::{agent, compare, completions, export, guest, hwtstamp, man, plan, report, run, undo};
+use verbs::{agent, compare, completions, export, guest, hints, hwtstamp, man, plan, report, run, undo};
 
 fn main() -> ExitCode {
     // Started by a guest's kernel, not by a person.
@@ -37,6 +37,7 @@ fn call(verb: Verb) -> anyhow::Result<Exit> {
         Verb::Compare(args) => compare::call(&args),
         Verb::Export(args) => export::call(&args),
         Verb::Guest(args) => guest::call(args),
+        Verb::Hints(args) => hints::call(&args),
         Verb::Undo(args) => undo::call(&args),
         Verb::Schema(args) => man::schema(&args),
         Verb::Man(args) => man::man(&args),

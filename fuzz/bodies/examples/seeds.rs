@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writes the seeds of targets `message` and `samples` into their archives: once more whenever a
-//! message, and with it the protocol, or the packing of samples has changed. With `pack TARGET
-//! FOLDER` it makes the target's archive of the inputs in a folder.
+//! Writes the seeds of targets `hints`, `message` and `samples` into their archives: once more
+//! whenever a message, and with it the protocol, or the packing of samples has changed. With `pack
+//! TARGET FOLDER` it makes the target's archive of the inputs in a folder.
 
 use std::io::{Error, Result};
 use tardy_fuzz_bodies::corpus::{self, Inputs};
-use tardy_fuzz_bodies::{message, samples};
+use tardy_fuzz_bodies::{hints, message, samples};
 
 /// Puts the seeds in the place of those of their names; returns all inputs of the target.
 fn write(target: &str, seeds: Vec<(&str, Vec<u8>)>) -> Result<Inputs> {
@@ -39,6 +39,9 @@ fn main() -> Result<()> {
     let inputs = write("message", message::seeds::seeds())?;
     let heard = inputs.values().filter(|input| message::input(input) > 0).count();
     println!("{heard} of {} inputs of target message hold a message of this protocol", inputs.len());
+    let inputs = write("hints", [hints::whole(), hints::broken()].concat())?;
+    let whole = inputs.values().filter(|input| hints::input(input)).count();
+    println!("{whole} of {} inputs of target hints have a hint struct", inputs.len());
     let inputs = write("samples", [samples::whole(), samples::broken()].concat())?;
     let whole = inputs.values().filter(|input| samples::input(input)).count();
     println!("{whole} of {} inputs of target samples are whole files", inputs.len());

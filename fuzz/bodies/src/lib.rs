@@ -5,6 +5,7 @@
 pub mod corpus;
 pub mod experiment;
 pub mod frame;
+pub mod hints;
 pub mod message;
 pub mod run_folder;
 pub mod samples;

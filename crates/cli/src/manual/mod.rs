@@ -106,7 +106,9 @@ pub fn after_help(page: &Page) -> String {
         let _ = write!(text, "\nExit codes: {}", codes.join(", "));
     }
     let verb = page.verb.map(|verb| format!(" {verb}")).unwrap_or_default();
-    let _ = write!(text, "\nThe whole page: tardy man{verb} | man -l -");
+    // Nor room for a blank line.
+    let blank = if page.verb.is_none() { "" } else { "\n" };
+    let _ = write!(text, "{blank}The whole page: tardy man{verb} | man -l -");
     if page.verb.is_none() {
         // Whoever is given the program must find them, and the list of verbs has no line left.
         text += "   Licences: tardy notices";

@@ -220,6 +220,22 @@ pub const PAGES: &[Page] = &[
         see_also: &["tardy-run(1)", "apt-get(8)"],
     },
     Page {
+        verb: Some("hints"),
+        description: &[
+            "Lists the structs in which an XDP program may leave what it knew of a packet, in the metadata area just before it: those whose last member is `btf_id` with 4 bytes. Of each it prints the number of its type, which the program writes into `btf_id`, the size from its beginning to the packet, and every member. All of that comes from BTF: from the section `.BTF` of an object, from the running kernel (`vmlinux`), or from a loaded module.",
+            "A word with a slash or a dot is a file, an ELF object or BTF by itself. Any other is `vmlinux` or the name of a module, and a file only if there is no such module. The numbers belong to one file: compiled again, a struct may have another.",
+            "If there is no hint struct, the exit code is 2 and the message names structs that there are. Structs that nearly are hints, or that end in padding, are reported on stderr.",
+        ],
+        exits: &[Good, Usage, Cannot, Internal],
+        files: &[("/sys/kernel/btf/", "The types of the running kernel and of its modules.")],
+        environment: &[],
+        examples: &[
+            ("tardy hints own_hints.o", "Of a program of your own:"),
+            ("tardy hints vmlinux --json", "Of the running kernel, for a program:"),
+        ],
+        see_also: &["tardy-run(1)", "clang(1)"],
+    },
+    Page {
         verb: Some("undo"),
         description: &[
             "Puts back what killed runs left behind: ends their agents, and carries out every inverse in their journals, from the last to the first, printing each command. Runs that are alive are left alone. What is already gone is no error, so it may be called at any time.",

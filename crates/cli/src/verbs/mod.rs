@@ -6,6 +6,7 @@ pub mod compare;
 pub mod completions;
 pub mod export;
 pub mod guest;
+pub mod hints;
 pub mod hwtstamp;
 pub mod man;
 pub mod plan;

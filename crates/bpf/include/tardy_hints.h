@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Hints of XDP programs for receivers in C: which struct is in the metadata area before a packet,
+ * where it begins, and which number the struct has in the BTF of the object that was loaded. Needs
+ * no library.
+ *
+ * The convention: the struct's last member is `btf_id` and has 4 bytes. The program writes the
+ * number of the struct's type there, as bpf_core_type_id_local() gives it. The struct ends where
+ * the packet begins. The number 0 means that there is no hint.
+ *
+ * The numbers belong to one object file. Find them in the very bytes that were loaded.
+ *
+ * The structs below are those of tardy's own program. A BPF program may include this file for
+ * them; the functions are left out there.
+ */
+#ifndef TARDY_HINTS_H
+#define TARDY_HINTS_H
+
+#include <linux/types.h>
+
+/* When and where the XDP program saw a packet. Its members may begin at any multiple of 4. */
+struct rx_time {
+	/* CLOCK_TAI, ns. */
+	__u64 time;
+	__u32 cpu;
+	__u32 queue;
+	__u32 btf_id;
+} __attribute__((packed, aligned(4)));
+
+/* The same of a synchronisation frame, with its number. */
+struct mark {
+	__u64 time;
+	__u32 cpu;
+	__u32 queue;
+	__u32 seq;
+	__u32 btf_id;
+} __attribute__((packed, aligned(4)));
+
+#ifndef __bpf__
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* The number of the type of the hint before a packet; 0 if there is none. `have` is the number of
+ * bytes before the packet that belong to its frame. */
+static inline uint32_t tardy_hint_id(const void *packet, size_t have)
+{
+	uint32_t id = 0;
+
+	if (have >= sizeof(id))
+		memcpy(&id, (const uint8_t *)packet - sizeof(id), sizeof(id));
+	return id;
+}
+
+/* Copies the hint of `size` bytes before a packet, if it is of type `id`. Returns 1 then, else 0.
+ * It is a copy because the struct may begin at any address. */
+static inline int tardy_hint_read(void *to, size_t size, uint32_t id, const void *packet, size_t have)
+{
+	if (!id || have < size || tardy_hint_id(packet, have) != id)
+		return 0;
+	memcpy(to, (const uint8_t *)packet - size, size);
+	return 1;
+}
+
+/* Call it before a frame is given back to the kernel: otherwise the next packet in it that gets no
+ * hint shows this one. */
+static inline void tardy_hint_clear(void *packet, size_t have)
+{
+	if (have >= sizeof(uint32_t))
+		memset((uint8_t *)packet - sizeof(uint32_t), 0, sizeof(uint32_t));
+}
+
+/* The little-endian number of 2, 4 or 8 bytes at `at`; 0 where the bytes end. */
+static inline uint64_t tardy_hint_number(const uint8_t *bytes, size_t length, size_t at, size_t size)
+{
+	uint64_t number = 0;
+	size_t n;
+
+	if (at > length || length - at < size)
+		return 0;
+	for (n = 0; n < size; n++)
+		number |= (uint64_t)bytes[at + n] << (8 * n);
+	return number;
+}
+
+/* Bytes of a BTF type after its first 12; SIZE_MAX if its kind is unknown. */
+static inline size_t tardy_hint_tail(uint32_t info)
+{
+	size_t count = info & 0xffff;
+
+	switch (info >> 24 & 0x1f) {
+	case 1: case 14: case 17: /* int, variable, declaration tag */
+		return 4;
+	case 3: /* array */
+		return 12;
+	case 4: case 5: case 15: case 19: /* struct, union, data section, enum64 */
+		return 12 * count;
+	case 6: case 13: /* enum, prototype */
+		return 8 * count;
+	case 2: case 7: case 8: case 9: case 10: case 11: case 12: case 16: case 18:
+		return 0;
+	default:
+		return SIZE_MAX;
+	}
+}
+
+/* The number of the struct of this name in BTF, as libbpf's btf__raw_data() or
+ * /sys/kernel/btf/vmlinux have it; 0 if there is none or the BTF is damaged. For a receiver that
+ * uses libbpf btf__find_by_name_kind() does the same. */
+static inline uint32_t tardy_hint_find_btf(const void *btf, size_t length, const char *name)
+{
+	const uint8_t *bytes = btf;
+	size_t header, types, end, strings, strings_end, tail, at, wanted = strlen(name) + 1;
+	uint32_t id = 1;
+
+	if (tardy_hint_number(bytes, length, 0, 2) != 0xeb9f || length < 24)
+		return 0;
+	header = tardy_hint_number(bytes, length, 4, 4);
+	types = header + tardy_hint_number(bytes, length, 8, 4);
+	end = types + tardy_hint_number(bytes, length, 12, 4);
+	strings = header + tardy_hint_number(bytes, length, 16, 4);
+	strings_end = strings + tardy_hint_number(bytes, length, 20, 4);
+	if (end > length || strings_end > length)
+		return 0;
+	for (at = types; end - at >= 12; at += 12 + tail, id++) {
+		size_t offset = tardy_hint_number(bytes, end, at, 4);
+		uint32_t info = tardy_hint_number(bytes, end, at + 4, 4);
+
+		tail = tardy_hint_tail(info);
+		if (tail > end - at - 12)
+			return 0;
+		if ((info >> 24 & 0x1f) == 4 && offset < strings_end - strings &&
+		    strings_end - strings - offset >= wanted &&
+		    !memcmp(bytes + strings + offset, name, wanted))
+			return id;
+	}
+	return 0;
+}
+
+/* The same in the bytes of an object file (ELF, 64 bits, little endian). */
+static inline uint32_t tardy_hint_find(const void *object, size_t length, const char *name)
+{
+	const uint8_t *bytes = object;
+	uint64_t sections, size, count, names, n;
+
+	if (length < 64 || memcmp(bytes, "\177ELF\2\1", 6))
+		return 0;
+	sections = tardy_hint_number(bytes, length, 40, 8);
+	size = tardy_hint_number(bytes, length, 58, 2);
+	count = tardy_hint_number(bytes, length, 60, 2);
+	names = tardy_hint_number(bytes, length, 62, 2);
+	if (size < 64 || names >= count || sections > length || (length - sections) / size < count)
+		return 0;
+	names = tardy_hint_number(bytes, length, sections + names * size + 24, 8);
+	for (n = 0; n < count; n++) {
+		const size_t at = sections + n * size;
+		const uint64_t of = tardy_hint_number(bytes, length, at, 4);
+		const uint64_t begin = tardy_hint_number(bytes, length, at + 24, 8);
+		const uint64_t bytes_of = tardy_hint_number(bytes, length, at + 32, 8);
+
+		if (names < length && of < length - names && length - names - of >= 5 &&
+		    !memcmp(bytes + names + of, ".BTF", 5))
+			return begin <= length && bytes_of <= length - begin ?
+				tardy_hint_find_btf(bytes + begin, bytes_of, name) : 0;
+	}
+	return 0;
+}
+
+#endif /* __bpf__ */
+#endif /* TARDY_HINTS_H */

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where BTF comes from: a file, the running kernel, or one of its modules.
+
+use crate::btf::{Btf, BtfError};
+use crate::object::{self, ObjectError};
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Why a source's BTF cannot be read: one sentence.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SourceError {
+    #[error("reading {}: {error}", path.display())]
+    Io { path: PathBuf, error: std::io::Error },
+    #[error("{} is not a plain file: name an object, a module or vmlinux", .0.display())]
+    NoFile(PathBuf),
+    #[error(
+        "{} is larger than {} MiB: take its BTF out with `llvm-objcopy -O binary --only-section=.BTF FILE OUT`, and name \
+         that", .0.display(), MOST_BYTES >> 20
+    )]
+    Large(PathBuf),
+    #[error("{}: {error}", path.display())]
+    Object { path: PathBuf, error: ObjectError },
+    #[error("{}: its BTF cannot be read: {error}", path.display())]
+    Btf { path: PathBuf, error: BtfError },
+    #[error(
+        "this kernel has no {}: it was built without CONFIG_DEBUG_INFO_BTF; name an object instead", .0.display()
+    )]
+    NoKernel(PathBuf),
+    #[error(
+        "there is no module `{name}` with BTF ({}) and no file of this name: load the module, or name an object; the \
+         types of what is built into the kernel are in vmlinux", path.display()
+    )]
+    NoModule { name: String, path: PathBuf },
+}
+
+/// A file with more bytes is refused. The vmlinux of a distribution with all its debug information
+/// has less.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// The word for the running kernel itself.
+pub const VMLINUX: &str = "vmlinux";
+
+/// The BTF of the running kernel and its modules.
+#[derive(Clone, Debug)]
+pub struct KernelBtf {
+    folder: PathBuf,
+}
+
+impl Default for KernelBtf {
+    /// That of this machine.
+    fn default() -> Self {
+        KernelBtf::in_folder("/sys/kernel/btf")
+    }
+}
+
+impl KernelBtf {
+    /// Of a folder with a file `vmlinux` and one for each module.
+    pub fn in_folder(folder: impl Into<PathBuf>) -> KernelBtf {
+        KernelBtf { folder: folder.into() }
+    }
+
+    /// The types of the kernel itself.
+    ///
+    /// # Errors
+    /// If the kernel has no BTF, or it cannot be read.
+    pub fn vmlinux(&self) -> Result<Btf, SourceError> {
+        let path = self.folder.join(VMLINUX);
+        let raw = read(&path).map_err(|error| match error {
+            SourceError::Io { path, error } if error.kind() == ErrorKind::NotFound => SourceError::NoKernel(path),
+            other => other,
+        })?;
+        Btf::parse(raw).map_err(|error| SourceError::Btf { path, error })
+    }
+
+    /// The types of a loaded module, on top of those of the kernel. A hyphen in its name is an
+    /// underscore, as for `modprobe`.
+    ///
+    /// # Errors
+    /// If the module is not loaded or has no BTF, or it cannot be read.
+    pub fn module(&self, name: &str) -> Result<Btf, SourceError> {
+        let file = name.replace('-', "_");
+        let path = self.folder.join(&file);
+        let missing = || SourceError::NoModule { name: name.to_owned(), path: path.clone() };
+        // A module's name leads to no other folder.
+        if file.is_empty() || !file.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+            return Err(missing());
+        }
+        let raw = read(&path).map_err(|error| match error {
+            SourceError::Io { error, .. } if error.kind() == ErrorKind::NotFound => missing(),
+            other => other,
+        })?;
+        let base = Arc::new(self.vmlinux()?);
+        Btf::parse_split(raw, base).map_err(|error| SourceError::Btf { path, error })
+    }
+
+    /// What a word means: `vmlinux`, the name of a module, or the path of an object. A word with a
+    /// slash or a dot is a path; so is one that no module has and a file does.
+    ///
+    /// # Errors
+    /// If nothing of this name exists, or it has no BTF that can be read.
+    pub fn find(&self, word: &str) -> Result<Btf, SourceError> {
+        if word == VMLINUX {
+            return self.vmlinux();
+        }
+        let path = Path::new(word);
+        if word.contains(['/', '.']) {
+            return file(path);
+        }
+        match self.module(word) {
+            Err(SourceError::NoModule { .. }) if path.exists() => file(path),
+            found => found,
+        }
+    }
+}
+
+/// The types that the object in a file describes.
+///
+/// # Errors
+/// If the file cannot be read or has no BTF.
+pub fn file(path: &Path) -> Result<Btf, SourceError> {
+    object::btf(&read(path)?).map_err(|error| SourceError::Object { path: path.to_owned(), error })
+}
+
+/// The bytes of a plain file; of anything else nothing would end the reading.
+fn read(path: &Path) -> Result<Vec<u8>, SourceError> {
+    let io = |error| SourceError::Io { path: path.to_owned(), error };
+    let known = std::fs::metadata(path).map_err(io)?;
+    if !known.is_file() {
+        return Err(SourceError::NoFile(path.to_owned()));
+    }
+    let mut bytes = Vec::with_capacity(known.len().min(MOST_BYTES) as usize);
+    File::open(path).map_err(io)?.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(SourceError::Large(path.to_owned()));
+    }
+    Ok(bytes)
+}

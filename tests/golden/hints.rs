@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Hints: which structs BTF describes, what is read of the bytes before a packet, and what becomes
+//! of BTF that nobody should have made. The BTF is made by hand
+//! ([`tardy_fuzz_bodies::hints::table`]); what clang makes is in [`objects`].
+
+mod objects;
+
+use proptest::prelude::*;
+use std::fs;
+use tardy_bpf::btf::{Btf, BtfError, TypeKind};
+use tardy_bpf::hints::{Accessor, AccessorError, HintError, Layouts, Value};
+use tardy_bpf::object::{self, ObjectError};
+use tardy_bpf::source::{KernelBtf, SourceError};
+use tardy_fuzz_bodies::hints::table::{self, Table};
+use tardy_fuzz_bodies::hints::{base, broken, input};
+
+fn layouts(table: &Table) -> Layouts {
+    Layouts::of(&Btf::parse(table.bytes()).expect("sound BTF")).expect("hint structs")
+}
+
+/// The layouts, a line for each struct and member.
+fn listed(layouts: &Layouts) -> Vec<String> {
+    let mut lines = Vec::new();
+    for layout in layouts.iter() {
+        lines.push(format!("{} {} {}+{}", layout.name, layout.id, layout.size, layout.padding));
+        for member in &layout.members {
+            let (kind, signed) = (member.kind.word(), if member.kind.is_signed() { " signed" } else { "" });
+            let (name, type_name) = (&member.name, &member.type_name);
+            lines.push(format!("  {name} {}+{} {kind}{signed}: {type_name}", member.offset, member.size));
+        }
+    }
+    lines
+}
+
+#[test]
+fn every_kind_of_member_is_where_btf_has_it() {
+    let expected = "every 14 55+0
+  time 0+8 unsigned: unsigned long
+  drift 8+2 signed signed: short
+  is_mark 10+1 bool: _Bool
+  low 11+1 bitfield: unsigned char
+  high 11+1 bitfield: unsigned char
+  mac 12+6 array: unsigned char[6]
+  wide 18+9 bitfield: unsigned long
+  rss 27+4 enum signed: enum rss
+  share 31+4 float signed: float
+  hash 35+4 unsigned: __u32
+  ports 35+4 struct: struct point
+  where 39+4 struct: struct point
+  from 43+8 pointer: const unsigned char *
+  btf_id 51+4 unsigned: __u32
+small 15 8+0
+  cpu 0+4 unsigned: unsigned int
+  btf_id 4+4 unsigned: __u32
+small_t 16 8+0
+  cpu 0+4 unsigned: unsigned int
+  btf_id 4+4 unsigned: __u32";
+    assert_eq!(listed(&layouts(&table::sample())).join("\n"), expected);
+}
+
+/// A struct `every` of [`table::sample`] with a value in each member.
+fn every() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.extend(0x1122_3344_5566_7788u64.to_le_bytes());
+    bytes.extend((-7i16).to_le_bytes());
+    bytes.extend([1, 0b1010_1101]);
+    bytes.extend([1, 2, 3, 4, 5, 6]);
+    // 63 bits from the fourth bit of the first of nine bytes on.
+    bytes.extend(&(0x7edc_ba98_7654_3210u128 << 3).to_le_bytes()[..9]);
+    bytes.extend((-2i32).to_le_bytes());
+    bytes.extend(0.75f32.to_le_bytes());
+    bytes.extend([0xfe, 0xff, 3, 0]);
+    bytes.extend([9, 0, 10, 0]);
+    bytes.extend(0xffff_8880_0000_0000u64.to_le_bytes());
+    bytes.extend(14u32.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn members_are_read_at_any_address() {
+    let layouts = layouts(&table::sample());
+    for before in 0..9 {
+        let area = [vec![0xee; before], every()].concat();
+        let hint = layouts.read(&area).expect("a hint").expect("a number");
+        assert_eq!(
+            hint.to_string(),
+            "every { time=1234605616436508552, drift=-7, is_mark=1, low=5, high=21, mac=010203040506, \
+             wide=9141386507638288912, rss=-2, share=0.75, hash=262142, ports=feff0300, where=09000a00, \
+             from=18446612682070032384, btf_id=14 }"
+        );
+        let number = |name| layouts.accessor("every", name).expect("a number").u64(&hint);
+        assert_eq!(number("time"), Some(0x1122_3344_5566_7788));
+        assert_eq!(number("wide"), Some(0x7edc_ba98_7654_3210));
+        assert_eq!([number("low"), number("high")], [Some(5), Some(21)]);
+        let drift = layouts.accessor("every", "drift").expect("a number");
+        assert_eq!((drift.is_signed(), drift.i64(&hint), drift.u64(&hint)), (true, Some(-7), Some(-7i64 as u64)));
+        let mac = hint.layout().member("mac").expect("a member");
+        assert_eq!(hint.value(mac), Value::Bytes(&[1, 2, 3, 4, 5, 6]));
+    }
+}
+
+#[test]
+fn an_absent_an_unknown_and_a_cut_hint_are_three_things() {
+    let layouts = layouts(&table::sample());
+    let area = every();
+    let of = |area: &[u8]| layouts.read(area).map(|hint| hint.map(|hint| hint.id()));
+    assert_eq!(of(&area), Ok(Some(14)));
+    assert_eq!(of(&[]), Ok(None));
+    assert_eq!(of(&[1, 2, 3, 4, 0, 0, 0, 0]), Ok(None));
+    assert_eq!(of(&[7, 0, 0]), Err(HintError::Truncated { id: None, have: 3, need: 4 }));
+    assert_eq!(of(&area[1..]), Err(HintError::Truncated { id: Some(14), have: 54, need: 55 }));
+    // Type 13 exists, and is no hint struct.
+    assert_eq!(of(&[0, 0, 0, 0, 13, 0, 0, 0]), Err(HintError::Unknown { id: 13 }));
+    assert_eq!(of(&[0xff; 64]), Err(HintError::Unknown { id: u32::MAX }));
+    let message = of(&[7, 0, 0]).expect_err("cut").to_string();
+    assert_eq!(message, "the area before the packet has 3 bytes, and the hint needs 4");
+}
+
+#[test]
+fn a_hint_of_another_struct_gave_the_bytes_of_the_first_ones_member() {
+    let layouts = layouts(&table::sample());
+    let cpu = layouts.accessor("small", "cpu").expect("a number");
+    let small = [[3, 0, 0, 0], 15u32.to_le_bytes()].concat();
+    let typedef = [[4, 0, 0, 0], 16u32.to_le_bytes()].concat();
+    let every = every();
+    let read = |area| layouts.read(area).expect("a hint").expect("a number");
+    // They alternate packet by packet.
+    for _ in 0..3 {
+        assert_eq!(cpu.u64(&read(&small)), Some(3));
+        assert_eq!(cpu.u64(&read(&every)), None);
+        assert_eq!(cpu.u64(&read(&typedef)), None, "its typedef has another number");
+    }
+    assert_eq!(layouts.accessor("small_t", "cpu").expect("a number").id(), 16);
+}
+
+#[test]
+fn a_member_that_is_no_number_or_is_not_there_is_named() {
+    let layouts = layouts(&table::sample());
+    let refused = |name, member| layouts.accessor(name, member).expect_err("no accessor").to_string();
+    assert_eq!(refused("evry", "time"), "there is no hint struct `evry`: there are every, small, small_t");
+    assert_eq!(refused("small", "time"), "`small` has no member `time`: it has cpu, btf_id");
+    assert_eq!(
+        refused("every", "mac"),
+        "`mac` of `every` is array of 6 bytes and not a number of 1, 2, 4 or 8: use Hint::value"
+    );
+    let mut twice = Table::default();
+    let word = twice.integer("int", 4, 1, 32);
+    twice.structure("a", 4, &[("btf_id", word, 0)]).structure("a", 8, &[("x", word, 0), ("btf_id", word, 32)]);
+    let twice = self::layouts(&twice);
+    let error = twice.accessor("a", "x").expect_err("two structs");
+    assert_eq!(error, AccessorError::Ambiguous { name: "a".into(), count: 2 });
+    let second = twice.by_name("a").nth(1).expect("the second");
+    assert_eq!(Accessor::new(second, "x").map(|accessor| accessor.id()), Ok(3));
+}
+
+/// What is wrong with the only struct that is no hint.
+fn unfit(bytes: u32, members: &[(&str, u32, u32, u32)], flag: bool) -> String {
+    let mut table = Table::default();
+    table.integer("int", 4, 1, 32);
+    table.integer("long", 8, 1, 64);
+    table.named(TypeKind::Pointer, "", 1);
+    table.composite(TypeKind::Struct, "s", bytes, flag, members);
+    let layouts = layouts(&table);
+    assert!(layouts.is_empty());
+    layouts.unfit().iter().map(|unfit| format!("{} {}", unfit.name, unfit.why)).collect()
+}
+
+#[test]
+fn a_struct_that_is_nearly_a_hint_says_what_it_lacks() {
+    assert_eq!(unfit(8, &[("btf_id", 2, 0, 0)], false), "s has a btf_id of type `long`, and not an integer of 4 bytes");
+    assert_eq!(
+        unfit(8, &[("btf_id", 3, 0, 0)], false),
+        "s has a btf_id of type `int *`, and not an integer of 4 bytes"
+    );
+    assert_eq!(unfit(4, &[("btf_id", 1, 0, 9)], true), "s has a btf_id of type `int`, and not an integer of 4 bytes");
+    assert_eq!(unfit(4, &[("btf_id", 1, 32, 0)], false), "s has 4 bytes, and its btf_id ends at byte 8");
+    assert_eq!(
+        unfit(4, &[("x", 2, 0, 0), ("btf_id", 1, 0, 0)], false),
+        "s has a member `x` that is not within its bytes"
+    );
+    assert_eq!(
+        unfit(256, &[("btf_id", 1, 2016, 0)], false),
+        "s has 256 bytes to the end of its btf_id, and the area before a packet has at most 252"
+    );
+    assert_eq!(unfit(4, &[("id", 1, 0, 0)], false), "", "another last member makes no hint");
+    assert_eq!(unfit(8, &[("btf_id", 1, 0, 0), ("x", 1, 32, 0)], false), "", "nor does a btf_id that is not the last");
+}
+
+#[test]
+fn padding_after_the_number_does_not_move_the_struct() {
+    let mut table = Table::default();
+    let word = table.integer("int", 4, 0, 32);
+    let long = table.integer("long", 8, 0, 64);
+    table.structure("padded", 16, &[("time", long, 0), ("btf_id", word, 64)]);
+    let layouts = layouts(&table);
+    assert_eq!(listed(&layouts)[0], "padded 3 12+4");
+    // What is at the end is the number, so the struct begins twelve bytes before the packet.
+    let area = [&5u64.to_le_bytes()[..], &3u32.to_le_bytes()].concat();
+    let hint = layouts.read(&area).expect("a hint").expect("a number");
+    assert_eq!(layouts.accessor("padded", "time").expect("a number").u64(&hint), Some(5));
+}
+
+#[test]
+fn bits_of_an_integer_make_a_bitfield_in_old_btf() {
+    let mut table = Table::default();
+    let word = table.integer("int", 4, 0, 32);
+    let three = table.integer("unsigned int", 4, 0, 3);
+    table.structure("old", 8, &[("low", three, 0), ("high", three, 29), ("btf_id", word, 32)]);
+    let layouts = layouts(&table);
+    let area = [0x05, 0, 0, 0xc0, 3, 0, 0, 0];
+    let hint = layouts.read(&area).expect("a hint").expect("a number");
+    assert_eq!(hint.to_string(), "old { low=5, high=6, btf_id=3 }");
+}
+
+#[test]
+fn hostile_btf_ends_in_one_clear_error_or_no_hint() {
+    let told: Vec<String> = broken()
+        .into_iter()
+        .map(|(name, bytes)| {
+            let told = match object::btf(&bytes).map(|btf| Layouts::of(&btf)) {
+                Err(error) => error.to_string(),
+                Ok(Err(error)) => error.to_string(),
+                Ok(Ok(layouts)) => layouts.unfit().iter().map(|unfit| unfit.why.clone()).collect::<Vec<_>>().join("; "),
+            };
+            assert!(!input(&bytes), "{name} has a hint struct");
+            format!("{name}: {told}")
+        })
+        .collect();
+    let expected = [
+        "cut: its BTF cannot be read: its strings claim 196 bytes at 460, and 653 bytes follow the header",
+        "big_endian: its BTF cannot be read: it is BTF of a big-endian machine, and hints are read in the order of \
+         this one: compile the object for this machine (clang -target bpfel)",
+        "version_2: its BTF cannot be read: it is version 2 of BTF, and only version 1 is known",
+        "typedef_ring: its BTF is damaged: from type 1 more than 32 types lead to no end",
+        "nested: has structs within structs, more than 8 deep; has structs within structs, more than 8 deep",
+        "many_members: has more than 256 members",
+        "long_name: its BTF is damaged: the name at 7 is not text, or has more than 511 bytes",
+        "no_btf: it has no section .BTF: compile it with `clang -target bpf -g -O2`, and do not strip it",
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn a_small_table_made_gigabytes_of_layouts() {
+    let error = |bytes| Layouts::of(&Btf::parse(bytes).expect("a table")).map(|layouts| layouts.len());
+    // 36 bytes a struct, each with 250 members whose names have 511 bytes.
+    assert_eq!(error(table::bombs(200)), Ok(200));
+    for count in [300, 100_000] {
+        let why = error(table::bombs(count)).expect_err("too many").to_string();
+        let expected = "its structs with a last member btf_id have more than 65536 members: that is no XDP program";
+        assert_eq!(why, expected);
+    }
+    assert_eq!(error(table::many(u16::MAX)), Ok(0), "a struct of 65535 members is no hint");
+}
+
+#[test]
+fn no_prefix_and_no_byte_of_btf_leads_outside_of_it() {
+    for bytes in [table::sample().bytes(), table::elf(&[(".BTF", &table::sample().bytes())])] {
+        for end in 0..bytes.len() {
+            input(&bytes[..end]);
+            for other in [0, 0x7f, 0x80, 0xff, bytes[end].wrapping_add(1)] {
+                let mut changed = bytes.clone();
+                changed[end] = other;
+                input(&changed);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn several_changed_bytes_of_btf_end_in_hints_or_an_error(
+        changes in prop::collection::vec((0..4_000usize, any::<u8>()), 1..12), split in any::<bool>()
+    ) {
+        let mut bytes = match split {
+            true => base().continued().structure("m", 8, &[("time", 2, 0), ("btf_id", 2, 32)]).bytes(),
+            false => table::sample().bytes(),
+        };
+        let length = bytes.len();
+        for (at, byte) in changes {
+            bytes[at % length] = byte;
+        }
+        input(&bytes);
+    }
+
+    #[test]
+    fn any_area_is_a_hint_an_error_or_nothing(area in prop::collection::vec(any::<u8>(), 0..80), id in 0..20u32) {
+        let layouts = layouts(&table::sample());
+        let mut area = area;
+        if let Some(end) = area.len().checked_sub(4) {
+            area[end..].copy_from_slice(&id.to_le_bytes());
+        }
+        match layouts.read(&area) {
+            Ok(Some(hint)) => prop_assert!(area.ends_with(hint.bytes()) && hint.bytes().len() == hint.layout().size),
+            Ok(None) => prop_assert!(area.is_empty() || id == 0),
+            Err(error) => prop_assert!(!error.to_string().is_empty()),
+        }
+    }
+}
+
+#[test]
+fn the_types_of_a_module_continue_those_of_the_kernel() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, bytes: Vec<u8>| fs::write(folder.path().join(name), bytes).expect("written");
+    let kernel = KernelBtf::in_folder(folder.path());
+    assert!(matches!(kernel.vmlinux(), Err(SourceError::NoKernel(_))));
+    write("vmlinux", base().bytes());
+    let module = base().continued().structure("of_module", 8, &[("time", 2, 0), ("btf_id", 2, 32)]).clone();
+    write("my_nic", module.bytes());
+    let of = |word: &str| Layouts::of(&kernel.find(word).expect("BTF")).expect("hint structs");
+    assert_eq!(listed(&of("vmlinux"))[0], "in_base 3 4+0");
+    // Its own structs, by the names and types of the base.
+    let expected = ["of_module 4 8+0", "  time 0+4 unsigned: __u32", "  btf_id 4+4 unsigned: __u32"];
+    for word in ["my_nic", "my-nic"] {
+        assert_eq!(listed(&of(word)), expected, "{word}");
+    }
+    let error = kernel.find("veth").expect_err("no such module").to_string();
+    assert!(error.starts_with("there is no module `veth` with BTF (") && error.contains("load the module"), "{error}");
+    // By its path nobody knows what it continues.
+    let path = folder.path().join("my_nic");
+    let error = kernel.find(path.to_str().expect("a name")).expect_err("no base").to_string();
+    assert!(error.contains("name the module itself"), "{error}");
+    assert!(kernel.module("../vmlinux").is_err() && kernel.module("").is_err(), "a name leads to no other folder");
+}
+
+#[test]
+fn btf_without_types_or_with_numbers_beyond_it_is_refused() {
+    assert_eq!(Btf::parse(Vec::new()).expect_err("nothing"), BtfError::Short(0));
+    assert_eq!(Btf::parse(vec![0x9f, 0xeb, 1, 0]).expect_err("a part"), BtfError::Short(4));
+    let empty = Table::default();
+    assert!(layouts(&empty).is_empty());
+    let mut dangling = Table::default();
+    dangling.structure("s", 4, &[("btf_id", 9, 0)]);
+    let error = Layouts::of(&Btf::parse(dangling.bytes()).expect("a table")).expect_err("no type 9").to_string();
+    assert_eq!(error, "its BTF is damaged: type 9 does not exist");
+    let mut unknown = Table::default();
+    unknown.raw(0, 20, 0, false, 0, &[]);
+    assert_eq!(Btf::parse(unknown.bytes()).expect_err("no kind 20"), BtfError::Kind { id: 1, kind: 20 });
+    assert_eq!(object::btf(b"#!/bin/sh").expect_err("a script"), ObjectError::NeitherElfNorBtf);
+    assert_eq!(object::btf(b"\x7fELF\x01\x01").expect_err("32 bits"), ObjectError::Narrow);
+    assert!(matches!(object::btf(b"\x7fELF\x02\x01"), Err(ObjectError::Damaged(_))));
+}
