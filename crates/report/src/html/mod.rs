@@ -37,7 +37,7 @@ pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportE
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n\
          <title>{name} · {}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n",
-        summary::state(results)
+        closing::state(results)
     );
     head(picture, &mut out);
     bar(picture, &mut out);
@@ -65,7 +65,11 @@ pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportE
 
 fn head(picture: &Picture<'_>, out: &mut String) {
     let results = picture.results;
-    let class = if results.valid { "good" } else { "bad" };
+    let class = match (results.valid, closing::cut(picture)) {
+        (true, None) => "good",
+        (true, Some(_)) => "doubtful",
+        (false, _) => "bad",
+    };
     let failed = results.expectations_met == Some(false);
     let mut sent = vec![summary::sent(picture.facts), summary::amount(picture, THIN)];
     sent.extend(picture.elapsed.map(figure::clock));
@@ -75,9 +79,9 @@ fn head(picture: &Picture<'_>, out: &mut String) {
         &format!("<header>\n<h1>{}</h1>\n<p class=\"sent\">{}</p>\n", escape(&results.name), escape(&sent.join(" · ")));
     *out += &format!(
         "<p class=\"state\"><strong class=\"{class}\">{}</strong> <span{}>{}</span></p>\n",
-        summary::state(results),
+        closing::state(results),
         if failed { " class=\"bad\"" } else { "" },
-        escape(&summary::expectations(results))
+        escape(&closing::says(picture))
     );
     if let (true, Some(answer)) = (results.valid, summary::answer(picture)) {
         *out += &format!("<p class=\"answer\">{}</p>\n", escape(&answer));
