@@ -20,6 +20,7 @@ mod rt_bandwidth;
 mod rules;
 mod shared_cpu;
 mod stamps;
+mod starved_load;
 
 pub use evidence::{Evidence, Of};
 pub use rules::{RULES, is_valid, judge_trial, path_failed, was_measured_well};
