@@ -99,8 +99,8 @@ fn not_valid_named_no_limit_that_was_met() {
     bad.results.valid = false;
     bad.results.expectations.remove(0);
     let line = |run: &Run| {
-        let text = run.draw("text", 160);
-        text.lines().find(|line| line.starts_with("NOT VALID")).unwrap_or_else(|| panic!("{text}")).to_owned()
+        let text = run.draw("md", 100);
+        text.lines().find(|line| line.starts_with("**NOT VALID**")).unwrap_or_else(|| panic!("{text}")).to_owned()
     };
     let says = "do not use these figures; expectations met (1 of 1, counts only: ctl lost)";
     assert!(line(&bad).contains(says), "{}", line(&bad));

@@ -136,7 +136,7 @@ fn late_contradicted_the_figures_of_an_earlier_point() {
         let (record, mut packets) = healthy(n);
         for seq in late {
             packets[*seq].flags.set(Flags::LATE);
-            packets[*seq].receive = Some(50_000 + *seq as i64);
+            packets[*seq].receive = Some(900_000 + *seq as i64);
         }
         (record, packets)
     };
@@ -157,12 +157,12 @@ fn late_contradicted_the_figures_of_an_earlier_point() {
     let [limit] = &answer.expectations[..] else { panic!("{:?}", answer.expectations) };
     assert_eq!((limit.got, limit.met), (Some(2), Some(false)));
     let says =
-        "late is a scheduled..receive above the deadline of 50.0 µs; the latest took 52.0 µs, packet #1999 of trial 3";
+        "late is a scheduled..receive above the deadline of 50.0 µs; the latest took 902.0 µs, packet #1999 of trial 3";
     assert_eq!(limit.why.as_deref(), Some(says));
     let row = &answer.result.streams["ctl"].metrics["scheduled..receive"];
-    assert_eq!((row.figures.max_ns, row.max_seq, row.max_trial), (Some(51_999), Some(1_999), Some(3)));
+    assert_eq!((row.figures.max_ns, row.max_seq, row.max_trial), (Some(901_999), Some(1_999), Some(3)));
     let untold = judged(&[trial(1, &[700])], false).expectations.remove(0);
-    let says = "late is a scheduled..receive above the deadline; the latest took 50.7 µs, packet #700 of trial 1";
+    let says = "late is a scheduled..receive above the deadline; the latest took 900.7 µs, packet #700 of trial 1";
     assert_eq!(untold.why.as_deref(), Some(says));
     // The metric that leads, and repeats, is the one that was asked for.
     let repeats = answer.result.verdicts.iter().find(|verdict| verdict.id == "repeats").expect("a verdict");
