@@ -3,6 +3,8 @@
 //! simulated path. A folder becomes that of an exact run by a fingerprint in its results.
 
 mod conditions;
+#[path = "compare/no_answer.rs"]
+mod no_answer;
 mod table;
 
 use crate::help::tardy;

@@ -6,6 +6,7 @@ mod analyze;
 mod ci;
 mod compare;
 mod crates;
+mod cut_short;
 mod devices;
 mod ethernet;
 mod foresight;

@@ -5,7 +5,7 @@
 
 use crate::browser::{Browser, can_browse};
 use crate::look::Run;
-use crate::look::{PLOTS, choose, kinds, look, place, view};
+use crate::look::{PLOTS, choose, kinds, look, place, said, view};
 use serde_json::Value;
 
 /// Of each plot, after it is shown: kind, what the caption says, words below and left of the axes'
@@ -154,6 +154,27 @@ fn judge(what: &str, metric: &str, axes: &Axes) -> (usize, usize) {
     let widest = axes.x.iter().map(|word| word.right - word.left).fold(0.0, f64::max);
     let linear = axes.kind == "time";
     (if linear { 0 } else { decades(what, &x, 2.3 * (widest + 14.0)) }, decades(what, &y, 45.0))
+}
+
+#[test]
+fn a_limit_beyond_the_axis_had_no_line_and_no_word() {
+    if !can_browse("a_limit_beyond_the_axis_had_no_line_and_no_word") {
+        return;
+    }
+    let sim = "delay = \"40us\", jitter = \"20us\", wake = \"5us\"";
+    let limits = "[expect.ctl]\n\"scheduled..rx_kernel\" = [\"p50 < 60us\", \"p99 < 900ms\"]";
+    let run = Run::of(1, 5_000, sim, limits);
+    let mut browser = Browser::watching(1280);
+    browser.open(&run.page());
+    choose(&mut browser, "scheduled..rx_kernel");
+    for kind in ["histogram", "ccdf", "time"] {
+        let n = kinds(&mut browser).iter().position(|other| other == kind).unwrap_or_else(|| panic!("no {kind}"));
+        place(&mut browser, n);
+        let said = said(&mut browser, n);
+        assert!(said.contains("; limits outside of this view: p99 ") && said.ends_with(" (kept)"), "{kind}: {said}");
+        assert!(!said.contains("p50"), "{kind}: {said}");
+    }
+    browser.close();
 }
 
 #[test]

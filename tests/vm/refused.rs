@@ -234,7 +234,7 @@ fn a_signal_ends_the_guest_and_what_was_measured_is_written() {
     let run = place.finish(child);
     assert_eq!(run.code, Some(130), "{}", run.stderr);
     assert!(!run.cell()["trials"].as_array().expect("trials").is_empty());
-    assert!(run.ids("note").contains(&"interrupted".to_owned()), "{:?}", run.ids("note"));
+    assert!(run.ids("warning").contains(&"interrupted".to_owned()), "{:?}", run.ids("warning"));
     assert!(is_gone(qemu));
     let slots = std::fs::read_dir(place.state().join("slots")).map_or(0, Iterator::count);
     assert_eq!(slots, 0, "nothing is left to undo");

@@ -30,12 +30,13 @@ use gates::Classes;
 use pool::{Pool, stream_result};
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
-use tardy_model::expect::{Expectation, Limit};
+use tardy_model::expect::{Count, Expectation, Limit};
 use tardy_model::histogram::Histogram;
 use tardy_model::point::{Metric, Point};
 use tardy_model::result::{CellResult, ExpectationResult, Quantiles, TrialResult};
 use tardy_model::sample::Batch;
 use tardy_model::stream::UNDER_TEST;
+use tardy_model::time::Nanos;
 use tardy_model::trial::{StreamRecord, TrialRecord};
 use tardy_model::validity::Validity;
 use verdicts::counts;
@@ -56,6 +57,8 @@ pub struct CellAnalysis {
     metrics: BTreeMap<String, Vec<Metric>>,
     /// By stream: metrics that get figures and that the experiment does not ask for.
     added: BTreeMap<String, Vec<Metric>>,
+    /// By stream: after which time a packet is late, if that was told.
+    deadlines: BTreeMap<String, Nanos>,
     /// By stream: the metric that leads, where the experiment says which.
     leads: BTreeMap<String, Metric>,
     expectations: Vec<Expectation>,
@@ -143,6 +146,7 @@ impl CellAnalysis {
             validity: Validity::default(),
             metrics,
             added: BTreeMap::new(),
+            deadlines: BTreeMap::new(),
             leads: BTreeMap::new(),
             expectations,
             trials: Vec::new(),
@@ -185,6 +189,12 @@ impl CellAnalysis {
         self
     }
 
+    /// Tells after which time a packet of each stream is late.
+    pub fn deadlines(mut self, deadlines: BTreeMap<String, Nanos>) -> Self {
+        self.deadlines = deadlines;
+        self
+    }
+
     /// Tells what the experiment set of the rules of validity.
     pub fn validity(mut self, set: &Validity) -> Self {
         self.validity = set.clone();
@@ -199,12 +209,7 @@ impl CellAnalysis {
         let pass = |(stream, of): (&String, &StreamRecord)| {
             let lead = self.lead.as_ref().filter(|(lead, _)| lead == stream).map(|(_, metric)| *metric);
             let wanted = Wanted {
-                metrics: [&self.metrics, &self.added]
-                    .into_iter()
-                    .filter_map(|of| of.get(stream))
-                    .flatten()
-                    .copied()
-                    .collect(),
+                metrics: self.wanted(stream, of),
                 delta_of: Some(delta_of(of)),
                 points: of.sources.keys().copied().collect(),
                 blocks_of: lead.map(|metric| (metric, u64::from(of.intended))),
@@ -215,6 +220,25 @@ impl CellAnalysis {
         let metrics = |stream: &str| self.metrics.get(stream).map_or(&[][..], Vec::as_slice);
         let own_trace = own_trace::OwnTracePass::new(record, metrics);
         TrialPass { record, streams: record.streams.iter().map(pass).collect(), own_trace }
+    }
+
+    /// The metric that a limit on `late` is about: by its figures one sees how late, and which
+    /// packet. A closed loop has no schedule.
+    fn late_metric(&self, stream: &str, of: &StreamRecord) -> Option<Metric> {
+        let is_limit = |expectation: &&Expectation| {
+            expectation.stream == stream && matches!(expectation.limit, Limit::Count { count: Count::Late, .. })
+        };
+        let has_schedule = of.reply.is_none() || of.cycle_ns > 0;
+        self.expectations.iter().find(is_limit).filter(|_| has_schedule)?;
+        Some(expectations::lateness(of.reply.is_some()))
+    }
+
+    /// The metrics of a stream that get figures.
+    fn wanted(&self, stream: &str, of: &StreamRecord) -> Vec<Metric> {
+        let all = [&self.metrics, &self.added].into_iter().filter_map(|of| of.get(stream)).flatten().copied();
+        let mut all: Vec<Metric> = all.collect();
+        all.extend(self.late_metric(stream, of).filter(|metric| !all.contains(metric)));
+        all
     }
 
     /// Ends a trial: judges it and takes it into the cell.
@@ -331,7 +355,8 @@ impl CellAnalysis {
         let of = record.streams.get(stream)?;
         let has = |point: &Point| *point == Point::Scheduled || of.sources.contains_key(point);
         let can = |metric: &&Metric| **metric != Metric::Delta && metric.points().iter().all(has);
-        let asked = self.metrics.get(stream)?;
+        let mut asked = self.metrics.get(stream)?.clone();
+        asked.extend(self.late_metric(stream, of).filter(|metric| !asked.contains(metric)));
         let leads = self.leads.get(stream).into_iter().chain(Metric::leads(of.reply.is_some()));
         let usual = leads.filter(|metric| asked.contains(metric)).find(can);
         usual.or_else(|| asked.iter().find(can)).map(|metric| (stream.to_owned(), *metric))
@@ -366,7 +391,11 @@ impl CellAnalysis {
         let of_gates = streams.iter().filter_map(|(name, stream)| gates::verdict(name, stream.gates.as_ref()?));
         verdicts.extend(of_gates);
         let classes = self.classes.finish(&streams);
-        let limits = |streams| expectations::judge(&self.id, &self.expectations, streams, &self.certain);
+        let limits = |streams| {
+            let mut judged = expectations::judge(&self.id, &self.expectations, streams, &self.certain);
+            judged.iter_mut().for_each(|result| expectations::explain_late(result, streams, &self.deadlines));
+            judged
+        };
         let expectations = match self.well_measured.filter(|_| most_were_measured_well(&self.trials)) {
             Some(pool) if self.without_figures.is_none() => limits(&pool.finish().0),
             _ => limits(&streams),

@@ -11,8 +11,9 @@ use crate::seen::{Certain, Seen};
 use crate::statistics::packets_for;
 use std::collections::BTreeMap;
 use tardy_model::expect::{Count, Expectation, Limit, Of, QUANTILES};
-use tardy_model::point::Metric;
+use tardy_model::point::{Metric, Point};
 use tardy_model::result::{ExpectationResult, MetricResult, Outcomes, StreamResult};
+use tardy_model::time::Nanos;
 
 /// Judges each expectation of a cell: on its pooled results, and on what is certain of all its
 /// finished trials. Whether the cell is valid is not asked here; [`crate::run::run`] does.
@@ -86,6 +87,41 @@ fn one(
         }
     }
     result
+}
+
+/// The metric by which a packet is late: until it was received, or its reply.
+pub fn lateness(answered: bool) -> Metric {
+    Metric::Span(Point::Scheduled, if answered { Point::ReplyReceive } else { Point::Receive })
+}
+
+/// Adds to a broken limit on `late` what late is, and which packet was the latest: the figures that
+/// lead are of an earlier point, and may all be below the deadline.
+pub fn explain_late(
+    result: &mut ExpectationResult,
+    streams: &BTreeMap<String, StreamResult>,
+    deadlines: &BTreeMap<String, Nanos>,
+) {
+    if result.metric != Count::Late.name() || result.met != Some(false) || result.why.is_some() {
+        return;
+    }
+    let Some(stream) = streams.get(&result.stream) else { return };
+    let of = [true, false].map(|answered| lateness(answered).to_string());
+    let Some((metric, found)) =
+        of.iter().find_map(|name| stream.metrics.get_key_value(name).filter(|(_, found)| found.count > 0))
+    else {
+        return;
+    };
+    let after = deadlines.get(&result.stream);
+    let after =
+        after.map_or_else(|| "the deadline".to_owned(), |after| format!("the deadline of {}", says::time(after.0)));
+    let latest = match (found.greatest_received_ns(), found.max_seq, found.max_trial) {
+        (Some(ns), Some(seq), Some(trial)) => {
+            format!("; the latest took {}, packet #{seq} of trial {trial}", says::time(ns))
+        }
+        (Some(ns), ..) => format!("; the latest took {}", says::time(ns)),
+        (None, ..) => String::new(),
+    };
+    result.why = Some(format!("late is a {metric} above {after}{latest}"));
 }
 
 /// What was counted, whether the limit was kept, and why that is not known. More than the limit is

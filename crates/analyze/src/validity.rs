@@ -20,6 +20,7 @@ mod rt_bandwidth;
 mod rules;
 mod shared_cpu;
 mod stamps;
+mod starved_load;
 mod xdp;
 
 pub use evidence::Evidence;

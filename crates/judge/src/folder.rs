@@ -133,7 +133,7 @@ fn say_what_is_noted(run: &RunFolder, manifest: &Manifest, judge: &mut Judge) ->
     if manifest.ended_utc.is_none() {
         let unfinished = run.unfinished()?.len();
         let says = "the run was killed before its end; the trials that were finished are judged here";
-        let verdict = Verdict::new("killed", Level::Note, says).with("unfinished_trials", unfinished as u64);
+        let verdict = Verdict::new("killed", Level::Warning, says).with("unfinished_trials", unfinished as u64);
         judge.say_of_run(verdict);
     }
     Ok(())

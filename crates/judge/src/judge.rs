@@ -69,8 +69,9 @@ fn analysis(cell: &Cell, added: BTreeMap<String, Vec<Metric>>, validity: &Validi
     let asked = cell.setup.streams.iter().map(|stream| (stream.name.clone(), stream.metrics.clone())).collect();
     let first = cell.setup.streams.first().map(|stream| stream.name.as_str());
     let leads = cell.setup.streams.iter().filter_map(|stream| Some((stream.name.clone(), stream.lead?))).collect();
+    let deadlines = cell.setup.streams.iter().map(|stream| (stream.name.clone(), stream.deadline)).collect();
     let cell = CellAnalysis::new(cell.id.clone(), cell.axes.clone(), asked, cell.expect.clone());
-    cell.first(first).leads(leads).validity(validity).adding(added)
+    cell.first(first).leads(leads).deadlines(deadlines).validity(validity).adding(added)
 }
 
 impl Judge {

@@ -92,6 +92,9 @@ pub struct Compared {
     /// Trials that were finished, of all cells.
     #[serde(default)]
     pub trials: u32,
+    /// `killed`, `interrupted` or `failed`, if it did not come to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<String>,
     /// What its experiment set of the rules of validity.
     #[serde(default, skip_serializing_if = "Validity::is_empty")]
     pub validity: Validity,

@@ -62,6 +62,7 @@ pub const RULES: &[RuleDefault] = &[
     fact("shaper"),
     fact("no-gates"),
     condition("load", Level::Invalid),
+    condition("starved-load", Level::Warning),
     condition("softirq", Level::Invalid),
     limited("rate", RuleLimit::Share(0.01)),
     fact("send-errors"),

@@ -146,7 +146,9 @@ fn heading(run: &Compared) -> String {
     let set: Vec<String> = run.validity.changed().iter().map(ToString::to_string).collect();
     let by =
         if set.is_empty() { String::new() } else { format!(", judged by what `[validity]` sets: {}", set.join(", ")) };
-    plain(&format!("{}   {}, {}, {valid}{by}", run.run, run.name, run.started_utc))
+    let trials = if run.trials == 1 { "trial" } else { "trials" };
+    let cut = run.cut.as_ref().map_or_else(String::new, |how| format!(", {how} after {} {trials}", run.trials));
+    plain(&format!("{}   {}, {}, {valid}{cut}{by}", run.run, run.name, run.started_utc))
 }
 
 /// What came of the caller's conditions, last: that is what one looks for in a log.

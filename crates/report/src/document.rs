@@ -3,6 +3,7 @@
 //! written. Figures stand ungrouped with a decimal point, so that a spreadsheet reads them.
 
 use crate::block::{Block, Table};
+use crate::closing;
 use crate::column::{Column, cell_unit, in_order, lead, lead_of, point_of, received_only, title, unit};
 use crate::figure::{self, SPACE, Unit};
 use crate::picture::{Facts, Picture};
@@ -19,7 +20,7 @@ const FEW_WAKE_UPS: u32 = 1_000;
 pub(crate) fn of(picture: &Picture<'_>) -> Vec<Block> {
     let results = picture.results;
     let mut blocks = vec![Block::Heading(1, results.name.clone())];
-    blocks.push(Block::Sentence(summary::state(results).to_owned(), summary::expectations(results)));
+    blocks.push(Block::Sentence(closing::state(results).to_owned(), closing::says(picture)));
     let mut sent = vec![summary::sent(picture.facts), summary::amount(picture, SPACE)];
     sent.extend(picture.elapsed.map(figure::clock));
     sent.retain(|part| !part.is_empty());

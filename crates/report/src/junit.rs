@@ -4,6 +4,7 @@
 //! must not be used are an `error`. What a cell's error leaves open is `skipped`: no test passes
 //! without an answer.
 
+use crate::closing;
 use crate::picture::{Options, Picture, ReportError};
 use crate::summary::{self, Cells};
 use crate::xml::{attribute, escape};
@@ -83,7 +84,7 @@ pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportE
     let cells_are_valid = results.cells.iter().all(|cell| cell.valid || cell.not_available.is_some());
     let word = (!results.valid && cells_are_valid).then(|| "the run is not valid".to_owned());
     let ended = run.clone().or(nothing).or(word).map_or(Ended::Passed, Ended::Error);
-    let mut suites = vec![Suite { name: "run".to_owned(), cases: vec![valid("run", ended)] }];
+    let mut suites = vec![Suite { name: "run".to_owned(), cases: vec![valid("run", ended), finished(picture)] }];
     let mut expectations: BTreeMap<&str, Vec<&ExpectationResult>> = BTreeMap::new();
     for expectation in &results.expectations {
         expectations.entry(&expectation.cell).or_default().push(expectation);
@@ -105,6 +106,13 @@ pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportE
         suites.push(Suite { name: cell.to_owned(), cases });
     }
     Ok(file(&results.name, &suites))
+}
+
+/// A test system shows no exit code, and many show what was skipped in green: so trials that are
+/// missing are an error, however well those that there are went.
+fn finished(picture: &Picture<'_>) -> Case {
+    let ended = closing::cut(picture).map_or(Ended::Passed, Ended::Error);
+    Case { class: format!("{}.run", picture.results.name), name: "the run was finished".to_owned(), ended }
 }
 
 /// Why nothing may be used, as the verdicts say.

@@ -7,6 +7,7 @@
 use std::fmt;
 
 mod block;
+mod closing;
 mod column;
 pub mod compare;
 mod csv;

@@ -16,11 +16,6 @@ use tardy_model::verdict::{Figure, Level, Verdict};
 /// The 99th percentile's place among the quantiles.
 const P99: usize = 2;
 
-/// Whether the numbers may be used.
-pub(crate) fn state(results: &Results) -> &'static str {
-    if results.valid { "VALID" } else { "NOT VALID" }
-}
-
 /// Whether a cell's numbers may be used, in a table.
 pub(crate) fn usable(cell: &CellResult) -> &'static str {
     match (cell.valid, &cell.not_available) {
@@ -28,23 +23,6 @@ pub(crate) fn usable(cell: &CellResult) -> &'static str {
         (false, None) => "no",
         (false, Some(_)) => "not available",
     }
-}
-
-/// Whether they kept the user's limits.
-pub(crate) fn expectations(results: &Results) -> String {
-    let all = results.expectations.len();
-    let judged = |met: Option<bool>| results.expectations.iter().filter(|e| e.met == met).count();
-    let (met, failed, open) = (judged(Some(true)), judged(Some(false)), judged(None));
-    let not_judged = if open == 0 { String::new() } else { format!(", {open} not judged") };
-    let says = match results.expectations_met {
-        _ if all == 0 && results.valid => "no expectations".to_owned(),
-        _ if all == 0 => return "do not use these figures".to_owned(),
-        Some(true) => format!("expectations met ({met} of {all})"),
-        Some(false) => format!("expectations not met ({failed} of {all} failed{not_judged})"),
-        None if met == 0 => "expectations not judged".to_owned(),
-        None => format!("expectations not judged ({open} of {all}, {met} met)"),
-    };
-    if results.valid { says } else { format!("do not use these figures; {says}") }
 }
 
 /// The limits that were broken.

@@ -2,10 +2,10 @@
 //! The worst packets of a run, for a terminal: which they are, when they were due, and where each
 //! of them lost its time.
 
+use crate::closing;
 use crate::column::{lead, title, unit};
 use crate::figure::{self, SPACE};
 use crate::picture::Picture;
-use crate::summary;
 use tardy_analyze::worst::WorstPacket;
 use tardy_model::point::Point;
 use tardy_model::result::CellResult;
@@ -34,7 +34,7 @@ pub fn leading<'a>(cell: &'a CellResult, stream: &str) -> Option<&'a str> {
 /// The tables, each below what it is of.
 pub fn draw(picture: &Picture<'_>, all: &[WorstOf<'_>]) -> String {
     let results = picture.results;
-    let mut out = format!("{}   {}   {}\n", results.name, summary::state(results), summary::expectations(results));
+    let mut out = format!("{}   {}   {}\n", results.name, closing::state(results), closing::says(picture));
     for of in all {
         out += "\n";
         out += &heading(of);

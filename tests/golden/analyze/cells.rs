@@ -7,6 +7,8 @@ use tardy_analyze::cell::{CellAnalysis, CellAnswer};
 use tardy_analyze::run::{Outcome, outcome, run};
 use tardy_model::expect::{Count, Expectation, Limit, Of};
 use tardy_model::point::{Metric, Point, Source};
+use tardy_model::sample::Flags;
+use tardy_model::time::Nanos;
 use tardy_model::trial::{ReplyRecord, TrialRecord};
 use tardy_model::verdict::{Figure, Level, Verdict};
 
@@ -124,6 +126,49 @@ fn healthy_trials_are_pooled() {
     assert_eq!(answer.result.trials.iter().map(|trial| trial.n).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
     let json = serde_json::to_string(&answer.result).unwrap();
     assert_eq!(serde_json::from_str::<tardy_model::result::CellResult>(&json).unwrap(), answer.result);
+}
+
+/// The figures that led were all below the deadline: they end in the kernel, and `late` counts at
+/// the program. Nothing said so, nor which packets they were.
+#[test]
+fn late_contradicted_the_figures_of_an_earlier_point() {
+    let trial = |n: u32, late: &[usize]| {
+        let (record, mut packets) = healthy(n);
+        for seq in late {
+            packets[*seq].flags.set(Flags::LATE);
+            packets[*seq].receive = Some(900_000 + *seq as i64);
+        }
+        (record, packets)
+    };
+    let judged = |trials: &[(TrialRecord, Vec<Packet>)], told: bool| {
+        let asked = BTreeMap::from([("ctl".to_owned(), vec![LEAD])]);
+        let limits = vec![expect(Limit::Count { count: Count::Late, at_most: 0 })];
+        let deadlines = BTreeMap::from([("ctl".to_owned(), Nanos::from_micros(50))]);
+        let mut cell = CellAnalysis::new("all", BTreeMap::new(), asked, limits);
+        if told {
+            cell = cell.deadlines(deadlines);
+        }
+        for (record, packets) in trials {
+            cell.trial(record, batches(packets, 700).into_iter().map(|batch| ("ctl", batch)));
+        }
+        cell.finish()
+    };
+    let answer = judged(&[trial(1, &[700]), trial(2, &[]), trial(3, &[1_999])], true);
+    let [limit] = &answer.expectations[..] else { panic!("{:?}", answer.expectations) };
+    assert_eq!((limit.got, limit.met), (Some(2), Some(false)));
+    let says =
+        "late is a scheduled..receive above the deadline of 50.0 µs; the latest took 902.0 µs, packet #1999 of trial 3";
+    assert_eq!(limit.why.as_deref(), Some(says));
+    let row = &answer.result.streams["ctl"].metrics["scheduled..receive"];
+    assert_eq!((row.figures.max_ns, row.max_seq, row.max_trial), (Some(901_999), Some(1_999), Some(3)));
+    let untold = judged(&[trial(1, &[700])], false).expectations.remove(0);
+    let says = "late is a scheduled..receive above the deadline; the latest took 900.7 µs, packet #700 of trial 1";
+    assert_eq!(untold.why.as_deref(), Some(says));
+    // The metric that leads, and repeats, is the one that was asked for.
+    let repeats = answer.result.verdicts.iter().find(|verdict| verdict.id == "repeats").expect("a verdict");
+    assert_eq!(repeats.evidence["metric"], LEAD.to_string().into());
+    let kept = judged(&[trial(1, &[])], true).expectations.remove(0);
+    assert_eq!((kept.met, kept.why), (Some(true), None));
 }
 
 #[test]

@@ -48,8 +48,8 @@ fn a_task_that_cannot_preempt_a_realtime_thread_does_not_invalidate_it() {
         busy(record, 1, 900, "stress", 0.9);
         ctl(record).rx.wait_ns = part(0.002);
     });
-    let says = "CPU 1 also ran stress for 90.0 % of the time; ctl.rx (fifo:80) waited for a CPU for 0.2 % of the time, at most 0.2 % of \
-                the time for them";
+    let says = "CPU 1 also ran stress for 90.0 % of the time; ctl.rx (fifo:80) waited for a CPU for 0.2 % of the time, possibly all \
+                of it because of them";
     assert_is(&hog, "competing-cpu", Level::Note, says);
     assert_eq!(hog.evidence["tasks"], Figure::List(vec!["stress".into()]));
     assert_eq!(hog.evidence["waited_for_others_ns"], part(0.002).expect("a time").into());
@@ -153,7 +153,12 @@ fn a_wait_for_tardys_own_threads_and_loads_is_not_the_others_doing() {
         ctl(record).tx.wait_ns = Some(0);
         ctl(record).rx.wait_ns = part(0.304);
     });
-    assert_is(&shared, "competing-cpu", Level::Note, "at most 0.4 % of the time for them");
+    assert_is(
+        &shared,
+        "competing-cpu",
+        Level::Note,
+        "waited for a CPU for 30.4 % of the time, up to 0.4 % because of them",
+    );
     assert_eq!(shared.evidence["own_ns"], part(0.3).expect("a time").into());
 }
 
@@ -225,11 +230,7 @@ fn tasks_that_have_ended_are_named() {
         record.after.tasks.clear();
         record.after.ended = Some(Ended { tasks: vec![ended("rustc", 1, 3, 0.1)], incomplete: false });
     });
-    assert!(
-        left.says.contains("rustc (3 of them ended) 10.0 %, time that no task accounts for 30.0 %"),
-        "{}",
-        left.says
-    );
+    assert!(left.says.contains("rustc (3 of them ended) 10.0 %, unnamed work 30.0 %"), "{}", left.says);
     let missing = only(|record| {
         busy(record, 1, 900, "make", 0.4);
         record.after.tasks.clear();
@@ -274,7 +275,7 @@ fn the_verdict_of_a_cell_names_the_worst_and_what_is_alike_is_of_one_cpu() {
     assert_is(zero, "competing-cpu", Level::Invalid, "trial 1: CPU 0 also ran cc1 for 38.0 % of the time");
     assert!(
         zero.says.ends_with(
-            "; others ran there in trial 2 too, from 10.5 % to 38.0 % of the time in all, and python3 besides"
+            "; others ran there in trial 2 too, python3 among them, over all these trials for 10.5 % to 38.0 % of the time"
         ),
         "{}",
         zero.says

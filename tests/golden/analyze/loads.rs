@@ -296,6 +296,35 @@ fn a_program_that_ended_before_its_stop() {
     assert!(server.verdicts[0].says.contains("ended by itself at `to` 0.500 s"), "{}", server.verdicts[0].says);
 }
 
+/// With a load that never got the CPU and without it the figures were equal, and the run was valid
+/// without a word.
+#[test]
+fn a_load_that_waited_for_the_measuring_threads_seemed_to_do_nothing() {
+    let starved = |kind: LoadKind, wait_ns: i64, ran_ns: i64| {
+        let mut one = instance();
+        one.from.thread.wait_ns = Some(wait_ns);
+        let mut record = with(1, load(kind, vec![one]));
+        record.streams.get_mut("ctl").expect("the stream").rx.run_ns = Some(ran_ns);
+        judge(&[record]).0.remove(0)
+    };
+    let free = || LoadKind::TcpStream { size: 10_000, rate: None };
+    let found = starved(free(), 767_000_000, 700_000_000);
+    let [verdict] = &found.verdicts[..] else { panic!("{:?}", found.verdicts) };
+    assert_eq!((verdict.id.as_str(), verdict.level, found.valid), ("starved-load", Level::Warning, true));
+    let says = "load bulk (tcp_stream) waited at `from` for 76.7 % of its time for a CPU that ctl.rx (fifo:80) had: it disturbed less \
+                than it could; give it or them another CPU, or the threads policy other";
+    assert_eq!(verdict.says, says);
+    // Half of the time is enough; others' doing, and a load that reaches what it is asked for, are
+    // not it.
+    assert_eq!(starved(free(), 500_000_000, 250_000_000).verdicts.len(), 1);
+    for (kind, wait_ns, ran_ns) in
+        [(free(), 499_000_000, 700_000_000), (free(), 767_000_000, 100_000_000), (stream(), 767_000_000, 700_000_000)]
+    {
+        let found = starved(kind, wait_ns, ran_ns);
+        assert!(found.verdicts.iter().all(|verdict| verdict.id != "starved-load"), "{:?}", found.verdicts);
+    }
+}
+
 #[test]
 fn a_load_does_not_compete_with_what_it_is_to_disturb() {
     // CPU 1 is busy all the time: with the load, then with somebody else.

@@ -251,6 +251,19 @@ fn a_spinner_that_the_rt_limit_stops() {
         (&stopped.evidence["longest_gap_ns"], &stopped.evidence["limit_runtime_ns"]),
         (&49_800_000i64.into(), &950_000_000i64.into())
     );
+    // The plan blamed the fair server and the verdict the limit; the gaps fit both.
+    let says = "realtime threads may run 950.0 ms in each 1000.0 ms (sched_rt_runtime_us), and the kernel's fair server (Linux 6.12 and \
+                later) gives the other threads 50 ms in each second whatever that says; let it block (rx.wait, tx.spin) or give it policy \
+                other, or keep all other tasks off its CPU (docs/how-to/isolation.md)";
+    assert!(stopped.says.ends_with(says), "{}", stopped.says);
+    assert_eq!(stopped.evidence["by"], "RT limit or fair server".into());
+    let longer = verdict(|record, _| {
+        spin(record, 5, 99_000_000);
+        record.before.rt_limit.as_mut().unwrap().runtime_ns = 900_000_000;
+    });
+    let says = "realtime threads may run 900.0 ms in each 1000.0 ms; let it block (rx.wait, tx.spin) or give it policy other, or lift the \
+                limit (sysctl kernel.sched_rt_runtime_us=-1)";
+    assert!(longer.says.ends_with(says), "{}", longer.says);
     let quiet = |spoil: fn(&mut TrialRecord)| {
         let mut record = record(1, COUNT);
         spoil(&mut record);

@@ -79,6 +79,30 @@ fn a_run_that_is_not_valid_says_first_which_cells_and_why() {
 }
 
 #[test]
+fn the_reasons_of_a_sole_cell_were_printed_twice() {
+    let mut run = run(&["all"]);
+    (run.results.valid, run.results.cells[0].valid) = (false, false);
+    let verdicts = &mut run.results.cells[0].verdicts;
+    verdicts.insert(0, Verdict::new("rt-bandwidth", Level::Invalid, "ctl.rx was stopped for up to 7 ms"));
+    let page = words(&run.draw("html", 100));
+    let read = page.split("<details>").next().expect("a page");
+    assert_eq!(read.matches("ctl.rx was stopped for up to 7 ms").count(), 1, "at the top alone");
+    assert!(page.find("was stopped").expect("the reason") < page.find("<h2>all").expect("the cell"));
+    assert!(read.contains("CPU 1 also ran ksoftirqd/1"), "what is no reason stands with the cell");
+}
+
+#[test]
+fn a_broken_limit_stood_below_the_notes() {
+    let mut run = odd();
+    run.results.cells.truncate(1);
+    let page = words(&run.draw("html", 100));
+    let places =
+        ["VALID", "<b class=\"bad\">not met</b> A-only: ctl lost", "<dl class=\"leading", "another process held"]
+            .map(|text| page.find(text).unwrap_or_else(|| panic!("no {text}")));
+    assert!(places.is_sorted(), "{places:?}");
+}
+
+#[test]
 fn page_asks_nobody_for_anything() {
     for run in [run(&["all"]), odd(), many()] {
         let page = run.draw("html", 100);

@@ -235,6 +235,22 @@ impl Condition {
         }
     }
 
+    /// By how much B's figure is beyond the limit, ns; below 0 within it. A packet that never
+    /// arrived is beyond it without end, and within it without end where only A has one.
+    pub fn excess(&self, a: i64, b: i64) -> f64 {
+        let [low, high] = if self.above { [a, b] } else { [b, a] };
+        let limit = match self.limit {
+            Limit::Ns(ns) => ns as f64,
+            Limit::Packets(n) => n as f64,
+            Limit::Share(share) => (a as f64).abs() * share as f64 / (MILLION * 100) as f64,
+        };
+        match (low, high) {
+            (INFINITE, _) => f64::NEG_INFINITY,
+            (_, INFINITE) => f64::INFINITY,
+            _ => high as f64 - low as f64 - limit,
+        }
+    }
+
     /// True if B's count is more than A's by more than the limit.
     pub fn counts_beyond(&self, a: u64, b: u64) -> bool {
         self.exceeds(i128::from(b) - i128::from(a), a.into())

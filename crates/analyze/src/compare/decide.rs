@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What two runs come to by conditions on their difference: met, not met, or undecided. For
-//! exact runs the phases decide, as they do for a claim (`phases.rs`), after the limit is
-//! subtracted. For noisy runs nothing is decided. Missing or invalid figures make no condition look
-//! better: they are reported as what they are. The rules: `docs/compare.md`.
+//! What two runs come to by conditions on their difference: met, not met, or undecided. For exact
+//! runs the phases decide, as they do for a claim (`phases.rs`), after the limit is subtracted. Too
+//! few of them for a claim are no answer, unless the estimate is within the limit: what seems to be
+//! beyond it never passes. For noisy runs nothing is decided. Missing or invalid figures make no
+//! condition look better: they are reported as what they are. The rules: `docs/compare.md`.
 
 use super::Run;
 use super::condition::{Condition, ConditionError, What, Word};
@@ -128,8 +129,8 @@ impl Asked<'_> {
             vec![self.result(Some(&cell.id), stream, found)]
         };
         let [Some(a), Some(b)] = self.runs.map(|run| run.cell(&cell.id)) else {
-            let lacks = if cell.a_valid.is_none() { "A" } else { "B" };
-            return one(Answer::new(Decision::NoData, format!("{lacks} has no such cell")));
+            let (lacks, run) = if cell.a_valid.is_none() { ("A", self.runs[0]) } else { ("B", self.runs[1]) };
+            return one(Answer::new(Decision::NoData, format!("{lacks} has no such cell; it has: {}", ids(run))));
         };
         // Neither machine had it, and nobody asked for it by name: the other cells decide.
         if a.not_available.is_some() && b.not_available.is_some() && self.condition.cell.is_none() {
@@ -275,17 +276,27 @@ impl Asked<'_> {
             );
         }
         let Some(phases) = known else { return Answer::new(Decision::NoData, "there are no phases") };
-        let pairs = phases.a_ns.iter().zip(&phases.b_ns);
-        let beyond = pairs.filter(|(a, b)| self.condition.beyond(**a, **b)).count();
+        let pairs = || phases.a_ns.iter().zip(&phases.b_ns);
+        let beyond = pairs().filter(|(a, b)| self.condition.beyond(**a, **b)).count();
+        let excess = pairs().map(|(a, b)| self.condition.excess(*a, *b));
         let decision = match () {
             () if beyond >= needed(n) => Decision::Met,
             // A phase that is not known may be beyond the limit too.
-            () if beyond + missing >= needed(n + missing) => Decision::NoData,
+            () if is_beyond(excess, missing) => {
+                if missing > 0 {
+                    Decision::NoData
+                } else {
+                    Decision::Undecided
+                }
+            }
             () => Decision::NotMet,
         };
         let tail = match decision {
             Decision::NoData => format!("; {missing} more are not known, and might be"),
-            Decision::NotMet if beyond > 0 => format!("; {} would count", needed(n)),
+            Decision::Undecided => {
+                format!("; the median phase is beyond it too, and a claim needs {}: more trials may decide", needed(n))
+            }
+            Decision::NotMet if beyond > 0 => "; the median phase is within it".to_owned(),
             _ => String::new(),
         };
         let says = format!("{}, beyond the limit in {beyond} of {n} phases{tail}", differs(phases));
@@ -299,11 +310,34 @@ pub fn needed(n: usize) -> usize {
     rank(n).map_or(n + 1, |(rank, _)| n + 1 - rank)
 }
 
+/// True if the estimate, the difference in the median phase, is beyond the limit: too little for a
+/// claim, and too much to let pass. `missing` phases are not known, and count as beyond it.
+fn is_beyond(excess: impl Iterator<Item = f64>, missing: usize) -> bool {
+    let mut excess: Vec<f64> = excess.chain(std::iter::repeat_n(f64::INFINITY, missing)).collect();
+    excess.sort_unstable_by(f64::total_cmp);
+    let n = excess.len();
+    // Between the two infinities lies nothing in particular, which is no ground to pass either.
+    let twice = excess.get(n.saturating_sub(1) / 2).zip(excess.get(n / 2)).map(|(low, high)| low + high);
+    twice.is_some_and(|twice| twice > 0.0 || twice.is_nan())
+}
+
 /// How many packets a trial has to have for a percentile; nothing of what is had of any.
 fn packets(of: &str) -> String {
     let found = QUANTILES.iter().find(|(_, name, _)| *name == of);
     found
         .map_or_else(String::new, |(_, _, q)| format!("; it needs {} packets or more in each", packets_for(*q, NEEDED)))
+}
+
+/// The cells of a run, a few of many.
+fn ids(run: &Run<'_>) -> String {
+    const NAMED: usize = 4;
+    let cells = &run.results.cells;
+    let named: Vec<&str> = cells.iter().take(NAMED).map(|cell| cell.id.as_str()).collect();
+    match cells.len().saturating_sub(NAMED) {
+        _ if named.is_empty() => "none".to_owned(),
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
 }
 
 fn total(cell: &CellResult, stream: &str) -> Outcomes {

@@ -24,6 +24,9 @@ pub struct Run<'a> {
     pub phases: &'a Phases,
 }
 
+/// Verdicts on a run that did not come to its end.
+const CUT: [&str; 3] = ["killed", "interrupted", "failed"];
+
 impl Run<'_> {
     pub(super) fn compared(&self) -> Compared {
         Compared {
@@ -33,6 +36,7 @@ impl Run<'_> {
             valid: self.results.valid,
             fingerprint: print(self).cloned(),
             trials: self.results.cells.iter().map(|cell| cell.trials.len() as u32).sum(),
+            cut: CUT.into_iter().find(|id| self.results.verdicts.iter().any(|of| of.id == *id)).map(str::to_owned),
             validity: self.results.validity.clone(),
         }
     }

@@ -49,7 +49,7 @@ fn who(cpu: u32, used: &CpuUse) -> String {
     // The rest must not be blamed on those that are known.
     let known = users.iter().map(|user| user.run_ns).fold(0, i64::saturating_add);
     if (known as f64) < used.others_ns as f64 * MOST {
-        let rest = if used.ended_known { "time that no task accounts for" } else { "tasks that have ended" };
+        let rest = if used.ended_known { "unnamed work" } else { "tasks that have ended" };
         who.push((rest.to_owned(), used.others_ns.saturating_sub(known)));
     }
     let all = share(used.others_ns);
@@ -72,11 +72,15 @@ fn harmed(harm: &Harm<'_>, used: &CpuUse) -> String {
     let share = |ns: i64| says::share(ns as f64 / used.elapsed_ns as f64);
     let (name, policy) = (harm.thread.name(), &harm.thread.record.policy_granted);
     match harm.thread.record.wait_ns {
-        Some(waited) => format!(
-            "{name} ({policy}) waited for a CPU for {} of the time, at most {} of the time for them",
-            share(waited),
-            share(harm.waited_ns)
-        ),
+        Some(waited) => {
+            // It is a limit from above: what else it waited for is not known.
+            let theirs = match harm.waited_ns {
+                0 => "none of it because of them".to_owned(),
+                ns if share(ns) == share(waited) => "possibly all of it because of them".to_owned(),
+                ns => format!("up to {} because of them", share(ns)),
+            };
+            format!("{name} ({policy}) waited for a CPU for {} of the time, {theirs}", share(waited))
+        }
         None => format!("how long {name} ({policy}) waited for them is not known"),
     }
 }
@@ -163,10 +167,10 @@ pub(crate) fn gather(worst: &mut Verdict, all: &[&Verdict], others: &[u32]) {
     };
     let more: Vec<&str> = tasks.iter().map(|(name, _)| *name).filter(|name| !is_told(name)).collect();
     if !others.is_empty() {
-        let also = if more.is_empty() { String::new() } else { format!(", and {} besides", says::list(&more)) };
+        let also = if more.is_empty() { String::new() } else { format!(", {} among them", says::list(&more)) };
         let (least, most, trials) = (says::share(least), says::share(most), says::trials(others));
         worst.says = format!(
-            "{}; others ran there in {trials} too, from {least} to {most} of the time in all{also}",
+            "{}; others ran there in {trials} too{also}, over all these trials for {least} to {most} of the time",
             worst.says
         );
     }

@@ -55,7 +55,7 @@ fn busy_ns(times: &CpuTimes, elapsed_ns: i64) -> i64 {
 
 /// What a measuring thread ran. A spinning receiver ran all the time but for its gaps, before the
 /// first packet and after the last too.
-fn ran_ns(thread: &Thread<'_>, elapsed_ns: i64) -> Option<i64> {
+pub(super) fn ran_ns(thread: &Thread<'_>, elapsed_ns: i64) -> Option<i64> {
     match thread.gaps() {
         Some(gaps) if thread.end == "rx" => {
             let spun = elapsed_ns.saturating_sub(gaps.total_ns);

@@ -30,6 +30,27 @@ const FAIR_STOP_EACH_NS: i64 = 2_000_000_000;
 enum By {
     Limit(RtLimit),
     FairServer,
+    /// The default limit takes as much as the fair server does, and the gaps fit both.
+    Either(RtLimit),
+}
+
+impl By {
+    /// As in the evidence.
+    const fn name(self) -> &'static str {
+        match self {
+            By::Limit(_) => "RT limit",
+            By::FairServer => "fair server",
+            By::Either(_) => "RT limit or fair server",
+        }
+    }
+
+    /// What helps against it.
+    const fn help(self) -> &'static str {
+        match self {
+            By::Limit(_) => "lift the limit (sysctl kernel.sched_rt_runtime_us=-1)",
+            By::FairServer | By::Either(_) => "keep all other tasks off its CPU (docs/how-to/isolation.md)",
+        }
+    }
 }
 
 /// A thread that was stopped.
@@ -92,10 +113,12 @@ pub(super) fn stopped<'a>(evidence: &Evidence<'a>, host: TrialHost<'_>) -> Vec<S
         .filter_map(|thread| {
             let gaps = thread.gaps()?;
             let run_share = run_share(&thread, &gaps);
-            let by = match limit {
-                Some(limit) if by_limit(limit, &gaps, run_share) => By::Limit(limit),
-                _ if by_fair_server(&gaps, took_ns(&thread)) => By::FairServer,
-                _ => return None,
+            let fits = limit.filter(|limit| by_limit(*limit, &gaps, run_share));
+            let by = match (fits, by_fair_server(&gaps, took_ns(&thread))) {
+                (Some(limit), true) => By::Either(limit),
+                (Some(limit), false) => By::Limit(limit),
+                (None, true) => By::FairServer,
+                (None, false) => return None,
             };
             Some(Stopped { thread, gaps, by, run_share })
         })
@@ -115,6 +138,11 @@ fn on_host(evidence: &Evidence<'_>, host: TrialHost<'_>) -> Vec<Verdict> {
         let Stopped { thread, gaps, by, run_share } = stopped;
         let why = match (by, known) {
             (By::Limit(limit), _) => may_run(limit),
+            (By::Either(limit), _) => format!(
+                "{} (sched_rt_runtime_us), and the kernel's fair server (Linux 6.12 and later) gives the other threads 50 ms in each \
+                 second whatever that says",
+                may_run(limit)
+            ),
             (By::FairServer, None) => {
                 "no RT limit is known, so these are the stops of the kernel's fair server (Linux \
                                        6.12 and later), which gives the other threads 50 ms in each second"
@@ -127,15 +155,17 @@ fn on_host(evidence: &Evidence<'_>, host: TrialHost<'_>) -> Vec<Verdict> {
             ),
         };
         let says = format!(
-            "{}, which spins as {}, was stopped for up to {} ({} over 1 ms): {why}",
+            "{}, which spins as {}, was stopped for up to {} ({} over 1 ms): {why}; let it block (rx.wait, tx.spin) or give it policy \
+             other, or {}",
             thread.name(),
             thread.record.policy_granted,
             says::time(gaps.longest_ns),
             says::count(gaps.over_1ms.into(), "gap", "gaps"),
+            by.help(),
         );
         let verdict = Verdict::new(RULE.id, Level::Invalid, says)
             .with("thread", thread.name())
-            .with("by", if by == By::FairServer { "fair server" } else { "RT limit" })
+            .with("by", by.name())
             .with("gaps_over_1ms", gaps.over_1ms)
             .with("longest_gap_ns", gaps.longest_ns)
             .with("stopped_ns", gaps.total_ns)

@@ -4,7 +4,7 @@
 use super::evidence::Evidence;
 use super::{
     Rule, SPOILS, Spoils, broken, clocks, competing_cpu, cpus, launching, load, packets, rt_bandwidth, shared_cpu,
-    stamps, xdp,
+    stamps, starved_load, xdp,
 };
 use crate::outcomes::CoverageByBurst;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use tardy_model::validity::Validity;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
 /// All rules, in the order in which their verdicts are reported: the most severe causes first.
-pub const RULES: [Rule; 37] = [
+pub const RULES: [Rule; 38] = [
     broken::FAILED,
     broken::LATE_START,
     broken::RECEIVER_BROKE,
@@ -26,6 +26,7 @@ pub const RULES: [Rule; 37] = [
     launching::SHAPER,
     launching::NO_GATES,
     load::RULE,
+    starved_load::RULE,
     cpus::SOFTIRQ,
     packets::RATE,
     packets::SEND_ERRORS,

@@ -265,7 +265,7 @@ const WIDER: &[(&str, &str, &str)] = &[
     ),
     ("failed", "cell or run", "*invalid*: no trial was finished, or something failed after one was, and what."),
     ("one-trial", "run", "*note*: the figures are of one trial of each cell (`tardy report --trial`)."),
-    ("interrupted", "run", "*note*: a signal ended it, and how many trials were kept."),
+    ("interrupted", "run", "*warning*: a signal ended it, and how many trials were kept."),
     ("refused", "cell", "*invalid*: the machine could not run it, and why."),
     (
         "not-available",
@@ -310,7 +310,7 @@ const WIDER: &[(&str, &str, &str)] = &[
         "run",
         "*warning*: the experiment file judges something more mildly than by default; *note*: it sets other values that are not more lenient.",
     ),
-    ("killed", "run", "*note*: the run was killed before its end; the trials that were finished are judged."),
+    ("killed", "run", "*warning*: the run was killed before its end; the trials that were finished are judged."),
 ];
 
 const VERDICTS: &str = "A verdict in `results.json` has the id of the rule that gave it. Ids are stable. *note*: worth knowing; *warning*: \

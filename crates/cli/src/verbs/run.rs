@@ -111,7 +111,7 @@ fn conclude(
     }
     if ended.interrupted {
         let says = format!("a signal ended the run after {}", verbs::count(kept as usize, "trial"));
-        judge.say_of_run(Verdict::new("interrupted", Level::Note, says).with("trials_kept", kept));
+        judge.say_of_run(Verdict::new("interrupted", Level::Warning, says).with("trials_kept", kept));
     }
     if let Some(guest) = &manifest.guest {
         judge.say_of_run(tardy_judge::in_guest(guest));

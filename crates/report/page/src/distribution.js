@@ -41,6 +41,13 @@ function marksOf(metric, axis) {
   );
 }
 
+/** Names the user's limits that are beyond either end of an axis: they have no line on it. */
+function offView(limits, axis) {
+  const off = limits.filter(([, at]) => at < axis.low || at > axis.high);
+  const names = off.map(([of, at, met]) => `${of} ${axis.text(at)} ${axis.unit}${met === false ? " (broken)" : met ? " (kept)" : ""}`);
+  return names.length ? `; limits outside of this view: ${names.join(", ")}` : "";
+}
+
 function countAxis(text) {
   return { linear: false, middle: null, text, size: 46 };
 }
@@ -63,7 +70,7 @@ function histogram(name, metric, stream) {
     x,
     y: { grain: 1, ...countAxis((n) => (n >= 1e6 ? n / 1e6 + "M" : n >= 1e3 ? n / 1e3 + "k" : n >= 1 ? String(n) : "")) },
     yRange: (low, high) => [0.7, Math.max(10, counts(low, high).reduce((a, b) => Math.max(a, b), 0)) * 2.5],
-    idle: metric.inf ? `${count(metric.count)} packets; ${count(metric.inf)} more never arrived` : `${count(metric.count)} packets`,
+    idle: `${count(metric.count)} packets${metric.inf ? `; ${count(metric.inf)} more never arrived` : ""}${offView(metric.limits, x)}`,
     paint(brush) {
       const { ctx, bbox } = brush;
       view = [brush.low, brush.high];
@@ -115,7 +122,7 @@ function ccdf(name, lines) {
     x,
     y: { ...countAxis(perCent), size: Math.max(46, 10 + textWidth(perCent(10 ** Math.floor(Math.log10(least))))) },
     yRange: () => [least, 1.4],
-    idle: some.length > 1 ? `the share of packets later than a value${some.some((line) => !line.valid) ? "; dashed: not valid" : ""}` : "how many packets are later than a value",
+    idle: some.length > 1 ? `the share of packets later than a value${some.some((line) => !line.valid) ? "; dashed: not valid" : ""}` : `how many packets are later than a value${some.length ? offView(some[0].metric.limits, x) : ""}`,
     paint(brush) {
       const { ctx, bbox, ratio } = brush;
       for (const line of some.filter((line) => !line.hidden)) {

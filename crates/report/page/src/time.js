@@ -186,7 +186,7 @@ function overTime(name, stream) {
     rights: loads?.rights,
     key: loads?.key,
     yRange: () => [y.low, y.high],
-    idle: "the band is from the least to the greatest value of some packets in a row, the line their median",
+    idle: `the band is from the least to the greatest value of some packets in a row, the line their median${offView(metric.limits, y)}`,
     paint(brush) {
       const { ctx, bbox, ratio } = brush;
       loads?.paint(brush);

@@ -6,13 +6,14 @@
 mod data;
 
 use crate::block::{Block, Table};
+use crate::closing;
 use crate::column::{Column, Value, cell_unit, in_order, lead, point_of, title};
 use crate::figure::THIN;
 use crate::picture::{Options, Picture, ReportError};
 use crate::summary::{self, Cells};
 use crate::xml::escape;
 use crate::{document, figure};
-use tardy_model::result::{CellResult, StreamResult};
+use tardy_model::result::{CellResult, Results, StreamResult};
 use tardy_model::verdict::{Level, Verdict};
 
 const STYLE: &str = include_str!(concat!(env!("OUT_DIR"), "/page.css"));
@@ -37,7 +38,7 @@ pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportE
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n\
          <title>{name} · {}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n",
-        summary::state(results)
+        closing::state(results)
     );
     head(picture, &mut out);
     bar(picture, &mut out);
@@ -65,7 +66,11 @@ pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportE
 
 fn head(picture: &Picture<'_>, out: &mut String) {
     let results = picture.results;
-    let class = if results.valid { "good" } else { "bad" };
+    let class = match (results.valid, closing::cut(picture)) {
+        (true, None) => "good",
+        (true, Some(_)) => "doubtful",
+        (false, _) => "bad",
+    };
     let failed = results.expectations_met == Some(false);
     let mut sent = vec![summary::sent(picture.facts), summary::amount(picture, THIN)];
     sent.extend(picture.elapsed.map(figure::clock));
@@ -75,21 +80,31 @@ fn head(picture: &Picture<'_>, out: &mut String) {
         &format!("<header>\n<h1>{}</h1>\n<p class=\"sent\">{}</p>\n", escape(&results.name), escape(&sent.join(" · ")));
     *out += &format!(
         "<p class=\"state\"><strong class=\"{class}\">{}</strong> <span{}>{}</span></p>\n",
-        summary::state(results),
+        closing::state(results),
         if failed { " class=\"bad\"" } else { "" },
-        escape(&summary::expectations(results))
+        escape(&closing::says(picture))
     );
     if let (true, Some(answer)) = (results.valid, summary::answer(picture)) {
         *out += &format!("<p class=\"answer\">{}</p>\n", escape(&answer));
     }
-    // Why not comes before the figures that it is about; below its cell each reason stands with
-    // all the others.
+    // Why not comes before the figures that it is about; below its cell, where there are several,
+    // each reason stands with all the others.
     let is_reason = |remark: &summary::Remark| remark.level == Level::Invalid;
     let (mut reasons, others): (Vec<_>, Vec<_>) = summary::of_run(results).into_iter().partition(is_reason);
     reasons.extend(summary::common_remarks(picture, |_, remark| is_reason(remark)));
     remarks(reasons, out);
+    limits(results, out);
     leading(picture, out);
     remarks(others, out);
+    for comparison in document::comparison(picture, Some(THIN)) {
+        *out += &table(&comparison, "");
+    }
+    remarks(summary::early(picture).into_iter().collect(), out);
+    *out += &format!("<p class=\"ruler\">ruler: {}</p>\n</header>\n", escape(&summary::ruler(picture)));
+}
+
+/// The limits that were broken, or could not be judged: before the figures, and before notes.
+fn limits(results: &Results, out: &mut String) {
     let failing = summary::failing(results).map(|e| ("not met", e));
     let unmet: Vec<_> = failing.chain(summary::not_judged(results).map(|e| ("not judged", e))).collect();
     if !unmet.is_empty() {
@@ -99,11 +114,6 @@ fn head(picture: &Picture<'_>, out: &mut String) {
         }
         *out += "</ul>\n";
     }
-    for comparison in document::comparison(picture, Some(THIN)) {
-        *out += &table(&comparison, "");
-    }
-    remarks(summary::early(picture).into_iter().collect(), out);
-    *out += &format!("<p class=\"ruler\">ruler: {}</p>\n</header>\n", escape(&summary::ruler(picture)));
 }
 
 /// The reference's figures, behind the run's own: they are of other hardware.
@@ -197,7 +207,9 @@ fn of_cell(picture: &Picture<'_>, cells: &Cells<'_>, i: usize, cell: &CellResult
         (false, Some(_)) => " <small>not available</small>",
     };
     *out += &format!("<section class=\"cell\">\n<h2>{}{state}</h2>\n", escape(&title(&cell.id)));
-    remarks(cells.remarks(cell), out);
+    // Of a sole cell the reasons are the run's, and stand at the top.
+    let sole = picture.results.cells.len() == 1;
+    remarks(cells.remarks(cell).into_iter().filter(|remark| !sole || remark.level < Level::Invalid).collect(), out);
     // Rows without a single trial would only say so over and over; the remark says why once.
     let ran = !cell.trials.is_empty();
     for (k, (name, stream)) in picture.facts.in_order(&cell.streams).into_iter().enumerate().filter(|_| ran) {

@@ -8,6 +8,7 @@ mod layout;
 mod page;
 mod placement;
 
+use crate::closing;
 use crate::figure;
 use crate::figure::SPACE;
 use crate::picture::{Options, Picture, ReportError};
@@ -74,15 +75,20 @@ fn closing(picture: &Picture<'_>, layout: Option<&layout::Layout>, page: &mut Pa
     }
     page.labelled(0, "ruler", CLOSING, &summary::ruler(picture), Ink::Dim);
 
-    let ink = if results.valid { Ink::Good } else { Ink::Bad };
-    let judged = format!("{:CLOSING$}{}", summary::state(results), summary::expectations(results));
+    let ink = match (results.valid, closing::cut(picture)) {
+        (true, None) => Ink::Good,
+        (true, Some(_)) => Ink::Doubtful,
+        (false, _) => Ink::Bad,
+    };
+    let (state, says) = (closing::state(results), closing::says(picture));
+    let judged = format!("{state:CLOSING$}{says}");
     let files = picture.run_dir.map(|dir| format!("page: {}/report.html", dir.trim_end_matches('/')));
     let files = files.unwrap_or_default();
     let fits = page::columns(&judged) + 2 + page::columns(&files) <= page.width();
     if fits {
-        page.spread_inked(summary::state(results), &judged, &files, ink);
+        page.spread_inked(state, &judged, &files, ink);
     } else {
-        page.labelled(0, summary::state(results), CLOSING, &summary::expectations(results), ink);
+        page.labelled(0, state, CLOSING, &says, ink);
     }
     for failing in summary::failing(results) {
         page.labelled(0, "not met", CLOSING, &summary::failure_below(failing, results), Ink::Bad);

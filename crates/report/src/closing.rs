@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The line that one reads first: whether the figures may be used, whether the run was cut short,
+//! and whether the limits were kept. Every picture and JUnit share it.
+
+use crate::picture::Picture;
+use crate::summary::limited;
+use tardy_model::result::{ExpectationResult, Results};
+
+/// Limits that are named in the line.
+const NAMED: usize = 2;
+
+/// Whether the numbers may be used.
+pub(crate) fn state(results: &Results) -> &'static str {
+    if results.valid { "VALID" } else { "NOT VALID" }
+}
+
+/// What follows `VALID`.
+pub(crate) fn says(picture: &Picture<'_>) -> String {
+    let expectations = expectations(picture.results);
+    cut(picture).map_or_else(|| expectations.clone(), |cut| format!("({cut}) {expectations}"))
+}
+
+/// How much there is of a run that did not come to its end, and why: `1 of 5 trials; the run was
+/// killed`. What was measured may be used, but nobody may take it for the whole.
+pub(crate) fn cut(picture: &Picture<'_>) -> Option<String> {
+    let results = picture.results;
+    let ended = |id: &str| results.verdicts.iter().any(|verdict| verdict.id == id);
+    let how = match () {
+        () if ended("killed") => "was killed",
+        () if ended("interrupted") => "was interrupted",
+        () if ended("failed") => "failed",
+        () => return None,
+    };
+    let done: usize = results.cells.iter().map(|cell| cell.trials.len()).sum();
+    // A cell that the machine cannot run was not cut.
+    let asked = picture.manifest.cells.iter().filter(|entry| entry.refused.is_none());
+    let asked = asked.map(|entry| entry.trials as usize).sum::<usize>().max(done);
+    Some(format!("{done} of {asked} {}; the run {how}", if asked == 1 { "trial" } else { "trials" }))
+}
+
+/// Whether they kept the user's limits.
+fn expectations(results: &Results) -> String {
+    let all = results.expectations.len();
+    let of = |met: Option<bool>| results.expectations.iter().filter(move |e| e.met == met);
+    let (met, failed, open) = (of(Some(true)).count(), of(Some(false)).count(), of(None).count());
+    let not_judged = if open == 0 { String::new() } else { format!(", {open} not judged") };
+    let which = if results.valid { String::new() } else { which(of(Some(true))) };
+    let says = match results.expectations_met {
+        _ if all == 0 && results.valid => "no expectations".to_owned(),
+        _ if all == 0 => return "do not use these figures".to_owned(),
+        Some(true) => format!("expectations met ({met} of {all}{which})"),
+        Some(false) => format!("expectations not met ({failed} of {all} failed{not_judged})"),
+        None if met == 0 => "expectations not judged".to_owned(),
+        None => format!("expectations not judged ({open} of {all}, {met} met{which})"),
+    };
+    if results.valid { says } else { format!("do not use these figures; {says}") }
+}
+
+/// Which limits were kept by a run that is not valid: those on what became of the packets, and
+/// those of cells that are valid.
+fn which<'a>(met: impl Iterator<Item = &'a ExpectationResult> + Clone) -> String {
+    let counts = if met.clone().all(ExpectationResult::needs_no_validity) { ", counts only" } else { "" };
+    let mut names: Vec<String> = Vec::new();
+    for name in met.map(limited) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let more = match names.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    names.truncate(NAMED);
+    format!("{counts}: {}{more}", names.join(", "))
+}
