@@ -25,13 +25,13 @@ LEFT_OUT = {"addr2line": "0.25.1", "adler2": "2", "memchr": "2", "miniz_oxide": 
 NAMES = re.compile(r"(licen[cs]e|copying|notice|unlicense|copyright)", re.IGNORECASE)
 
 HEAD = """\
-tardy is under MIT OR Apache-2.0, at your choice. The program also holds software of others, which is listed here with its licences. Who
-passes the program on must pass this text on with it: `tardy notices` prints it.
+tardy is under MIT OR Apache-2.0, at your choice. The program also holds software of others, which is listed here with its licences. If
+you give the program to others, give them this text too: `tardy notices` prints it.
 
 The program is linked statically with the GNU C Library, which is under the GNU Lesser General Public License, version 2.1 or later. You may
 change that library and link the program with it again: install yours on a machine with tardy's source, and run `make build`. The
 library's source is Debian's package `glibc` (`apt-get source glibc`), of the version that the machine had on which the program was built.
-Who passes on a program must offer both, the library's source and tardy's, or say where they are.
+If you give a program to others, offer both, the library's source and tardy's, or say where they are.
 """
 
 

@@ -33,3 +33,4 @@ mod spec;
 mod store;
 mod two_hosts;
 mod undo;
+mod usage;

@@ -48,6 +48,7 @@ pub fn call(args: Plan) -> Result<Exit> {
         }
     };
     super::foresee(&experiment, &found).iter().for_each(|foreseen| out.comment(&foreseen.to_string()));
+    let blamed = |error: RunError| super::blamed(error, &args.experiment);
     let mut said: Vec<(Script, Vec<&str>)> = Vec::new();
     for cell in &experiment.cells {
         let mut script = Script::default();
@@ -55,11 +56,13 @@ pub fn call(args: Plan) -> Result<Exit> {
             script.comment("port sim: nothing is built, no command is run");
         } else {
             // A missing CPU is reported now, not by the run.
-            let (chosen, _) = placement::place(&cell.setup, &found).map_err(RunError::from)?;
-            loads::place(&cell.setup, &chosen, &found).map_err(RunError::from)?;
+            let (chosen, _) = placement::place(&cell.setup, &found).map_err(|error| blamed(error.into()))?;
+            loads::place(&cell.setup, &chosen, &found).map_err(|error| blamed(error.into()))?;
             match missing(&cell.setup, guest.is_some(), &found)? {
                 Some(says) => script.comment(&says),
-                None => plan::plan(&cell.setup, Names::FIRST, &found).map_err(RunError::from)?.write_to(&mut script),
+                None => plan::plan(&cell.setup, Names::FIRST, &found)
+                    .map_err(|error| blamed(error.into()))?
+                    .write_to(&mut script),
             }
         }
         match said.iter_mut().find(|(known, _)| *known == script) {
