@@ -71,18 +71,18 @@ fn no_verb(above: &Command, wrong: &str) -> String {
     format!("there is no verb `{wrong}`{near}\n\nVerbs: {list}\nWhat each does: {name} --help")
 }
 
-/// `None` if the flag is neither like another one nor a key of an experiment.
+/// `None` for a flag of one letter, of which nothing more can be said.
 fn no_flag(verb: &Command, flag: &str, rest: &[OsString]) -> Option<String> {
     let word = flag.strip_prefix("--")?.split('=').next()?;
     let shown = verb.get_arguments().filter(|known| !known.is_hide_set());
     let flags: Vec<&str> = shown.filter_map(|known| known.get_long()).collect();
     let key = key(word).filter(|_| flags.contains(&"set"));
     let instead = match (key, nearest(word, flags.iter().copied())) {
-        (Some(key), _) => format!("it is a key of the experiment, write `--set {}`", assignment(key, flag, rest)),
-        (None, Some(near)) => format!("did you mean `--{near}`?"),
-        (None, None) => return None,
+        (Some(key), _) => format!(" (it is a key of the experiment, write `--set {}`)", assignment(key, word, rest)),
+        (None, Some(near)) => format!(" (did you mean `--{near}`?)"),
+        (None, None) => String::new(),
     };
-    Some(format!("there is no flag `--{word}` ({instead})\n\nAll flags: {} --help", whole_name(verb)))
+    Some(format!("there is no flag `--{word}`{instead}\n\nAll flags: {} --help", whole_name(verb)))
 }
 
 /// The key of an experiment that ends with this word: a stream's before all others.
@@ -93,12 +93,17 @@ fn key(word: &str) -> Option<&'static str> {
 }
 
 /// What to write behind `--set`. The stream of the default experiment stands for all.
-fn assignment(pattern: &str, flag: &str, rest: &[OsString]) -> String {
+fn assignment(pattern: &str, word: &str, rest: &[OsString]) -> String {
     let name = if pattern.starts_with("stream.") || pattern.starts_with("expect.") { "ctl" } else { "NAME" };
-    let next = || {
-        let at = rest.iter().position(|word| word == flag)?;
-        rest.get(at + 1)?.to_str().filter(|value| !value.starts_with('-'))
+    let flag = format!("--{word}");
+    let given = || {
+        let words = || rest.iter().filter_map(|word| word.to_str());
+        let at = words().position(|word| word.split('=').next() == Some(&flag))?;
+        match words().nth(at)?.split_once('=') {
+            Some((_, value)) => Some(value),
+            None => words().nth(at + 1).filter(|value| !value.starts_with('-')),
+        }
     };
-    let value = flag.split_once('=').map(|(_, value)| value).or_else(next).unwrap_or("VALUE");
+    let value = given().unwrap_or("VALUE");
     format!("{}={value}", pattern.replacen('*', name, 1))
 }

@@ -193,7 +193,7 @@ impl Texts<'_> {
             DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
                 Ok(number) => Toml::Integer(number),
                 // The parser takes a unit behind a long number for a part of it.
-                Err(_) if is_bare(number.as_str()) => {
+                Err(_) if number.radix() == 10 && is_bare(number.as_str()) => {
                     let help = format!("put text and quantities in quotes: write \"{number}\"");
                     self.unreadable(&at, format!("`{number}` is no number and has no quotes"), help)
                 }
