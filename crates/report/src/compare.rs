@@ -266,9 +266,12 @@ impl Columns {
         let metrics = || cell.streams.values().flat_map(|stream| &stream.metrics);
         let names = metrics().map(|(name, _)| name.chars().count());
         let figures = metrics().flat_map(|(_, metric)| &metric.figures);
-        let values = figures.flat_map(|figure| [figure.a_ns, figure.b_ns, figure.difference_ns]).flatten();
-        // A difference may have a sign.
-        let widths = values.map(|ns| signed(&grouped(&unit.fixed(ns), SPACE), ns).chars().count());
+        let show = |ns: i64| grouped(&unit.fixed(ns), SPACE);
+        let widths = figures.flat_map(|figure| {
+            let values = [figure.a_ns, figure.b_ns].map(|ns| ns.map(show));
+            let difference = figure.difference_ns.map(|ns| signed(&show(ns), ns));
+            values.into_iter().chain([difference]).flatten().map(|text| text.chars().count())
+        });
         Columns { label: INDENT + names.max().unwrap_or(0) + 1, figure: widths.max().unwrap_or(0).max(6) + 2, unit }
     }
 }
