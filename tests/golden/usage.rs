@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a person is told who mistypes: each test is named after an answer that led nowhere.
+//! Messages for a command line that is mistyped: each test is named after an answer that led nowhere.
 
 use crate::help::tardy;
 use std::path::Path;
@@ -25,7 +25,7 @@ fn call(arguments: &[&str]) -> Answer {
     call_in(Path::new("."), arguments)
 }
 
-/// What is said of a call that is wrong.
+/// The message for a call that is wrong.
 fn refused(arguments: &[&str]) -> String {
     let answer = call(arguments);
     assert_eq!(answer.code, Some(2), "{arguments:?}: {}", answer.stderr);
@@ -125,7 +125,7 @@ fn a_cpu_that_is_not_there_was_refused_without_its_key_and_its_set() {
         let says = format!("tardy: --set {set}: `stream.ctl.{end}.cpu`: CPU 1023 was asked for");
         assert!(answer.stderr.starts_with(&says), "{}", answer.stderr);
     }
-    // A `--set` that asks for another thing is not blamed, and neither is one for what the file asks.
+    // A `--set` that asks for another thing is not blamed.
     let two = ["plan", "host-to-host", "--set", "stream.ctl.rx.cpu=1023", "--set", "stream.ctl.tx.cpu=auto"];
     assert!(call(&two).stderr.starts_with("tardy: --set stream.ctl.rx.cpu=1023: "), "{}", call(&two).stderr);
     let folder = tempfile::tempdir().expect("a folder");
@@ -138,7 +138,7 @@ fn a_cpu_that_is_not_there_was_refused_without_its_key_and_its_set() {
 #[test]
 fn a_table_in_a_pipe_had_one_width_whatever_columns_said() {
     let folder = tempfile::tempdir().expect("a folder");
-    // So many packets that a wide table has a column more.
+    // With a hundred thousand packets a wide table has one more column.
     let sets = ["stream.ctl.port=sim", "stream.ctl.sim.jitter=2us", "stream.ctl.count=25_000"];
     let sets = sets.iter().flat_map(|set| ["--set", set]);
     let answer = call_in(folder.path(), &["run", "--out", "r"].into_iter().chain(sets).collect::<Vec<_>>());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is said of a command line that names a verb or a flag that does not exist: the one that
+//! The message for a command line that names a verb or a flag that does not exist: the one that
 //! was most likely meant, or the list of all. And `tardy help VERB`, which other programs have.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};

@@ -314,7 +314,7 @@ pub(crate) fn station(view: &View<'_>, table: &Table<'_>, field: &str) -> Result
         return Ok(name);
     }
     let message = format!("`{}`: there is no station `{name}`", table.key(field));
-    // Nothing goes from a station to itself: the one at the other end is no advice, but it is there.
+    // Nothing goes from a station to itself: the one at the other end is listed, and no advice.
     let other = if field == "from" { "to" } else { "from" };
     let taken = table.find(other).and_then(text);
     let free = known.clone().filter(|known| Some(*known) != taken.as_deref());

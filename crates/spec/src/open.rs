@@ -92,7 +92,7 @@ fn neighbour(path: &Path) -> String {
         .take(10_000)
         .collect();
     beside.sort();
-    // The ending, which all have, makes no two names alike.
+    // All have the ending, so it does not count.
     let stem = wanted.strip_suffix(".toml").unwrap_or(&wanted);
     let stems = beside.iter().filter_map(|name| name.strip_suffix(".toml"));
     match synonyms::nearest(stem, stems) {
