@@ -141,7 +141,8 @@ pub fn call(args: &Compare) -> Result<Exit> {
     Ok(exit(&compared))
 }
 
-/// A condition that is met outweighs one that is `undecided`; otherwise losing data would excuse it.
+/// A condition that is met outweighs one that is `undecided`; otherwise losing data would excuse
+/// it.
 fn exit(compared: &Comparison) -> Exit {
     let any = |is: fn(Decision) -> bool| compared.conditions.iter().any(|result| is(result.decision));
     match () {
