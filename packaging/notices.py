@@ -25,13 +25,13 @@ LEFT_OUT = {"addr2line": "0.25.1", "adler2": "2", "memchr": "2", "miniz_oxide": 
 NAMES = re.compile(r"(licen[cs]e|copying|notice|unlicense|copyright)", re.IGNORECASE)
 
 HEAD = """\
-tardy is under MIT OR Apache-2.0, at your choice. The program also holds software of others, which is listed here with its licences. Who
-passes the program on must pass this text on with it: `tardy notices` prints it.
+tardy is under MIT OR Apache-2.0, at your choice. The program also holds software of others, which is listed here with its licences. If
+you give the program to others, give them this text too: `tardy notices` prints it.
 
 The program is linked statically with the GNU C Library, which is under the GNU Lesser General Public License, version 2.1 or later, and with
 libelf of elfutils, which is under version 3 or later of it. You may change these libraries and link the program with them again: install
 yours on a machine with tardy's source, and run `make build`. Their sources are Debian's packages `glibc` and `elfutils` (`apt-get source
-glibc elfutils`), of the versions that the machine had on which the program was built. Who passes on a program must offer all of these
+glibc elfutils`), of the versions that the machine had on which the program was built. If you give a program to others, offer all of these
 sources, the libraries' and tardy's, or say where they are.
 
 The program holds tardy's own XDP program too, which is under GPL-2.0-only OR BSD-2-Clause and is loaded into the kernel as it is.

@@ -266,7 +266,7 @@ fn exact_runs_are_identical_by_their_fingerprints_alone() {
             }
         }),
     );
-    assert!(text(&few).contains("higher in 2, lower in 0 of 5: too few phases for a claim"), "{}", text(&few));
+    assert!(text(&few).contains("2↑ 0↓  too few phases"), "{}", text(&few));
     // A trial that is not valid makes no pair, and neither does one without a phase.
     let spoilt = compared(
         &a,
@@ -377,7 +377,7 @@ fn the_verb_claims_of_exact_runs_what_their_phases_show_and_of_noisy_ones_nothin
     assert_eq!((&path["claim"], &path["equal"]), (&"none".into(), &20.into()), "{path}");
     let (_, said, _) = verb(&[&before, &slower], &[]);
     let unbroken = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    let claim = "median +2\u{202f}000 [+2\u{202f}000, +2\u{202f}000], higher in 20, lower in 0 of 20: B is higher";
+    let claim = "+2\u{202f}000 [+2\u{202f}000, +2\u{202f}000] 20↑ 0↓ B higher";
     assert!(unbroken.replace('\u{202f}', " ").contains(&claim.replace('\u{202f}', " ")), "{said}");
     // And phase by phase, of the metric that leads.
     let (_, table) = said.split_once("by phase: scheduled..rx_kernel p50, in ns\n").expect("a table by phase");

@@ -35,4 +35,5 @@ mod spec;
 mod store;
 mod two_hosts;
 mod undo;
+mod usage;
 mod xdp_rings;

@@ -160,7 +160,7 @@ fn cpus_that_are_not_there() {
         plan(&setup("[station.a]\n[station.b]\nsoftirq = 5\n"), Names::FIRST, &two_cpus()).unwrap_err().to_string();
     assert_eq!(
         error,
-        "station `b`, softirq: CPU 5 was asked for and this process may use only 0, 1: choose one of those, or `auto`"
+        "`station.b.softirq`: CPU 5 was asked for and this process may use only 0, 1: choose one of those, or `auto`"
     );
     let one = FactsByHost::from(Facts { usable: vec![0], ..Facts::default() });
     let mut setup = setup("[station.a]\n[station.b]\nsoftirq = \"different\"\n");

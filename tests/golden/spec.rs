@@ -3,6 +3,7 @@
 //! keeps.
 
 mod all_at_once;
+mod guesses;
 mod streams;
 mod words;
 
@@ -199,7 +200,7 @@ fn set_overrides_the_file_its_cases_and_its_axes() {
     for (set, said) in [
         (
             "stream.ctl.cycle=500",
-            "`stream.ctl.cycle` is a duration and needs a unit (write \"500us\"; units: ns, us, ms, s, min, h, or Hz, kHz, MHz)",
+            "`stream.ctl.cycle` is a duration and needs a unit (add one, in quotes: ns, us, ms, s, min, h, or Hz, kHz, MHz)",
         ),
         ("stream.ctl.cycel=1ms", "there is no key `stream.ctl.cycel` (did you mean `cycle`?)"),
         ("stream.clt.cycle=1ms", "there is no stream `clt` (did you mean `ctl`?)"),

@@ -2,7 +2,7 @@
 //! Verbs and flags, defined once: help texts, man pages, completions and the manual's reference
 //! come from here. What a page has beyond the flags is in `manual/pages.rs`.
 
-use crate::manual;
+use crate::{manual, usage};
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::{
     Arg, ArgAction, Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint,
@@ -26,7 +26,7 @@ pub enum Verb {
     Run(Run),
     /// Print the cells and all commands of a run, as a pasteable script
     Plan(Plan),
-    /// Draw any picture of a run, without root
+    /// Print a run again, as a table, a page or a document, without root
     Report(Report),
     /// Set two runs side by side: machine, settings, numbers
     Compare(Compare),
@@ -71,7 +71,7 @@ pub struct Experiment {
     #[arg(long = "set", value_name = "KEY=VALUE", display_order = 1)]
     pub set: Vec<String>,
     /// Repetitions of each cell (same as --set trials=N)
-    #[arg(long, value_name = "N", display_order = 2)]
+    #[arg(long, value_name = "N", value_parser = from_one, display_order = 2)]
     pub trials: Option<u32>,
 }
 
@@ -169,14 +169,14 @@ pub struct Report {
     /// The run folder
     #[arg(value_name = "RUN", value_hint = ValueHint::DirPath)]
     pub run: PathBuf,
-    /// Which picture
+    /// As what
     #[arg(long, default_value = "text", value_name = "FORMAT", value_parser = formats(), help_heading = "Output")]
     pub format: String,
     /// Only trial N of each cell, marked as one trial
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = from_one)]
     pub trial: Option<u32>,
-    /// Instead of the picture, the N worst packets of each stream by the metric that leads
-    #[arg(long, value_name = "N", conflicts_with = "format", value_parser = clap::value_parser!(u32).range(1..=MOST_WORST))]
+    /// Instead of that, the N worst packets of each stream by the metric that leads
+    #[arg(long, value_name = "N", conflicts_with = "format", value_parser = worst)]
     pub worst: Option<u32>,
     /// Write to a file instead of stdout
     #[arg(short, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
@@ -184,7 +184,24 @@ pub struct Report {
 }
 
 /// More packets than this are no table; `tardy export` has all of them.
-const MOST_WORST: i64 = 1_000;
+const MOST_WORST: u32 = 1_000;
+
+/// A whole number of these, or what to write.
+fn whole(text: &str, least: u32, most: u32) -> Result<u32, String> {
+    let read = text.parse().ok().filter(|number| (least..=most).contains(number));
+    read.ok_or_else(|| match most {
+        u32::MAX => format!("write a whole number, from {least}"),
+        most => format!("write a whole number, from {least} to {most}"),
+    })
+}
+
+fn from_one(text: &str) -> Result<u32, String> {
+    whole(text, 1, u32::MAX)
+}
+
+fn worst(text: &str) -> Result<u32, String> {
+    whole(text, 1, MOST_WORST)
+}
 
 #[derive(Debug, ClapArgs)]
 pub struct Compare {
@@ -197,7 +214,7 @@ pub struct Compare {
     /// End with 1 if B differs by more: 'scheduled..receive p50 > +2%'
     #[arg(long, value_name = "CONDITION", help_heading = "Conditions")]
     pub fail_if: Vec<String>,
-    /// Which picture
+    /// As what
     #[arg(long, default_value = "text", value_name = "FORMAT", value_parser = of_comparisons(), help_heading = "Output")]
     pub format: String,
     /// Write to a file instead of stdout
@@ -388,6 +405,8 @@ pub fn command() -> clap::Command {
 /// Reads the command line. A wrong one ends the program with a message and exit code 2.
 pub fn read() -> Args {
     let mut command = command();
-    let matches = command.get_matches_mut();
+    let given = usage::meant(std::env::args_os().collect());
+    let read = command.try_get_matches_from_mut(&given).map_err(|error| usage::told(error, &command, &given));
+    let matches = read.unwrap_or_else(|error| error.exit());
     Args::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit())
 }

@@ -5,6 +5,7 @@ mod args;
 mod exit;
 mod manual;
 mod recorder;
+mod usage;
 mod verbs;
 
 use args::Verb;

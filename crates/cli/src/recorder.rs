@@ -222,7 +222,8 @@ impl Sink for Recorder<'_> {
                 self.write_manifest();
             }
             What::Refused { cell, why } => {
-                self.progress.say(&format!("{cell}: {why}"));
+                // The reason is in the table, once.
+                self.progress.say(&format!("tardy: {cell}: refused, nothing is measured of it"));
                 if let Some(entry) = self.cell(cell) {
                     entry.refused = Some(why.clone());
                 }

@@ -25,7 +25,7 @@ use tardy_spec::experiment::Setup;
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
     /// A CPU that does not exist.
-    #[error("load `{load}`: {why}")]
+    #[error("`load.{load}.cpu`: {why}")]
     Cpu { load: String, why: NoSuchCpu },
     /// A station or a stream that is not there.
     #[error(transparent)]

@@ -17,10 +17,14 @@ use tardy_spec::experiment::{self, Setup};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlaceError {
     /// A CPU that does not exist.
-    #[error("stream `{stream}`: {why}")]
-    Cpu { stream: String, why: NoSuchCpu },
+    #[error("`{key}`: {why}")]
+    Cpu {
+        /// The key that asks for it.
+        key: String,
+        why: NoSuchCpu,
+    },
     /// A CPU for softirq that does not exist.
-    #[error("station `{station}`, softirq: {why}")]
+    #[error("`station.{station}.softirq`: {why}")]
     Softirq { station: String, why: NoSuchCpu },
     /// A station or a stream that is not there.
     #[error(transparent)]
@@ -108,6 +112,14 @@ impl Taken {
     }
 }
 
+/// A stream's CPU that does not exist, by the key of the end that asks for it.
+fn no_such_cpu(stream: &Stream, why: NoSuchCpu) -> PlaceError {
+    let ends = [(Side::Tx, stream.tx.cpu), (Side::Rx, stream.rx.cpu), (Side::Reply, stream.reply.cpu)];
+    let asks = ends.into_iter().find(|(_, choice)| *choice == CpuChoice::Number(why.cpu));
+    let end = asks.map_or(Side::Tx, |(end, _)| end);
+    PlaceError::Cpu { key: format!("stream.{}.{end}.cpu", stream.name), why }
+}
+
 /// The CPUs of both ends of a stream. Ends on two hosts have nothing to do with each other: there
 /// `same` and `different` are `auto`.
 fn both(
@@ -116,7 +128,7 @@ fn both(
     found: &FactsByHost,
     taken: &mut Taken,
 ) -> Result<([Option<CpuId>; 2], Vec<String>), PlaceError> {
-    let wrong = |why| PlaceError::Cpu { stream: stream.name.clone(), why };
+    let wrong = |why| no_such_cpu(stream, why);
     let (tx, rx) = (stream.tx.cpu, stream.rx.cpu);
     if from == to {
         let Chosen { tx, rx, short } = cpus::choose(tx, rx, &found.of(from)?.usable, taken.on(from)).map_err(wrong)?;
@@ -137,7 +149,7 @@ pub fn place(setup: &Setup, found: &FactsByHost) -> Result<(Vec<Placed>, Vec<Str
     let mut taken = Taken::default();
     let (mut chosen, mut short) = (Vec::new(), Vec::new());
     for stream in &setup.streams {
-        let wrong = |why| PlaceError::Cpu { stream: stream.name.clone(), why };
+        let wrong = |why| no_such_cpu(stream, why);
         let hosts = [station::host_of(setup, &stream.from)?, station::host_of(setup, &stream.to)?];
         let ([tx, rx], of_both) = both(stream, hosts, found, &mut taken)?;
         let (reply, lacking) = match stream.kind {

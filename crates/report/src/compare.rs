@@ -15,10 +15,13 @@ use tardy_model::comparison::{
 };
 use tardy_model::point::Metric;
 
-/// Room for a metric, a figure's name, a figure.
-const METRIC: usize = 32;
+/// Where a metric's name begins, and room for a figure's name.
+const INDENT: usize = 4;
 const OF: usize = 7;
+/// Room for a figure in the table of phases.
 const FIGURE: usize = 12;
+/// No line is broken where it is narrower than this.
+const LEAST: usize = 80;
 /// What is left of a broken line is set in by so much at most.
 const HANG: usize = 8;
 
@@ -68,7 +71,7 @@ pub fn text(compared: &Comparison, options: &Options) -> String {
 /// A line as it fits: it is broken between two words, and what follows is set in. No line is
 /// narrower than a row of figures.
 fn wrapped(line: &str, width: usize) -> Vec<String> {
-    let width = width.max(METRIC + OF + 3 * FIGURE + 5);
+    let width = width.max(LEAST);
     let indent = line.chars().take_while(|c| *c == ' ').count();
     let hang = (indent + 4).min(HANG);
     let mut lines = Vec::new();
@@ -116,7 +119,8 @@ fn whole(compared: &Comparison) -> String {
     if cells().any(|cell| cell.pairs > 0) {
         out.push_str(
             "A and B below are figures of all trials of a cell together; what follows them is of single trials, B less A, each with \
-             the one of the same phase\n",
+             the one of the same phase: the median [its interval], in how many phases B is higher (↑) and lower (↓), and what that \
+             shows\n",
         );
     }
     cells().for_each(|cell| self::cell(&mut out, cell));
@@ -204,9 +208,9 @@ fn cell(out: &mut String, cell: &CellComparison) {
         flaws.push(format!("not valid in {}: do not use these figures", not_valid.join(" and ")));
     }
     let head = if flaws.is_empty() { id } else { format!("{id} ({})", flaws.join("; ")) };
-    let width = METRIC + OF;
-    let _ =
-        write!(out, "\n{head}\n{:<width$}{:>FIGURE$}{:>FIGURE$}{:>FIGURE$}   {}", "", "A", "B", "B − A", unit.sign());
+    let columns = Columns::of(cell, unit);
+    let (width, each) = (columns.label + OF, columns.figure);
+    let _ = write!(out, "\n{head}\n{:<width$}{:>each$}{:>each$}{:>each$}   {}", "", "A", "B", "B − A", unit.sign());
     match (cell.identical, cell.pairs) {
         (Some(false), 0) => {
             out.push_str(
@@ -220,7 +224,7 @@ fn cell(out: &mut String, cell: &CellComparison) {
                 );
             }
         }
-        (Some(false), pairs) => _ = write!(out, "   by phase, {pairs} of them"),
+        (Some(false), pairs) => _ = write!(out, "   by phase, of {pairs}"),
         _ => {}
     }
     out.push('\n');
@@ -232,7 +236,7 @@ fn cell(out: &mut String, cell: &CellComparison) {
         let mut metrics: Vec<_> = compared.metrics.iter().collect();
         metrics.sort_by_key(|(name, _)| name.parse::<Metric>().ok());
         for (name, metric) in metrics {
-            self::metric(out, name, metric, unit);
+            self::metric(out, name, metric, &columns);
         }
         by_phase(out, compared);
     }
@@ -252,13 +256,53 @@ fn unit(cell: &CellComparison) -> Unit {
     Unit::fit(values(Some("p50")).min(), values(None).max())
 }
 
-fn metric(out: &mut String, name: &str, metric: &MetricComparison, unit: Unit) {
+/// How wide the columns of a cell's table are, and the unit of its figures.
+struct Columns {
+    label: usize,
+    figure: usize,
+    unit: Unit,
+}
+
+impl Columns {
+    fn of(cell: &CellComparison, unit: Unit) -> Columns {
+        let metrics = || cell.streams.values().flat_map(|stream| &stream.metrics);
+        let names = metrics().map(|(name, _)| name.chars().count());
+        let figures = metrics().flat_map(|(_, metric)| &metric.figures);
+        let show = |ns: i64| grouped(&unit.fixed(ns), SPACE);
+        let widths = figures.flat_map(|figure| {
+            let values = [figure.a_ns, figure.b_ns].map(|ns| ns.map(show));
+            let difference = figure.difference_ns.map(|ns| signed(&show(ns), ns));
+            values.into_iter().chain([difference]).flatten().map(|text| text.chars().count())
+        });
+        Columns { label: INDENT + names.max().unwrap_or(0) + 1, figure: widths.max().unwrap_or(0).max(6) + 2, unit }
+    }
+}
+
+/// Figures in a row that neither run has, for one reason, are one row.
+fn lacking_alike(figures: &[FigureComparison]) -> usize {
+    let is_lacking = |figure: &&FigureComparison| {
+        figure.a_ns.is_none() && figure.b_ns.is_none() && figure.phases.is_none() && figure.why == figures[0].why
+    };
+    figures.iter().take_while(is_lacking).count()
+}
+
+fn metric(out: &mut String, name: &str, metric: &MetricComparison, columns: &Columns) {
+    let (room, each, unit) = (columns.label - INDENT, columns.figure, columns.unit);
     if let Some(why) = &metric.why {
-        let _ = writeln!(out, "    {name:<0$}{why}", METRIC - 4);
+        let _ = writeln!(out, "    {name:<room$}{why}");
         return;
     }
     let mut label = name;
-    for figure in &metric.figures {
+    let mut rest = &metric.figures[..];
+    while let Some(figure) = rest.first() {
+        let alike = lacking_alike(rest);
+        if let (2.., Some(why)) = (alike, &figure.why) {
+            let all: Vec<&str> = rest[..alike].iter().map(|figure| figure.of.as_str()).collect();
+            let _ = writeln!(out, "    {label:<room$}{}   {}", all.join(", "), plain(why));
+            (label, rest) = ("", &rest[alike..]);
+            continue;
+        }
+        rest = &rest[1..];
         let show = |ns: Option<i64>| ns.map_or_else(|| ABSENT.to_owned(), |ns| grouped(&unit.fixed(ns), SPACE));
         let signed = figure.difference_ns.map_or_else(|| ABSENT.to_owned(), |ns| signed(&show(Some(ns)), ns));
         let remark = match (&figure.why, &figure.phases) {
@@ -270,8 +314,7 @@ fn metric(out: &mut String, name: &str, metric: &MetricComparison, unit: Unit) {
         };
         let _ = writeln!(
             out,
-            "    {label:<0$}{of:<OF$}{a:>FIGURE$}{b:>FIGURE$}{signed:>FIGURE$}{remark}",
-            METRIC - 4,
+            "    {label:<room$}{of:<OF$}{a:>each$}{b:>each$}{signed:>each$}{remark}",
             of = figure.of,
             a = show(figure.a_ns),
             b = show(figure.b_ns),
@@ -343,14 +386,13 @@ fn says(phases: &PhaseComparison, unit: Unit) -> String {
     if phases.equal as usize == n {
         return format!("equal in all {n}");
     }
-    let counts = format!("higher in {}, lower in {} of {n}", phases.higher, phases.lower);
     let claim = match phases.claim {
-        Claim::Higher => "B is higher",
-        Claim::Lower => "B is lower",
-        Claim::None => "no difference is shown",
-        Claim::TooFew => "too few phases for a claim",
-        Claim::NotValid => "not valid: no claim",
+        Claim::Higher => "B higher",
+        Claim::Lower => "B lower",
+        Claim::None => "nothing shown",
+        Claim::TooFew => "too few phases",
+        Claim::NotValid => "not valid",
         Claim::NotJudged => "not judged",
     };
-    format!("median {median}{interval}, {counts}: {claim}")
+    format!("{median}{interval}  {}↑ {}↓  {claim}", phases.higher, phases.lower)
 }

@@ -314,11 +314,15 @@ pub(crate) fn station(view: &View<'_>, table: &Table<'_>, field: &str) -> Result
         return Ok(name);
     }
     let message = format!("`{}`: there is no station `{name}`", table.key(field));
-    // Nothing goes from a station to itself: the one at the other end is no advice.
+    // Nothing goes from a station to itself: the one at the other end is listed, and no advice.
     let other = if field == "from" { "to" } else { "from" };
     let taken = table.find(other).and_then(text);
     let free = known.clone().filter(|known| Some(*known) != taken.as_deref());
-    Err(table.wrong(&[field], message, synonyms::suggestion(&name, free)))
+    let help = match synonyms::nearest(&name, free) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("known here: {}", synonyms::list(known)),
+    };
+    Err(table.wrong(&[field], message, help))
 }
 
 /// Where something starts and ends. What is wrong is kept, and the key is then lost: what rests on

@@ -92,8 +92,13 @@ fn neighbour(path: &Path) -> String {
         .take(10_000)
         .collect();
     beside.sort();
-    match synonyms::nearest(&wanted, beside.iter().map(String::as_str)) {
-        Some(name) if *name != *wanted => format!("did you mean `{}`?", path.with_file_name(name).display()),
+    // All have the ending, so it does not count.
+    let stem = wanted.strip_suffix(".toml").unwrap_or(&wanted);
+    let stems = beside.iter().filter_map(|name| name.strip_suffix(".toml"));
+    match synonyms::nearest(stem, stems) {
+        Some(near) if format!("{near}.toml") != *wanted => {
+            format!("did you mean `{}`?", path.with_file_name(format!("{near}.toml")).display())
+        }
         _ => format!("name an existing file, or a ready-made experiment: {}", synonyms::list(names())),
     }
 }

@@ -224,9 +224,31 @@ impl Sheet {
         }
         let mut path = above.to_vec();
         path.extend(parts(above, &key.text));
-        if let Err(problem) = self.check_names(&path, &key.at, faults) {
-            return faults.add(problem);
+        // Below a name that is not there, keys and values may be wrong all the same.
+        if above.len() < 2
+            && let Err(problem) = self.check_names(&path, &key.at, faults)
+        {
+            let is_known = !problem.knock_on;
+            faults.add(problem);
+            if is_known {
+                let mut nameless = Vec::new();
+                self.walk_named(path, key, node, &mut nameless, faults);
+                nameless.iter().for_each(|leaf| drop(leaf.read(leaf.node, faults)));
+            }
+            return;
         }
+        self.walk_named(path, key, node, leaves, faults);
+    }
+
+    /// The same for a key whose names are known, or were reported.
+    fn walk_named<'a>(
+        &self,
+        mut path: Vec<String>,
+        key: &WrittenKey,
+        node: &'a Node,
+        leaves: &mut Vec<Leaf<'a>>,
+        faults: &mut Faults,
+    ) {
         if let ([root, _], Toml::Text(_)) = (path.as_slice(), &node.value)
             && root == "validity"
         {

@@ -25,6 +25,7 @@ const DEVICES: &str = "and `path.b`, the devices of both ends: [path] kind = \"w
 const THREADS: &str = "and that of `rx`: each thread has its own CPU: tx = { cpu = 2 }, rx = { cpu = 3 }";
 const POLICY: &str = "how the thread is scheduled: policy = \"fifo:90\" is SCHED_FIFO with priority 90";
 const ELSEWHERE: &str = "leave it out: stations on other machines (kind = \"remote\") are not in this version";
+const EMULATED: &str = "leave it out: tardy adds no delay, loss or limit to a path, it measures the path as it is; port = \"sim\" has a stream's `sim.loss` and others";
 const DEVICE_WORDS: &[&str] = &["dev", "device", "interface", "iface", "ifname", "if_name", "nic", "netdev", "eth"];
 
 /// Every word that means a key.
@@ -58,6 +59,8 @@ pub const KEYS: &[Synonym] = &[
     of("stream.*", &["omit", "warm_up_time", "warmup_time"], ".warmup", "how long the warm-up may take: warmup = \"2s\""),
     of("stream.*", &["limit", "threshold", "max_latency", "breaktrace", "deadline_miss"], "expect.*", "limits of figures: [expect.ctl] \"scheduled..receive\" = \"p99 < 80us\""),
     of("stream.*", &["runs", "repetitions", "reps", "repeat", "repeats", "trials"], "trials", "repetitions of each cell, at the top of the file: trials = 5"),
+    of("stream.*", &["dscp", "tos", "traffic_class", "ip_tos", "ttl"], "", "leave it out: tardy does not set it; the socket's priority is `priority`, that in a VLAN tag is `pcp` with `vlan`"),
+    of("stream.*", &["delay", "latency", "jitter"], "", EMULATED),
     of("stream.*", DEVICE_WORDS, "path.a", DEVICES),
     of("stream.*", &["qdisc", "tc", "shaper"], "shaper.kind", "the queue discipline that streams leave by: [shaper] kind = \"etf\""),
 
@@ -66,6 +69,7 @@ pub const KEYS: &[Synonym] = &[
     of("stream.*.*", &["busy_poll", "poll", "polling", "blocking", "mode", "busy_wait"], ".wait", "how the thread waits: wait = \"spin\""),
     of("stream.*.*", DEVICE_WORDS, "path.a", DEVICES),
 
+    of("path", &["delay", "latency", "jitter", "loss", "netem", "rate", "bandwidth", "speed", "duplicate", "reorder", "corrupt"], "", EMULATED),
     of("path", DEVICE_WORDS, ".a", DEVICES),
     of("path", &["type", "mode"], ".kind", "kind = \"veth\""),
     of("path", &["qdisc", "tc", "shaper"], "shaper.kind", "the queue discipline that streams leave by: [shaper] kind = \"etf\""),
@@ -314,14 +318,6 @@ pub(crate) fn of_unit<'a>(number: &str, unit: &str, units: impl Iterator<Item = 
     }
 }
 
-/// The unit that a span of this key usually has.
-pub(crate) fn usual_unit(key: &str) -> &'static str {
-    match key.rsplit('.').next() {
-        Some("duration" | "timeout" | "warmup" | "stop") => "s",
-        _ => "us",
-    }
-}
-
 /// How to fix a value where a table belongs: a stream's `tx = "fifo:90"`.
 pub(crate) fn table_as_value(path: &[String], node: &Node) -> Option<String> {
     let [root, _, end] = path else { return None };
@@ -339,8 +335,9 @@ pub(crate) fn table_as_value(path: &[String], node: &Node) -> Option<String> {
 /// Words beyond this length are near to nothing.
 const LONGEST: usize = 100;
 
-/// The nearest of `words` to `wrong`, if it is near enough to be a slip of the finger.
-pub(crate) fn nearest<'a>(wrong: &str, words: impl IntoIterator<Item = &'a str> + Clone) -> Option<&'a str> {
+/// The nearest of `words` to `wrong`, if it is near enough to be a slip of the finger. A word that
+/// shares no character with it is a guess, however short both are.
+pub fn nearest<'a>(wrong: &str, words: impl IntoIterator<Item = &'a str> + Clone) -> Option<&'a str> {
     // A word pasted from elsewhere may be very long, and the distance costs the product of both
     // lengths.
     if wrong.len() > LONGEST {
@@ -348,7 +345,8 @@ pub(crate) fn nearest<'a>(wrong: &str, words: impl IntoIterator<Item = &'a str> 
     }
     let wrong = wrong.to_lowercase();
     let near = |word: &str| strsim::damerau_levenshtein(&wrong, &word.to_lowercase());
-    let limit = |word: &str| (word.chars().count().max(wrong.chars().count()) / 3).max(1);
+    let longer = |word: &str| word.chars().count().max(wrong.chars().count());
+    let limit = |word: &str| (longer(word) / 3).max(1).min(longer(word).saturating_sub(1));
     let short = words.clone().into_iter().filter(|word| word.len() <= LONGEST);
     let slips = short.map(|word| (near(word), word)).filter(|(far, word)| *far <= limit(word));
     let mut begun = words.into_iter().filter(|word| wrong.len() >= 3 && word.to_lowercase().starts_with(&wrong));

@@ -2,7 +2,7 @@
 //! A TOML text as a tree in which everything knows its place and tables keep the order of the file.
 
 use crate::error::{At, Faults, Origin, Problem, Reason};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -114,7 +114,7 @@ pub(crate) fn document(text: &str, faults: &mut Faults) -> Option<Node> {
     let (parsed, errors) = DeTable::parse_recoverable(text);
     let span = parsed.span();
     let wrong: HashSet<Range<usize>> = errors.iter().map(|error| error.span().unwrap_or(0..0)).collect();
-    let mut texts = Texts { origin: Origin::File, shift: 0, wrong: &wrong, met: 0, faults };
+    let mut texts = Texts { origin: Origin::File, shift: 0, wrong: Wrong::new(&wrong), met: 0, faults };
     let node = Node { value: texts.table(parsed.into_inner()), at: texts.at(span) };
     let is_whole = texts.met == errors.len();
     broken_lines(text, &errors).into_iter().for_each(|error| faults.add(syntax(text, error)));
@@ -143,7 +143,7 @@ fn broken_lines<'a>(text: &str, errors: &'a [toml::de::Error]) -> Vec<&'a toml::
 /// argument.
 pub(crate) fn override_value(text: &str, argument: usize, shift: usize, faults: &mut Faults) -> Node {
     let none = HashSet::new();
-    let mut texts = Texts { origin: Origin::Set(argument), shift, wrong: &none, met: 0, faults };
+    let mut texts = Texts { origin: Origin::Set(argument), shift, wrong: Wrong::new(&none), met: 0, faults };
     let as_text = |texts: &Texts<'_>| Node { value: Toml::Text(text.to_owned()), at: texts.at(0..text.len()) };
     let Ok(parsed) = DeValue::parse(text) else { return as_text(&texts) };
     let node = texts.node(parsed);
@@ -151,11 +151,27 @@ pub(crate) fn override_value(text: &str, argument: usize, shift: usize, faults: 
     if matches!(node.value, Toml::Datetime(_)) { as_text(&texts) } else { node }
 }
 
+/// Where the parser found values that are none.
+struct Wrong<'a> {
+    spans: &'a HashSet<Range<usize>>,
+    starts: BTreeSet<usize>,
+}
+
+impl Wrong<'_> {
+    fn new(spans: &HashSet<Range<usize>>) -> Wrong<'_> {
+        Wrong { spans, starts: spans.iter().map(|span| span.start).collect() }
+    }
+
+    /// How many begin in this text or right behind it: `1.5ms` is a number and what is wrong.
+    fn within(&self, span: &Range<usize>) -> usize {
+        self.starts.range(span.start..=span.end).count()
+    }
+}
+
 struct Texts<'a> {
     origin: Origin,
     shift: usize,
-    /// Where the parser found values that are none.
-    wrong: &'a HashSet<Range<usize>>,
+    wrong: Wrong<'a>,
     /// How many of them were met as values.
     met: usize,
     faults: &'a mut Faults,
@@ -168,7 +184,7 @@ impl Texts<'_> {
 
     fn node(&mut self, value: Spanned<DeValue<'_>>) -> Node {
         let at = self.at(value.span());
-        if self.wrong.contains(&at.span) {
+        if self.wrong.spans.contains(&at.span) {
             self.met += 1;
             return Node { value: Toml::Unreadable, at };
         }
@@ -176,6 +192,11 @@ impl Texts<'_> {
             DeValue::String(text) => Toml::Text(text.into_owned()),
             DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
                 Ok(number) => Toml::Integer(number),
+                // The parser takes a unit behind a long number for a part of it.
+                Err(_) if number.radix() == 10 && is_bare(number.as_str()) => {
+                    let help = format!("put text and quantities in quotes: write \"{number}\"");
+                    self.unreadable(&at, format!("`{number}` is no number and has no quotes"), help)
+                }
                 Err(_) => {
                     let message = format!("{number} is not a number of 64 bits");
                     self.unreadable(&at, message, format!("write a number up to {}", i64::MAX))
@@ -183,6 +204,10 @@ impl Texts<'_> {
             },
             DeValue::Float(number) => match number.as_str().parse() {
                 Ok(number) => Toml::Float(number),
+                Err(_) if self.wrong.within(&at.span) > 0 => {
+                    self.met += self.wrong.within(&at.span);
+                    Toml::Unreadable
+                }
                 Err(_) => {
                     self.unreadable(&at, format!("{number} is not a number"), "write a decimal number".to_owned())
                 }
@@ -222,7 +247,7 @@ fn syntax(text: &str, error: &toml::de::Error) -> Problem {
         "leave one of the two out".to_owned()
     } else if ["in array", "array elements", "unclosed", "in inline table"].iter().any(|what| message.contains(what)) {
         "close the bracket that is still open here".to_owned()
-    } else if let Some(bare) = text.get(span.clone()).filter(|text| is_bare(text)).or(unquoted(line)) {
+    } else if let Some(bare) = unquoted(line).or(text.get(span.clone()).filter(|text| is_bare(text))) {
         format!("put text and quantities in quotes: write \"{bare}\"")
     } else {
         "fix the TOML: tables as [name], `key = value`, text in quotes".to_owned()

@@ -57,6 +57,9 @@ pub enum StoreError {
         path.display()
     )]
     LeadsOut { path: PathBuf },
+    /// There is no run folder of that name.
+    #[error("there is no folder {}; name a run folder: the last line that `tardy run` prints has its path", path.display())]
+    NoSuchRun { path: PathBuf },
     /// There is no manifest.
     #[error(
         "{} is not a run folder: it holds no manifest.json; name the folder that `tardy run` wrote (a run that was killed \
@@ -145,7 +148,7 @@ fn mend(reason: &io::Error) -> &'static str {
         ErrorKind::FileTooLarge => "raise the limit on the size of files (`ulimit -f`), or take fewer packets",
         ErrorKind::PermissionDenied => "choose a folder that you may use, or give yourself the right",
         ErrorKind::ReadOnlyFilesystem => "choose a folder on a file system that can be written",
-        ErrorKind::NotFound => "check the path, or copy the run folder anew from where it is whole",
+        ErrorKind::NotFound => "the run folder is not whole: copy it again from where it is, or run it again",
         ErrorKind::InvalidFilename => "shorten the name of the case or the values of its axes",
         _ => "mend that and try again",
     }

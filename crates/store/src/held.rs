@@ -64,13 +64,14 @@ impl Held {
     /// A folder to read, by the path that the user names.
     ///
     /// # Errors
-    /// [`StoreError::NotAFolder`], [`StoreError::Io`].
+    /// [`StoreError::NoSuchRun`], [`StoreError::NotAFolder`], [`StoreError::Io`].
     pub fn open(path: &Path) -> Result<Held, StoreError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         match fs::openat(CWD, path, flags, Mode::empty()) {
             Ok(folder) => Ok(Held { folder, path: path.to_owned() }),
             // Also if a file is where a longer path needs a folder; the path then does not exist.
             Err(Errno::NOTDIR) if path.exists() => Err(StoreError::NotAFolder { path: path.to_owned() }),
+            Err(Errno::NOENT | Errno::NOTDIR) => Err(StoreError::NoSuchRun { path: path.to_owned() }),
             Err(errno) => Err(StoreError::io("open", path)(errno.into())),
         }
     }

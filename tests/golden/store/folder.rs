@@ -212,7 +212,7 @@ fn a_run_that_cannot_be_read_says_why() {
     let (keep, run) = new_run();
     let error = RunFolder::open(run.path()).unwrap_err().to_string();
     assert!(error.contains("is not a run folder: it holds no manifest.json"), "{error}");
-    assert!(matches!(RunFolder::open(keep.path().join("nowhere")), Err(StoreError::Io { tried: "open", .. })));
+    assert!(matches!(RunFolder::open(keep.path().join("nowhere")), Err(StoreError::NoSuchRun { .. })));
 
     run.write_manifest(&manifest()).unwrap();
     let path = run.path().join("manifest.json");

@@ -62,6 +62,8 @@ const SILENCE: (&str, &str) = (
     "TARDY_GUEST_SILENCE_S",
     "A guest that sends nothing for this many seconds of processor time, or three times as long by the wall clock, is taken for hung: 120.",
 );
+const COLUMNS: (&str, &str) =
+    ("COLUMNS", "How wide a table is, 60 to 160 columns, instead of the terminal's width, or of 100 in a pipe.");
 const NO_COLOR: (&str, &str) = ("NO_COLOR", "If it is set, the table has no colour.");
 
 /// The page of a verb without an entry.
@@ -103,7 +105,7 @@ pub const PAGES: &[Page] = &[
         ],
         exits: &[Good, Unmet, Usage, Cannot, Invalid, Internal, Interrupted],
         files: RUN_FOLDER,
-        environment: &[STATE, CACHE, SILENCE, NO_COLOR],
+        environment: &[STATE, CACHE, SILENCE, COLUMNS, NO_COLOR],
         examples: &[
             ("sudo tardy run", "Run the ready-made experiment; the folder is `runs/<UTC time>-host-to-host`:"),
             (
@@ -158,7 +160,7 @@ pub const PAGES: &[Page] = &[
         ],
         exits: &[Good, Usage, Cannot, Internal],
         files: RUN_FOLDER,
-        environment: &[NO_COLOR],
+        environment: &[COLUMNS, NO_COLOR],
         examples: &[
             ("tardy report runs/wait", "The table again:"),
             ("tardy report runs/wait --format md -o wait.md", "The same as Markdown, into a file:"),
@@ -304,7 +306,7 @@ pub const PAGES: &[Page] = &[
     Page {
         verb: Some("notices"),
         description: &[
-            "Prints what this program contains besides tardy's code (crates, the C library, the Rust standard library, what the page is drawn with), each with its licence and the licence's text. Anybody who passes the program on must pass these on too.",
+            "Prints what this program contains besides tardy's code (crates, the C library, the Rust standard library, what the page is drawn with), each with its licence and the licence's text. If you give the program to others, give them this too.",
         ],
         exits: &[Good, Usage, Internal],
         files: &[],

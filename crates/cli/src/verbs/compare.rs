@@ -98,6 +98,19 @@ impl Read {
     }
 }
 
+/// Refuses a word that is no metric, with the one that it most likely was. A run need not have the
+/// metric, so a list of what the runs have would leave it out.
+fn check_metric(condition: &Condition) -> Result<(), Failure> {
+    let What::Figure { metric, .. } = &condition.what else { return Ok(()) };
+    match tardy_spec::schema::metric_meant(&metric.text) {
+        Some(help) => {
+            let says = format!("--fail-if '{}': `{}` is no metric ({help})", condition.text, metric.text);
+            Err(Failure::new(Exit::Usage, says))
+        }
+        None => Ok(()),
+    }
+}
+
 /// A condition that cannot be read, or that is about what neither run has.
 fn wrong(error: ConditionError) -> Failure {
     Failure::new(Exit::Usage, error.to_string())
@@ -110,6 +123,7 @@ pub fn call(args: &Compare) -> Result<Exit> {
     // An error in a condition is reported before anything is read.
     let conditions =
         args.fail_if.iter().map(|text| condition::parse(text)).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+    conditions.iter().try_for_each(check_metric)?;
     let (a, b) = (read(&args.a, &conditions)?, read(&args.b, &conditions)?);
     let (a, b) = (a.run(), b.run());
     let mut compared = compare::compare(&a, &b);

@@ -21,6 +21,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use tardy_judge::foresight::{self, Foreseen, Machine};
 use tardy_lab::machine::FactsByHost;
+use tardy_lab::run::RunError;
 use tardy_store::StoreError;
 
 /// Prints to stdout. A reader that has seen enough (`| head`) is no error.
@@ -60,6 +61,17 @@ fn foresee(experiment: &tardy_spec::experiment::Experiment, found: &FactsByHost)
     let here = found.here();
     let machine = Machine { rt_limit: here.rt_limit, release: here.release.clone() };
     foresight::foresee(experiment, &machine)
+}
+
+/// What a machine cannot do, with the `--set` that asks for it, if one does.
+fn blamed(error: RunError, args: &Experiment) -> anyhow::Error {
+    let says = error.to_string();
+    let asks =
+        |set: &&String| set.split_once('=').is_some_and(|(key, _)| says.starts_with(&format!("`{}`", key.trim())));
+    match args.set.iter().rev().find(asks) {
+        Some(set) => anyhow::Error::new(error).context(format!("--set {set}")),
+        None => error.into(),
+    }
 }
 
 /// The checked experiment that was asked for.

@@ -48,9 +48,10 @@ pub fn call(args: Plan) -> Result<Exit> {
         }
     };
     super::foresee(&experiment, &found).iter().for_each(|foreseen| out.comment(&foreseen.to_string()));
+    let blamed = |error: RunError| super::blamed(error, &args.experiment);
     let mut said: Vec<(Script, Vec<&str>)> = Vec::new();
     for cell in &experiment.cells {
-        let script = of_setup(&cell.setup, guest.is_some(), &found)?;
+        let script = of_setup(&cell.setup, guest.is_some(), &found).map_err(blamed)?;
         match said.iter_mut().find(|(known, _)| *known == script) {
             Some((_, cells)) => cells.push(&cell.id),
             None => said.push((script, vec![&cell.id])),

@@ -17,12 +17,12 @@ use tardy_report::{Options, Picture};
 use tardy_spec::Source;
 use tardy_store::{RunFolder, StoreError};
 
-/// As wide as the terminal; colour if it is one and nobody minds (NO_COLOR).
+/// As wide as COLUMNS says, else as the terminal; colour if it is one and nobody minds (NO_COLOR).
 pub fn look(terminal: bool) -> Options {
-    let default = Options::default();
-    let width = terminal_size::terminal_size().map_or(default.width, |(width, _)| usize::from(width.0));
+    let asked = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let there = || terminal_size::terminal_size().filter(|_| terminal).map(|(width, _)| usize::from(width.0));
     Options {
-        width: if terminal { width.clamp(60, 160) } else { default.width },
+        width: asked.or_else(there).map_or(Options::default().width, |width: usize| width.clamp(60, 160)),
         colour: terminal && std::env::var_os("NO_COLOR").is_none(),
     }
 }

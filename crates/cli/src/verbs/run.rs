@@ -52,7 +52,10 @@ pub fn call(args: Run) -> Result<Exit> {
             Where::Inside { guest, silence }
         }
         None => Where::Here {
-            found: Box::new(coordinator::check(&experiment, &Kinds::default(), &mut hosts)?),
+            found: Box::new(
+                coordinator::check(&experiment, &Kinds::default(), &mut hosts)
+                    .map_err(|error| verbs::blamed(error, &args.experiment))?,
+            ),
             hosts: &mut hosts,
         },
     };

@@ -175,7 +175,7 @@ impl Warming {
             return Err(TrialError::CannotDo(format!(
                 "stream `{}`: {end}.wait = \"busypoll\" would be \"{truth}\" in disguise: packets come without a NAPI \
                  context (SO_INCOMING_NAPI_ID is 0), so there is no device to poll; use another wait, or a device whose \
-                 driver has NAPI",
+                 driver has NAPI, as a veth pair with path.napi = true",
                 ordered.stream.name
             )));
         }

@@ -334,6 +334,12 @@ pub(super) fn point(text: &str) -> Result<Point, (Reason, Wrong)> {
     }
 }
 
+/// How to fix a text that is no metric: the one that it most likely was, or what there is. `None`
+/// for a metric.
+pub fn metric_meant(text: &str) -> Option<String> {
+    metric(text).err().map(|wrong| wrong.help)
+}
+
 /// Reads a metric's name.
 pub(crate) fn metric(text: &str) -> Result<Metric, Wrong> {
     let names = Point::ALL.map(Point::name);

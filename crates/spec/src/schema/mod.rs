@@ -14,7 +14,7 @@ pub(crate) mod units;
 mod written;
 
 pub use json::json_schema;
-pub use key::{Default, Key, Kind};
+pub use key::{Default, Key, Kind, metric_meant};
 pub use table::KEYS;
 pub use units::show_duration;
 

@@ -153,8 +153,8 @@ pub(super) fn quantity(
     };
     let (Some((int, _)), Some((frac, places))) = (digits(int), digits(frac)) else { return Err(not_one()) };
     if unit.is_empty() {
-        let usual = example.trim_start_matches(|c: char| c.is_ascii_digit());
-        return Err(wrong(format!("\"{text}\" has no unit"), format!("write \"{text}{usual}\"; units: {list}")));
+        // Which one is meant, nobody knows.
+        return Err(wrong(format!("\"{text}\" has no unit"), format!("add one: {list}")));
     }
     let Some((_, factor)) = units.iter().find(|(name, _)| *name == unit) else {
         let names = units.iter().map(|(name, _)| *name);

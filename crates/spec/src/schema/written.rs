@@ -234,17 +234,14 @@ impl<'w> Written<'w> {
     fn cycle(self, min_ns: i64, max_ns: i64) -> Result<Value, Problem> {
         match &self.node.value {
             Toml::Text(text) => self.of_length(units::cycle(text), (min_ns, max_ns)),
-            Toml::Integer(_) | Toml::Float(_) => Err(self.no_unit(min_ns, units::CYCLE_UNITS)),
+            Toml::Integer(_) | Toml::Float(_) => Err(self.no_unit(units::CYCLE_UNITS)),
             _ => Err(self.not("a duration in quotes", "write \"500us\"")),
         }
     }
 
     /// It is a number alone, where a length of time is needed.
-    fn no_unit(self, min_ns: i64, units: &str) -> Problem {
-        // A bare 0 is no length of time where one is needed, whatever its unit.
-        let number = self.node.plain().to_string();
-        let number = if number == "0" && min_ns > 0 { "500".to_owned() } else { number };
-        let help = format!("write \"{number}{}\"; units: {units}", synonyms::usual_unit(self.key));
+    fn no_unit(self, units: &str) -> Problem {
+        let help = format!("add one, in quotes: {units}");
         self.wrong(format!("`{}` is a duration and needs a unit", self.key), help)
     }
 
@@ -252,7 +249,7 @@ impl<'w> Written<'w> {
         match &self.node.value {
             Toml::Text(text) if word == Some(text.as_str()) => Ok(Value::Word),
             Toml::Text(text) => self.span(text, (min_ns, max_ns)),
-            Toml::Integer(_) | Toml::Float(_) => Err(self.no_unit(min_ns, units::TIME_UNITS)),
+            Toml::Integer(_) | Toml::Float(_) => Err(self.no_unit(units::TIME_UNITS)),
             _ => Err(self.not("a duration in quotes", "write \"500us\"")),
         }
     }
