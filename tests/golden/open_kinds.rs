@@ -71,8 +71,7 @@ const STATION: StationMethods = StationMethods {
             Offer::Slot { number, .. } => {
                 let take = Command::new("slot", &[&number.to_string(), &name, &id.path.to_string()]);
                 let take = Step::new(&place, "a device into its slot", vec![take]);
-                let inside = Place::netns_of(station.place.host, "inside");
-                Plugged { steps: vec![take], place: inside, device: format!("in{number}") }
+                Plugged { steps: vec![take], place: station.offers[0].place().clone(), device: format!("in{number}") }
             }
         })
     },

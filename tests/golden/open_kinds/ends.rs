@@ -157,10 +157,12 @@ fn cells_whose_streams_choose_other_paths_shared_what_is_on_them() {
 
 #[test]
 fn a_vlan_joined_the_ends_of_two_paths() {
-    let text = tardy_tests::experiment("open-kinds")
-        .replace("[stream.near]", "[stream.near]\nvlan = 7\npcp = 3")
-        .replace("[stream.far]", "[stream.far]\nip = \"ipv6\"\nvlan = 7\npcp = 5");
+    let text = tardy_tests::experiment("open-kinds").replace("[stream.far]", "[stream.far]\nip = \"ipv6\"");
     let mut setup = experiment_of(&text).cells.remove(0).setup;
+    // On one path the two would be refused: a device makes one PCP of a priority.
+    for (stream, pcp) in setup.streams.iter_mut().zip([3, 5]) {
+        stream.tag = Some(Tag { vlan: 7, pcp });
+    }
     let plan = planned(&kinds(), &setup).expect("a plan");
     let script = plan.script();
     // Each path has addresses of its own, which no other device of station `a` routes to.

@@ -79,7 +79,7 @@ fn a_kind_that_nothing_maps_became_another() {
         other => panic!("write what shaper `{other}` needs"),
     };
     for kind in built("shaper.kind") {
-        let launch = if matches!(*kind, "etf") { "launch = \"strict\"\n" } else { "" };
+        let launch = if matches!(*kind, "etf") { "launch = \"strict\"\ntx.advance = \"3ms\"\n" } else { "" };
         let setup = good(&format!("{launch}[shaper]\nkind = \"{kind}\"\n{}", of_shaper(kind)), &[]);
         assert_eq!(setup.cells[0].setup.shaper.kind(), *kind);
     }
