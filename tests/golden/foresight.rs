@@ -127,10 +127,10 @@ fn few_trials_are_a_note_behind_the_warnings() {
     let said = foresee(&load(&Source { name: "x.toml".into(), text }, &[]).expect("it loads"), &usual());
     let said: Vec<String> = said.iter().map(ToString::to_string).collect();
     assert_eq!(said.len(), 2, "{said:?}");
-    assert!(said[0].starts_with("warning: `expect.ctl.delta`: p99.99 cannot be told"), "{said:?}");
+    assert!(said[0].starts_with("warning: `expect.ctl.delta`: p99.99 cannot be reported"), "{said:?}");
     assert_eq!(
         said[1],
-        "note: `trials`: `repeats` cannot be told from 2 of each cell: it needs 5 (write trials = 5 or more)"
+        "note: `trials`: `repeats` cannot be judged from 2 of each cell: it needs 5 (write trials = 5 or more)"
     );
 }
 

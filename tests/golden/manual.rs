@@ -245,7 +245,7 @@ fn commands_in_documents_exist() {
                     assert!(known.is_none(), "{}: `{awaited}` is built: take `awaits={awaited}` off", path.display());
                     continue;
                 }
-                let general = ["--help", "-h", "--version", "-V"];
+                let general = ["--help", "-h", "help", "--version", "-V"];
                 if general.contains(&verb.as_str()) || verb.chars().any(char::is_uppercase) || verb == "…" {
                     continue;
                 }

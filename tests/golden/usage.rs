@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Messages for a command line that is mistyped: each test is named after an answer that led nowhere.
+//! Messages for a command line that is mistyped: each test is named after an answer that led
+//! nowhere.
 
 use crate::help::tardy;
 use std::path::Path;
@@ -60,7 +61,7 @@ fn a_wrong_verb_was_refused_without_a_list_of_the_right_ones() {
     let said = refused(&["rnu"]);
     assert!(said.contains("there is no verb `rnu` (did you mean `run`?)"), "{said}");
     assert!(
-        said.contains("Verbs: run, plan, report, compare, export, guest, undo, schema, man, completions\n"),
+        said.contains("Verbs: run, plan, report, compare, guest, hints, undo, schema, export, man, completions\n"),
         "{said}"
     );
     let said = refused(&["analyze", "x"]);

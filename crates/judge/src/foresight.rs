@@ -234,7 +234,7 @@ fn percentile(experiment: &Experiment, cell: &Cell, _: &Machine) -> Vec<Foreseen
             return None;
         }
         let why = format!(
-            "{name} cannot be told from {} packets in each of {} trials, so the expectation cannot be met: {NEEDED} separate events must lie \
+            "{name} cannot be reported from {} packets in each of {} trials, so the expectation cannot be met: {NEEDED} separate events must lie \
              beyond it, for which it takes about {} packets, more if they come in bursts",
             number(count),
             number(trials),
@@ -256,7 +256,7 @@ fn trials(experiment: &Experiment) -> Option<Foreseen> {
     if usize::try_from(trials).is_ok_and(|trials| trials >= LEAST_TRIALS) {
         return None;
     }
-    let why = format!("`repeats` cannot be told from {trials} of each cell: it needs {LEAST_TRIALS}");
+    let why = format!("`repeats` cannot be judged from {trials} of each cell: it needs {LEAST_TRIALS}");
     Some(Foreseen::new(Level::Note, "trials".to_owned(), why, format!("write trials = {LEAST_TRIALS} or more")))
 }
 

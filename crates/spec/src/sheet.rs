@@ -233,7 +233,9 @@ impl Sheet {
             if is_known {
                 let mut nameless = Vec::new();
                 self.walk_named(path, key, node, &mut nameless, faults);
-                nameless.iter().for_each(|leaf| drop(leaf.read(leaf.node, faults)));
+                // A list may be the values of an axis.
+                let single = nameless.iter().filter(|leaf| !matches!(leaf.node.value, Toml::List(_)));
+                single.for_each(|leaf| drop(leaf.read(leaf.node, faults)));
             }
             return;
         }
