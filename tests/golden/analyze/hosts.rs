@@ -272,7 +272,7 @@ fn the_thread_of_a_host_whose_states_nobody_read_was_looked_at_by_no_rule() {
     record.hosts.clear();
     assert_eq!(verdicts(&record), []);
     // What its thread saw in its own loop needs none.
-    let stopped = SpinGaps { over_1ms: 5, longest_ns: 50_000_000, total_ns: 250_000_000, ..SpinGaps::default() };
+    let stopped = SpinGaps { over_1ms: 5, longest_ns: 50_000_000, total_ns: 250_000_000 };
     ctl(&mut record).spin_gaps = Some(stopped);
     let told = verdicts(&record);
     assert_is(&told[0], "rt-bandwidth", Level::Invalid, "on rig: ctl.rx, which spins as fifo:80, was stopped");
