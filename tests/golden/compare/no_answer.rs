@@ -52,3 +52,16 @@ fn a_cell_that_the_other_run_lacks_is_reported_with_those_that_it_has() {
     let says: Vec<&str> = compared.conditions.iter().map(|result| result.says.as_str()).collect();
     assert_eq!(says, ["B has no such cell; it has: all", "A has no such cell; it has: rx.wait=block"]);
 }
+
+#[test]
+fn a_condition_with_an_equals_sign_or_on_late_was_refused_for_another_reason() {
+    let refused = |text: &str| tardy_analyze::compare::condition::parse(text).expect_err("it is wrong").to_string();
+    let says = refused("scheduled..receive p50 >= +2%");
+    assert!(says.contains("write `>`: a condition is met beyond the limit, not at it"), "{says}");
+    let says = refused("scheduled..receive p50 <= -2%");
+    assert!(says.contains("write `<`: a condition is met beyond the limit, not at it"), "{says}");
+    let says = refused("scheduled..receive p50 > 2%");
+    assert!(says.contains("after `>`, write by how much B is greater, with its sign, as +2%"), "{says}");
+    let says = refused("late > +0");
+    assert!(says.contains("`late` depends on a clock: limit it within one run, in `[expect.STREAM]`"), "{says}");
+}

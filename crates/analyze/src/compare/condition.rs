@@ -138,6 +138,10 @@ pub fn parse(text: &str) -> Result<Condition, ConditionError> {
                 return fault(last.at.clone(), format!("`{of}` of which metric? write as `scheduled..receive {of}`"));
             }
         },
+        (None, None) if Count::ALL.iter().any(|count| count.name() == last.text) => {
+            let says = format!("`{}` depends on a clock: limit it within one run, in `[expect.STREAM]`", last.text);
+            return fault(last.at, says);
+        }
         (None, None) => {
             let known = figures().collect::<Vec<_>>().join(", ");
             let counts = counts().map(Count::name).collect::<Vec<_>>().join(", ");
@@ -184,12 +188,14 @@ fn limit(text: &str, chars: &[char], sign: usize, what: &What) -> Result<Limit, 
     }
     match (above, chars.get(begin)) {
         (true, Some('+')) | (false, Some('-')) => {}
-        (true, _) => return fault(begin..end, "behind `>` stands what B is greater by, with its sign, as +2%"),
-        (false, _) => return fault(begin..end, "behind `<` stands what B is less by, with its sign, as -2%"),
+        (true, Some('=')) => return fault(sign..begin + 1, "write `>`: a condition is met beyond the limit, not at it"),
+        (false, Some('=')) => return fault(sign..begin + 1, "write `<`: a condition is met beyond the limit, not at it"),
+        (true, _) => return fault(begin..end, "after `>`, write by how much B is greater, with its sign, as +2%"),
+        (false, _) => return fault(begin..end, "after `<`, write by how much B is less, with its sign, as -2%"),
     }
     let number = begin + 1..begin + 1 + chars[begin + 1..].iter().take_while(|c| matches!(c, '0'..='9' | '.')).count();
     let Some(value) = millionths(&chars[number.clone()]) else {
-        return fault(number, "a number is up to nine digits and, behind a point, up to six: 2, 0.5");
+        return fault(number, "a number is up to nine digits and, after a point, up to six: 2, 0.5");
     };
     let unit = skip(number.end);
     let named: String = chars[unit..end.max(unit)].iter().collect();
