@@ -52,7 +52,7 @@ pub fn call(args: Call) -> Result<Exit> {
         }
         GuestVerb::Pack(args) => pack(&args),
         GuestVerb::RemoveFiles { paths } => {
-            let tried = paths.iter().map(|path| (path, guest::files::remove(path)));
+            let tried = paths.iter().map(|path| (path, guest::folder::remove(path)));
             let mut failed = tried.filter_map(|(path, tried)| Some((path, tried.err()?))).peekable();
             let code = if failed.peek().is_some() { Exit::Cannot } else { Exit::Good };
             failed.for_each(|(path, error)| {

@@ -13,7 +13,6 @@ pub(crate) mod error;
 pub mod expected;
 pub mod extra;
 pub mod fetch;
-pub mod files;
 pub mod folder;
 pub mod frame;
 pub mod init;
@@ -129,7 +128,7 @@ fn try_run(
     // QEMU is gone: what it was given and what it wrote for us is of no more use. Its console
     // stays.
     for path in [folder::INITRAMFS, folder::PORT].map(|name| real.join(name)) {
-        files::remove(&path).map_err(file("remove", &path))?;
+        folder::remove(&path).map_err(file("remove", &path))?;
     }
     if let Some(mut journal) = journal {
         journal.clear()?;
