@@ -4,13 +4,11 @@
 
 mod error;
 mod event;
-mod sink;
 
 pub use error::RunError;
-pub use event::{Event, What};
-pub use sink::Sink;
-
+pub use event::{Event, Sink, What};
 use crate::undo::UndoError;
+
 
 /// How a run ended.
 #[derive(Debug)]
