@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why a host could not be looked at, or steps not be carried out on it.
 
-use super::away::Away;
 use super::devices::DeviceError;
 use super::runner::{CommandError, Failure};
 use crate::command::{Batch, Command};
@@ -12,6 +11,7 @@ use crate::step::Text;
 use crate::undo::UndoError;
 use std::io;
 use thiserror::Error;
+use super::place::Away;
 
 /// A host does not have what a plan needs of it.
 #[derive(Debug, Error)]

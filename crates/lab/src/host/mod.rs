@@ -7,14 +7,12 @@
 
 pub mod applied;
 pub mod ask;
-mod away;
 pub mod child;
 pub mod clocks;
 pub mod devices;
 pub mod distant;
 mod error;
 pub mod hosts;
-mod id;
 mod message;
 pub mod noted;
 pub mod place;
@@ -25,11 +23,8 @@ pub mod serve;
 pub mod steward;
 pub(crate) mod tool;
 
-pub use away::Away;
 pub use error::{ApplyError, LookError};
-pub use id::{CpuId, OtherHosts};
 pub use tardy_model::host::HostId;
-
 use crate::command::Command;
 use crate::connection::Connection;
 use crate::names::Names;
@@ -40,6 +35,8 @@ use crate::undo::{PutBack, UndoError};
 use ask::{Ask, Observe, Observed};
 use tardy_model::manifest::{HostEntry, ReadBack};
 use tardy_model::time::{Instant, Tai};
+pub use place::{Away, CpuId, OtherHosts};
+
 
 /// A machine of a run, as its steward serves it. The methods are in the order in which the
 /// coordinator calls them. For a run it calls `look` first, `describe` for each other host than its
