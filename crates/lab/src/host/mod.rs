@@ -13,7 +13,6 @@ pub mod devices;
 pub mod distant;
 mod error;
 pub mod hosts;
-mod message;
 pub mod noted;
 pub mod place;
 mod program;
