@@ -15,7 +15,6 @@ mod error;
 pub mod hosts;
 pub mod noted;
 pub mod place;
-mod program;
 pub mod qemu;
 pub mod runner;
 pub mod serve;
