@@ -11,13 +11,13 @@ use tardy_lab::host::applied::applied;
 use tardy_lab::host::place::Place;
 use tardy_lab::host::runner::{BatchOutput, CommandError, Failure, Runner};
 use tardy_lab::host::{ApplyError, HostId};
-use tardy_lab::inverse::{Action, Inverse, NicWas, StampingWas, TakenNic};
 use tardy_lab::journal;
 use tardy_lab::journal::JournalError;
 use tardy_lab::process::Identity;
 use tardy_lab::returned::{find, find_back};
 use tardy_lab::slot::{Slot, other_runs};
 use tardy_lab::undo::{UndoError, leftovers, undo_all};
+use tardy_lab::step::{Action, Inverse, NicWas, StampingWas, TakenNic};
 
 fn nic() -> TakenNic {
     let address = Address { cidr: "192.0.2.1/24".into(), with: vec!["label".into(), "enp1s0".into()] };

@@ -8,7 +8,6 @@
 //! counts: what was cut off while it was written had not been begun.
 
 use crate::command::Command;
-use crate::inverse::Inverse;
 use crate::process::Identity;
 use crate::state::{Folder, StateError};
 use serde::{Deserialize, Serialize};
@@ -20,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tardy_sys::proc;
 use thiserror::Error;
+use crate::step::Inverse;
 
 /// The version of the lines.
 const VERSION: u64 = 2;

@@ -12,7 +12,6 @@ pub mod held;
 pub mod host;
 pub mod identity;
 mod idle;
-pub mod inverse;
 pub mod journal;
 pub mod kinds;
 mod leftover;

@@ -6,7 +6,6 @@
 use crate::command::Command;
 use crate::host::HostId;
 use crate::idle;
-use crate::inverse::Inverse;
 use crate::kinds::Kinds;
 use crate::machine::FactsByHost;
 use crate::names::Names;
@@ -18,7 +17,7 @@ use crate::script::Script;
 use crate::shaper;
 use crate::softirq;
 use crate::station::{Offer, PlannedStation, StationId};
-use crate::step::{Question, Step};
+use crate::step::{Inverse, Question, Step};
 use crate::vlan;
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::station::Life;

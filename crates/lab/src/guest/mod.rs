@@ -30,7 +30,6 @@ pub mod watch;
 
 use crate::command::Command;
 use crate::host::qemu::{self as process, Qemu};
-use crate::inverse::{Action, Inverse};
 use crate::journal::Journal;
 use crate::run::{Ended, Event, RunError, Sink, What};
 use crate::slot::{ClaimError, Slot};
@@ -45,6 +44,7 @@ use tardy_model::manifest::{GuestEntry, GuestMode};
 use tardy_model::path::Where;
 use tardy_model::time::Nanos;
 use tardy_spec::experiment::Experiment;
+use crate::step::{Action, Inverse};
 
 /// Refuses what no guest can do, before one is started.
 ///

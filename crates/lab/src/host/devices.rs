@@ -4,7 +4,6 @@
 
 use super::ask::DeviceAsk;
 use crate::held::{self, Held};
-use crate::inverse::is_device;
 use crate::state::StateError;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -12,6 +11,7 @@ use std::path::{Path, PathBuf};
 use tardy_host::nic::{self, Nic, NicError};
 use tardy_sys::{SysError, process};
 use thiserror::Error;
+use crate::step::is_device;
 
 /// Where iproute2 keeps its named namespaces.
 const NETNS: &str = "/run/netns";

@@ -2,9 +2,8 @@
 //! What every kind of shaper says to tc: the step that sets the root and what hangs below it, and
 //! tc's words for classes and places.
 
-use crate::inverse::{Action, Inverse};
 use crate::path::LinkEnd;
-use crate::step::Step;
+use crate::step::{Action, Inverse, Step};
 use tardy_model::shaper::Classes;
 
 /// Why a step of the plan is taken; by this a refusal is known to be the queue discipline's.
