@@ -12,7 +12,6 @@ use tardy_analyze::cell::TrialAnswer;
 use tardy_engine::live::Digest;
 use tardy_judge::{Judge, Traces};
 use tardy_lab::run::{Event, Sink, What};
-use tardy_lab::script::Script;
 use tardy_model::manifest::{GuestEntry, Manifest, ReadBack};
 use tardy_model::point::Metric;
 use tardy_model::sample::Batch;
@@ -22,6 +21,7 @@ use tardy_model::trial::TrialRecord;
 use tardy_spec::experiment::Experiment;
 use tardy_store::{RunFolder, StoreError};
 use tardy_sys::clock;
+use tardy_lab::plan::Script;
 
 pub struct Recorder<'a> {
     folder: &'a RunFolder,

@@ -12,16 +12,15 @@ use tardy_judge::foresight::estimate;
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
 use tardy_lab::identity;
-use tardy_lab::kinds::Kinds;
 use tardy_lab::machine::FactsByHost;
 use tardy_lab::names::Names;
 use tardy_lab::placement;
 use tardy_lab::plan;
 use tardy_lab::run::RunError;
-use tardy_lab::script::Script;
 use tardy_lab::{consent, coordinator, loads};
 use tardy_model::path::Where;
 use tardy_spec::experiment::Setup;
+use tardy_lab::plan::{Kinds, Script};
 
 pub fn call(args: Plan) -> Result<Exit> {
     let experiment = super::load(&args.experiment)?;

@@ -5,12 +5,11 @@
 use crate::host::HostId;
 use crate::host::ask::Ask;
 use crate::host::hosts::Hosts;
-use crate::kinds::Kinds;
 use crate::loads;
 use crate::machine::FactsByHost;
 use crate::names::Names;
 use crate::placement::place;
-use crate::plan::{PlanError, plan_of};
+use crate::plan::{Kinds, PlanError, plan_of};
 use crate::run::RunError;
 use crate::shaper;
 use std::collections::BTreeMap;

@@ -4,13 +4,13 @@
 use super::agents::Standing;
 use crate::host::clocks::OffsetSource;
 use crate::host::hosts::Hosts;
-use crate::kinds::Kinds;
 use crate::machine::FactsByHost;
 use crate::run::{Event, Sink, What};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tardy_model::machine::RulerRecord;
 use tardy_model::port::Port;
 use tardy_spec::experiment::{self, Cell, Experiment};
+use crate::plan::Kinds;
 
 /// What a run needs in addition to the experiment.
 pub struct Options<'a> {
