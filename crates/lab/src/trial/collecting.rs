@@ -2,8 +2,7 @@
 //! Collecting what the ends recorded, one end after the other, when a trial is over or a station
 //! has failed.
 
-use super::activities::{Activity, ActivityKind};
-use super::awaited::Awaited;
+use super::activities::{Activity, ActivityKind, Awaited};
 use super::outcome::{Broken, StreamHalves, TrialError};
 use super::shared::{Input, Now, Output, Shared};
 use crate::agent::AgentError;

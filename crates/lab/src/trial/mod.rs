@@ -3,7 +3,6 @@
 //! done: orders are sent, messages are waited for, and the clock is read.
 
 mod activities;
-mod awaited;
 mod collecting;
 pub mod machine;
 mod outcome;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What goes into a trial and comes out of it, and what all its phases know.
 
-use super::activities::{Activities, Activity, ActivityKind, StartTurn};
-use super::awaited::Awaited;
+use super::activities::{Activities, Activity, ActivityKind, Awaited, StartTurn};
 use super::outcome::TrialError;
 use crate::agent::AgentError;
 use crate::host::clocks::Compared;

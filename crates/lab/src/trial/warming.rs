@@ -3,7 +3,6 @@
 //! stream's limit has passed. Each round warms all streams, so that none has gone cold again when
 //! the last one is warm.
 
-use super::awaited::Awaited;
 use super::outcome::TrialError;
 use super::shared::{Input, Now, Output, Shared};
 use crate::not_found::NotFound;
@@ -15,6 +14,7 @@ use tardy_model::point::Point;
 use tardy_model::stream::{Side, Wait};
 use tardy_model::stream_id::{NoStream, StreamId};
 use tardy_model::time::{Instant, Monotonic, Nanos};
+use super::activities::Awaited;
 
 const PACKETS: u32 = 10;
 const APART: Nanos = Nanos(1_000_000);
