@@ -3,8 +3,7 @@
 //! has failed.
 
 use super::activities::{Activity, ActivityKind, Awaited};
-use super::outcome::{Broken, StreamHalves, TrialError};
-use super::shared::{Input, Now, Output, Shared};
+use super::shared::{Broken, Input, Now, Output, Shared, StreamHalves, TrialError};
 use crate::agent::AgentError;
 use crate::not_found::NotFound;
 use crate::orders::Ordered;

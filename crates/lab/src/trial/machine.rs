@@ -9,9 +9,8 @@
 
 use super::activities::{Activities, ActivityKind, Awaited};
 use super::collecting::Collecting;
-use super::outcome::{Broken, StreamHalves, TrialError};
 use super::running::Running;
-use super::shared::Shared;
+use super::shared::{Broken, Shared, StreamHalves, TrialError};
 pub use super::shared::{Input, Now, Output};
 use super::warming::Warming;
 use crate::loads::Loads;

@@ -5,7 +5,6 @@
 mod activities;
 mod collecting;
 pub mod machine;
-mod outcome;
 mod running;
 mod shared;
 mod warming;
@@ -17,7 +16,6 @@ use crate::not_found::NotFound;
 use crate::orders::Ordered;
 use crate::station::Stations;
 use machine::{Input, Now, Output, TrialMachine};
-pub use outcome::{Broken, StreamHalves, TrialError};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -26,6 +24,7 @@ use tardy_model::stream::{Side, Stream};
 use tardy_model::stream_id::NoStream;
 use tardy_model::time::Nanos;
 use tardy_sys::clock;
+pub use shared::{Broken, StreamHalves, TrialError};
 
 /// What is to be done on the hosts themselves, which no station can do.
 pub trait Outside {

@@ -3,8 +3,7 @@
 //! stream's limit has passed. Each round warms all streams, so that none has gone cold again when
 //! the last one is warm.
 
-use super::outcome::TrialError;
-use super::shared::{Input, Now, Output, Shared};
+use super::shared::{Input, Now, Output, Shared, TrialError};
 use crate::not_found::NotFound;
 use crate::orders::Ordered;
 use crate::station::ANSWER;
