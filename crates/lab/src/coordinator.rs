@@ -3,19 +3,16 @@
 //! its own seeded phase. What happens and what was measured goes to a [`Sink`]; nothing here knows
 //! a file format.
 
-mod agents;
 mod around;
 mod check;
 mod links;
 mod preflight;
 mod record;
-mod standing;
 mod tasks;
 mod under_way;
 
 pub use check::{ask, check, look, memory};
 pub use under_way::Options;
-
 use crate::host::hosts::Hosts;
 use crate::loads::{self, Loads};
 use crate::machine::FactsByHost;
@@ -33,7 +30,6 @@ use crate::softirq::{self, Watch};
 use crate::station::{StationId, Stations};
 use crate::trial::{Broken, StreamHalves, TrialError};
 use crate::undo::UndoError;
-use agents::Standing;
 use around::Around;
 use rand::Rng;
 use record::{Beside, States};
@@ -50,7 +46,8 @@ use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
 use tardy_model::trial::ObserverRecord;
 use tardy_spec::experiment::{Cell, Experiment};
-use under_way::Run;
+use under_way::{Run, Standing};
+
 
 /// What the ruler is to measure, and the names of the threads that it stands for.
 type NamedThread = (RulerOrder, Vec<String>);
