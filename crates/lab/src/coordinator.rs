@@ -3,12 +3,10 @@
 //! its own seeded phase. What happens and what was measured goes to a [`Sink`]; nothing here knows
 //! a file format.
 
-mod around;
 mod check;
 mod links;
 mod preflight;
 mod record;
-mod tasks;
 mod under_way;
 
 pub use check::{ask, check, look, memory};
@@ -30,9 +28,8 @@ use crate::softirq::{self, Watch};
 use crate::station::{StationId, Stations};
 use crate::trial::{Broken, StreamHalves, TrialError};
 use crate::undo::UndoError;
-use around::Around;
 use rand::Rng;
-use record::{Beside, States};
+use record::{Around, Beside, States};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
