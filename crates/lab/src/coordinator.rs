@@ -4,8 +4,6 @@
 //! a file format.
 
 mod check;
-mod links;
-mod preflight;
 mod record;
 mod under_way;
 
@@ -237,7 +235,7 @@ impl Run<'_, '_> {
         last: bool,
     ) -> Result<(), RunError> {
         if turns[0].cell.setup.path.traits().waits_for_link {
-            links::wait_for_link(self.hosts, &plan.ends, self.options.stop)?;
+            check::wait_for_link(self.hosts, &plan.ends, self.options.stop)?;
         }
         self.wait_for_schedules(plan)?;
         let read_back = self.hosts.read_back(&plan.read_back)?;
