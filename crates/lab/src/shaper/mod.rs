@@ -8,7 +8,6 @@ pub mod etf;
 pub mod launching;
 pub mod mqprio;
 pub mod none;
-pub mod read_back;
 pub mod taprio;
 mod tc;
 pub mod watch;
@@ -128,7 +127,7 @@ pub fn set(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<Shaped, No
     }
     let question = match setup.shaper {
         Shaper::None => none::question,
-        _ => read_back::question,
+        _ => tc::question,
     };
     let ask = |(id, end): (EndId, &LinkEnd)| {
         // A device that was there before has the name that it has in every run.
