@@ -12,13 +12,13 @@ use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
 use tardy_lab::plan::{Plan, plan};
 use tardy_lab::shaper::launching;
+use tardy_lab::shaper::tc::{differs, qdiscs, record};
 use tardy_model::host::HostId;
 use tardy_model::shaper::Shaper;
 use tardy_model::time::{Instant, Nanos};
 use tardy_spec::experiment::{Cell, Experiment, Setup};
 use tardy_spec::{Source, load, ready_made};
 use tardy_tests::section;
-use tardy_lab::shaper::tc::{differs, qdiscs, record};
 
 /// An experiment whose shaper is the text, on two stations and a stream of priority 3.
 pub fn experiment(shaper: &str) -> Experiment {

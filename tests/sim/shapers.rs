@@ -14,6 +14,7 @@ use tardy_lab::coordinator::{Options, check, run};
 use tardy_lab::host::clocks::one_host;
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
+use tardy_lab::plan::Kinds;
 use tardy_lab::run::{Event, Sink};
 use tardy_model::gates::Gates;
 use tardy_model::point::Point;
@@ -27,7 +28,6 @@ use tardy_model::trial::TrialRecord;
 use tardy_model::verdict::{Level, Verdict};
 use tardy_spec::experiment::Experiment;
 use tardy_spec::{Source, load};
-use tardy_lab::plan::Kinds;
 
 const R1: &str = "[shaper]\nkind = \"taprio\"\nclasses = 4\nmap = [3, 3, 3, 1, 3, 0, 3, 2, 3, 3, 3, 3, 3, 3, 3, 3]\n\
 entries = [\"3 100us\", \"0 100us\", \"1 100us\", \"2 200us\", \"3 100us\", \"0 100us\", \"1 100us\", \"2 200us\"]\n";

@@ -16,6 +16,7 @@ use tardy_lab::coordinator::{Options, check, run};
 use tardy_lab::host::clocks::one_host;
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
+use tardy_lab::plan::Kinds;
 use tardy_lab::run::{Event, Sink};
 use tardy_model::ethernet::{Tag, Tags};
 use tardy_model::placement::PlacementRecord;
@@ -28,7 +29,6 @@ use tardy_model::time::Nanos;
 use tardy_model::trial::TrialRecord;
 use tardy_model::verdict::{Level, Verdict};
 use tardy_spec::{Source, load};
-use tardy_lab::plan::Kinds;
 
 /// The verdicts of one trial, whose halves were changed before they were joined.
 fn verdicts(stream: &Stream, change: impl FnOnce(&mut Halves)) -> Vec<Verdict> {

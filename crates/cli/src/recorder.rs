@@ -11,6 +11,7 @@ use std::time::Duration;
 use tardy_analyze::cell::TrialAnswer;
 use tardy_engine::live::Digest;
 use tardy_judge::{Judge, Traces};
+use tardy_lab::plan::Script;
 use tardy_lab::run::{Event, Sink, What};
 use tardy_model::manifest::{GuestEntry, Manifest, ReadBack};
 use tardy_model::point::Metric;
@@ -21,7 +22,6 @@ use tardy_model::trial::TrialRecord;
 use tardy_spec::experiment::Experiment;
 use tardy_store::{RunFolder, StoreError};
 use tardy_sys::clock;
-use tardy_lab::plan::Script;
 
 pub struct Recorder<'a> {
     folder: &'a RunFolder,

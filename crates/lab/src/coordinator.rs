@@ -7,8 +7,6 @@ mod check;
 mod record;
 mod under_way;
 
-pub use check::{ask, check, look, memory};
-pub use under_way::Options;
 use crate::host::hosts::Hosts;
 use crate::loads::{self, Loads};
 use crate::machine::FactsByHost;
@@ -20,12 +18,13 @@ use crate::path::keeper::Keepers;
 use crate::placement::{Placed, place, thread_on};
 use crate::plan::{self, Plan};
 use crate::run::{Ended, Event, RunError, Sink, What};
-use crate::shaper::watch::Readings;
+use crate::shaper::Readings;
 use crate::shaper::{self, launching};
 use crate::softirq::{self, Watch};
 use crate::station::{StationId, Stations};
 use crate::trial::{Broken, StreamHalves, TrialError};
 use crate::undo::UndoError;
+pub use check::{ask, check, look, memory};
 use rand::Rng;
 use record::{Around, Beside, States};
 use std::collections::BTreeMap;
@@ -41,8 +40,8 @@ use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
 use tardy_model::trial::ObserverRecord;
 use tardy_spec::experiment::{Cell, Experiment};
+pub use under_way::Options;
 use under_way::{Run, Standing};
-
 
 /// What the ruler is to measure, and the names of the threads that it stands for.
 type NamedThread = (RulerOrder, Vec<String>);

@@ -10,6 +10,7 @@
 use crate::command::Command;
 use crate::process::Identity;
 use crate::state::{Folder, StateError};
+use crate::step::Inverse;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::any::Any;
@@ -19,7 +20,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tardy_sys::proc;
 use thiserror::Error;
-use crate::step::Inverse;
 
 /// The version of the lines.
 const VERSION: u64 = 2;

@@ -8,7 +8,6 @@ pub mod connection;
 pub mod consent;
 pub mod coordinator;
 pub mod guest;
-pub mod held;
 pub mod host;
 pub mod identity;
 mod idle;

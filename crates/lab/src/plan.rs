@@ -10,20 +10,20 @@ use crate::machine::FactsByHost;
 use crate::names::Names;
 use crate::not_found::NotFound;
 use crate::path::keeper::Keeper;
-use crate::path::{EndId, Ends, LinkEnd, PathError, PathMethods, PlannedStations, Plug, self};
+use crate::path::{self, EndId, Ends, LinkEnd, PathError, PathMethods, PlannedStations, Plug};
 use crate::placement::PlaceError;
 use crate::shaper;
 use crate::softirq;
-use crate::station::{Offer, PlannedStation, StationId, StationMethods, self};
+use crate::station::{self, Offer, PlannedStation, StationId, StationMethods};
 use crate::step::{Inverse, Question, Step};
 use crate::vlan;
 use std::collections::{BTreeMap, BTreeSet};
+use tardy_model::harmless;
+use tardy_model::path::PathKind;
 use tardy_model::station::{Life, StationKind};
 use tardy_model::time::{Instant, Tai};
 use tardy_spec::experiment::{Setup, Station};
 use thiserror::Error;
-use tardy_model::harmless;
-use tardy_model::path::PathKind;
 
 /// What is done for one cell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

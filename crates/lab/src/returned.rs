@@ -5,9 +5,9 @@
 
 use crate::command::{Batch, Command};
 use crate::host::runner::Runner;
+use crate::step::{Action, Inverse, TakenNic};
 use serde_json::Value;
 use std::path::Path;
-use crate::step::{Action, Inverse, TakenNic};
 
 /// Folder of named namespaces.
 const NETNS: &str = "/run/netns";

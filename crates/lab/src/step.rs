@@ -7,14 +7,14 @@
 //! list of actions. The commands are made when they are needed, by the version that runs them.
 
 use crate::command::{Command, OURSELVES};
+use crate::guest::folder::PASSING;
 use crate::host::HostId;
 use crate::host::place::Place;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
-use tardy_model::manifest::QdiscsOf;
-use crate::guest::folder::PASSING;
 use tardy_host::nic::Address;
+use tardy_model::manifest::QdiscsOf;
 
 /// A text that this program is built with, or that came from another host.
 pub type Text = Cow<'static, str>;

@@ -14,10 +14,10 @@ use tardy_lab::guest::watch::most_bytes;
 use tardy_lab::host::clocks::one_host;
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
+use tardy_lab::plan::Kinds;
 use tardy_lab::run::{Event, Sink, What};
 use tardy_model::sample::Batch;
 use tardy_model::trial::TrialRecord;
-use tardy_lab::plan::Kinds;
 
 fn written(frames: &[(FrameKind, Vec<u8>)]) -> Vec<u8> {
     let mut bytes = Vec::new();

@@ -24,13 +24,13 @@ use tardy_lab::connection::Connection;
 use tardy_lab::coordinator::{Options, check, run};
 use tardy_lab::host::clocks::one_host;
 use tardy_lab::host::hosts::Hosts;
+use tardy_lab::plan::Kinds;
 use tardy_lab::station::StationMethods;
 use tardy_model::ethernet::Tags;
 use tardy_model::point::Point;
 use tardy_model::sample::Outcome;
 use tardy_model::time::{Instant, Realtime, Tai};
 use tardy_sys::{SysError, clock};
-use tardy_lab::plan::Kinds;
 
 /// Where this port fails.
 const NOWHERE: usize = 0;

@@ -6,6 +6,7 @@ use crate::analyze::fixture;
 use tardy_analyze::cell::CellAnalysis;
 use tardy_analyze::gates::{Departure, GatePass};
 use tardy_lab::shaper::launching;
+use tardy_lab::shaper::tc::record;
 use tardy_model::gates::{Gates, Window};
 use tardy_model::point::Point;
 use tardy_model::qdisc::{GateRecord, Keeper, LaunchRecord, ShaperRecord};
@@ -13,7 +14,6 @@ use tardy_model::sample::{MaybeNanos, Outcome};
 use tardy_model::stream::Launch;
 use tardy_model::trial::{StreamRecord, TrialRecord};
 use tardy_model::verdict::{Figure, Level, Verdict};
-use tardy_lab::shaper::tc::record;
 
 fn window(open_ns: i64, close_ns: i64) -> Window {
     Window { open_ns, close_ns }

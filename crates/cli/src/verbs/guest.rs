@@ -16,13 +16,13 @@ use tardy_lab::guest::{self, Guest, GuestError, devices, extra, fetch, folder};
 use tardy_lab::host::qemu as process;
 use tardy_lab::identity;
 use tardy_lab::machine::Facts;
+use tardy_lab::plan::Script;
 use tardy_lab::run::RunError;
 use tardy_model::machine::RtLimit;
 use tardy_model::manifest::GuestMode;
 use tardy_model::stream::CpuChoice;
 use tardy_model::stream::Side;
 use tardy_spec::experiment::{Experiment, Setup};
-use tardy_lab::plan::Script;
 
 /// Fetches, lists or packs.
 pub fn call(args: Call) -> Result<Exit> {

@@ -16,11 +16,11 @@ use tardy_lab::machine::FactsByHost;
 use tardy_lab::names::Names;
 use tardy_lab::placement;
 use tardy_lab::plan;
+use tardy_lab::plan::{Kinds, Script};
 use tardy_lab::run::RunError;
 use tardy_lab::{consent, coordinator, loads};
 use tardy_model::path::Where;
 use tardy_spec::experiment::Setup;
-use tardy_lab::plan::{Kinds, Script};
 
 pub fn call(args: Plan) -> Result<Exit> {
     let experiment = super::load(&args.experiment)?;

@@ -21,6 +21,7 @@ use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
 use tardy_lab::identity;
 use tardy_lab::machine::FactsByHost;
+use tardy_lab::plan::Kinds;
 use tardy_lab::run::{Ended, Event, RunError, Sink, What};
 use tardy_model::manifest::{CellEntry, GuestMode, Manifest};
 use tardy_model::time::Nanos;
@@ -28,7 +29,6 @@ use tardy_model::verdict::{Level, Verdict};
 use tardy_report::Picture;
 use tardy_spec::experiment::Experiment;
 use tardy_store::{RunFolder, StoreError};
-use tardy_lab::plan::Kinds;
 
 pub fn call(args: Run) -> Result<Exit> {
     let began = Instant::now();

@@ -3,29 +3,29 @@
 //! be run here, and what of the machine its plans rest on. Then every queue discipline is tried
 //! once, on a path of its own that is taken down again. And a path that is built is waited for.
 
-use crate::host::{ApplyError, HostId, LookError};
+use super::under_way::Run;
 use crate::host::ask::Ask;
+use crate::host::devices::DeviceError;
 use crate::host::hosts::Hosts;
+use crate::host::{ApplyError, HostId, LookError};
 use crate::loads;
 use crate::machine::FactsByHost;
 use crate::names::Names;
+use crate::not_found::NotFound;
+use crate::orders::is_same_path;
+use crate::path::Ends;
 use crate::placement::place;
+use crate::plan;
 use crate::plan::{Kinds, Plan, PlanError, plan_of};
 use crate::run::RunError;
 use crate::shaper;
-use std::collections::BTreeMap;
-use tardy_model::shaper::Shaper;
-use tardy_spec::experiment::{Experiment, Setup};
-use super::under_way::Run;
-use crate::orders::is_same_path;
-use crate::plan;
 use crate::undo::UndoError;
-use crate::host::devices::DeviceError;
-use crate::not_found::NotFound;
-use crate::path::Ends;
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
+use tardy_model::shaper::Shaper;
+use tardy_spec::experiment::{Experiment, Setup};
 use tardy_sys::clock;
 
 /// Memory that a packet takes at its peak: both ends' records, their way here, the joined samples

@@ -2,33 +2,33 @@
 //! A trial's record: what is read from the hosts just before the trial and just after it, which of
 //! their tasks are kept, and the halves of the streams, joined and handed to the sink.
 
+use super::under_way::Run;
 use crate::host::ask::{Observe, Observed};
 use crate::host::hosts::Hosts;
 use crate::host::{Away, CpuId, HostId, clocks};
-use crate::shaper::watch::Readings;
-use crate::softirq::Watch;
-use crate::trial::{Outside, StreamHalves};
-use std::collections::{BTreeMap, BTreeSet};
-use tardy_host::state::Moment;
-use tardy_model::machine::{MachineState, RulerRecord, ThreadRecord};
-use crate::not_found::NotFound;
-use crate::station::host_of;
-use tardy_model::trial::{ObserverRecord, StreamRecord, TrialRecord};
-use tardy_spec::experiment::Setup;
-use super::under_way::Run;
 use crate::idle;
+use crate::not_found::NotFound;
 use crate::orders::Turn;
 use crate::path::Ends;
 use crate::plan::Plan;
 use crate::run::RunError;
+use crate::shaper::Readings;
 use crate::shaper::launching;
+use crate::softirq::Watch;
+use crate::station::host_of;
+use crate::trial::{Outside, StreamHalves};
+use std::collections::{BTreeMap, BTreeSet};
 use tardy_engine::{halves, matcher};
+use tardy_host::state::Moment;
 use tardy_model::load::{LoadRecord, SideHosts};
+use tardy_model::machine::{MachineState, RulerRecord, ThreadRecord};
 use tardy_model::path::DeviceClock;
 use tardy_model::point::{Point, Source};
 use tardy_model::qdisc::{LaunchRecord, ShaperRecord};
 use tardy_model::stream::Stream;
 use tardy_model::time::Nanos;
+use tardy_model::trial::{ObserverRecord, StreamRecord, TrialRecord};
+use tardy_spec::experiment::Setup;
 
 /// Looks at the hosts around one trial.
 pub(super) struct Around<'a, 'r, 'h> {
@@ -270,11 +270,11 @@ impl Run<'_, '_> {
         }
         let Some((base, phase)) = first else { return Ok(()) };
         let interrupted = self.stopped() && is_cut;
-        let cpus = tasks::cpus_of(&turn.cell.setup, &records)?;
-        tasks::keep_only_named(HostId::HERE, [&mut before, &mut after], &cpus);
+        let cpus = cpus_of(&turn.cell.setup, &records)?;
+        keep_only_named(HostId::HERE, [&mut before, &mut after], &cpus);
         let mut named = BTreeMap::new();
         for (host, (name, [mut before, mut after])) in others {
-            tasks::keep_only_named(host, [&mut before, &mut after], &cpus);
+            keep_only_named(host, [&mut before, &mut after], &cpus);
             named.insert(name, [before, after]);
         }
         let mut placement = beside.watch.map(|watch| watch.record(&streams)).unwrap_or_default();

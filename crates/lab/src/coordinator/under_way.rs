@@ -3,23 +3,23 @@
 //! for the whole run: built before the first path, taken into each path's stations, and put back
 //! behind the last one.
 
+use crate::agent::{Agent, AgentError, Voice};
+use crate::host::ApplyError;
 use crate::host::clocks::OffsetSource;
 use crate::host::hosts::Hosts;
 use crate::machine::FactsByHost;
+use crate::names::Names;
+use crate::plan;
+use crate::plan::Kinds;
 use crate::run::{Event, RunError, Sink, What};
+use crate::station::{PlannedStation, StationId, Stations};
+use crate::undo::UndoError;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use tardy_model::machine::RulerRecord;
 use tardy_model::port::Port;
-use tardy_spec::experiment::{Cell, Experiment, self};
-use crate::plan::Kinds;
-use crate::agent::{Agent, AgentError, Voice};
-use crate::station::{PlannedStation, StationId, Stations};
-use crate::host::ApplyError;
-use crate::names::Names;
-use crate::plan;
-use crate::undo::UndoError;
 use tardy_model::station::Life;
+use tardy_spec::experiment::{self, Cell, Experiment};
 
 /// What a run needs in addition to the experiment.
 pub struct Options<'a> {

@@ -3,7 +3,7 @@
 //! run that made it was killed, and as root. Meanwhile the folder's owner may have put a link in
 //! the place of a folder above: no link is followed.
 
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, self};
+use rustix::fs::{self, AtFlags, CWD, Dir, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{CStr, OsStr};
 use std::io;

@@ -33,6 +33,7 @@ use crate::host::qemu::{self as process, Qemu};
 use crate::journal::Journal;
 use crate::run::{Ended, Event, RunError, Sink, What};
 use crate::slot::{ClaimError, Slot};
+use crate::step::{Action, Inverse};
 pub use error::GuestError;
 use error::file;
 pub use parts::{Guest, GuestOptions};
@@ -44,7 +45,6 @@ use tardy_model::manifest::{GuestEntry, GuestMode};
 use tardy_model::path::Where;
 use tardy_model::time::Nanos;
 use tardy_spec::experiment::Experiment;
-use crate::step::{Action, Inverse};
 
 /// Refuses what no guest can do, before one is started.
 ///

@@ -2,23 +2,23 @@
 //! What a guest is made of: the machine that QEMU is to be, and the archive that its kernel
 //! unpacks. And what the caller tells a run in it in addition to the experiment.
 
-use super::error::{GuestError, file};
-use super::initramfs::Archive;
-use super::kernel::Kernel;
-use super::qemu::{Accelerator, VirtualMachine};
 use super::devices;
 use super::elf;
+use super::error::{GuestError, file};
 use super::init;
+use super::initramfs::Archive;
+use super::kernel::Kernel;
 use super::modules;
 use super::programs;
+use super::qemu::{Accelerator, VirtualMachine};
 use super::unpack;
 use crate::coordinator;
 use std::fs;
 use std::path::{Path, PathBuf};
-use tardy_model::manifest::GuestMode;
-use tardy_spec::experiment::{Experiment, self};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use tardy_model::manifest::GuestMode;
+use tardy_spec::experiment::{self, Experiment};
 
 /// What a guest is made of, apart from the experiment.
 #[derive(Clone, Debug)]

@@ -7,6 +7,7 @@ use super::error::{GuestError, file};
 use super::expected::Expected;
 use super::folder;
 use super::frame::{FrameKind, Frames};
+use super::parts::GuestOptions;
 use super::qemu;
 use super::relay::{self, Heard, Untold};
 use crate::coordinator;
@@ -20,7 +21,6 @@ use std::time::{Duration, Instant};
 use tardy_model::manifest::GuestEntry;
 use tardy_spec::experiment::Experiment;
 use tardy_sys::child;
-use super::parts::GuestOptions;
 
 /// How often we check the port.
 const LOOK: Duration = Duration::from_millis(20);

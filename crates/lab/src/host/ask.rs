@@ -4,20 +4,20 @@
 //! kernel's answers are kept as the text that they are.
 
 use crate::command::Command;
-use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
-use tardy_host::state::Moment;
-use tardy_model::json::Json;
-use tardy_model::machine::MachineState;
-use tardy_model::placement::NapiThread;
 use crate::machine::Facts;
 use crate::run::Event;
 use crate::step::{Step, Text};
 use crate::undo::PutBack;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use tardy_engine::message::{MessageError, read_frame, write_frame};
+use tardy_host::state::Moment;
+use tardy_model::json::Json;
+use tardy_model::machine::MachineState;
 use tardy_model::manifest::{HostEntry, ReadBack};
+use tardy_model::placement::NapiThread;
 
 /// What a plan needs to know of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,14 +2,14 @@
 //! A program of this machine that speaks on its standard input and output. It is found before
 //! anything runs it.
 
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use crate::command::Command;
 use crate::connection::{Carrier, Connection};
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Read, self};
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Stdio, self};
+use std::path::{Path, PathBuf};
+use std::process::{self, Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 

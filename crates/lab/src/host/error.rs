@@ -2,6 +2,7 @@
 //! Why a host could not be looked at, or steps not be carried out on it.
 
 use super::devices::DeviceError;
+use super::place::Away;
 use super::runner::{CommandError, Failure};
 use crate::command::{Batch, Command};
 use crate::journal::JournalError;
@@ -11,7 +12,6 @@ use crate::step::Text;
 use crate::undo::UndoError;
 use std::io;
 use thiserror::Error;
-use super::place::Away;
 
 /// A host does not have what a plan needs of it.
 #[derive(Debug, Error)]

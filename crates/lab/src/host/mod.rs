@@ -21,8 +21,6 @@ pub mod serve;
 pub mod steward;
 pub(crate) mod tool;
 
-pub use error::{ApplyError, LookError};
-pub use tardy_model::host::HostId;
 use crate::command::Command;
 use crate::connection::Connection;
 use crate::names::Names;
@@ -31,10 +29,11 @@ use crate::slot::ClaimError;
 use crate::step::Step;
 use crate::undo::{PutBack, UndoError};
 use ask::{Ask, Observe, Observed};
+pub use error::{ApplyError, LookError};
+pub use place::{Away, CpuId, OtherHosts};
+pub use tardy_model::host::HostId;
 use tardy_model::manifest::{HostEntry, ReadBack};
 use tardy_model::time::{Instant, Tai};
-pub use place::{Away, CpuId, OtherHosts};
-
 
 /// A machine of a run, as its steward serves it. The methods are in the order in which the
 /// coordinator calls them. For a run it calls `look` first, `describe` for each other host than its

@@ -4,8 +4,8 @@
 
 use crate::command::Command;
 use serde::{Deserialize, Serialize};
-use tardy_model::host::HostId;
 use std::fmt;
+use tardy_model::host::HostId;
 use thiserror::Error;
 
 /// A host and a network namespace on it.

@@ -2,11 +2,11 @@
 //! The steward's side of the talk with a coordinator elsewhere. It ends when the coordinator is
 //! gone, and then puts everything back.
 
+use super::ask::{self as talk, Answer, Order, Reply};
 use super::{ApplyError, Host};
 use crate::undo::UndoError;
 use std::io::{Read, Write};
 use tardy_engine::message::{self, MessageError};
-use super::ask::{Answer, Order, Reply, self as talk};
 
 /// Serves a host until the orders end. What is left to be put back then is put back.
 ///

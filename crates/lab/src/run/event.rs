@@ -8,12 +8,12 @@ use tardy_engine::live::Digest;
 use tardy_model::machine::RulerRecord;
 use tardy_model::manifest::{GuestEntry, HostEntry, ReadBack, StationEntry};
 use tardy_model::point::Metric;
+use tardy_model::sample::Batch;
 use tardy_model::stream::Side;
 use tardy_model::time::{Instant, Nanos, Realtime};
+use tardy_model::trial::TrialRecord;
 use tardy_model::verdict::Figure;
 use tardy_sys::clock;
-use tardy_model::sample::Batch;
-use tardy_model::trial::TrialRecord;
 
 /// Something that happened in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

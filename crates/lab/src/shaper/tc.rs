@@ -5,9 +5,9 @@
 
 use crate::path::LinkEnd;
 use crate::step::{Action, Inverse, Question, Step};
-use tardy_model::shaper::{Cbs, Classes, Etf, Mode, Queues, Shaper, Taprio};
 use serde_json::Value;
 use tardy_model::qdisc::{QdiscRecord, ShaperRecord};
+use tardy_model::shaper::{Cbs, Classes, Etf, Mode, Queues, Shaper, Taprio};
 
 /// Why a step of the plan is taken; by this a refusal is known to be the queue discipline's.
 pub const WHY: &str = "the queue discipline of a device that streams leave by";

@@ -2,6 +2,7 @@
 //! The stations of one built path, by their [`StationId`], and one channel for what their agents
 //! say.
 
+use super::planned::StationId;
 use crate::agent::{Agent, AgentError, Incoming, Voice};
 use crate::host::HostId;
 use crate::host::clocks::{Compared, OffsetSource, OneHost};
@@ -13,7 +14,6 @@ use tardy_engine::message::{FromAgent, ToAgent};
 use tardy_engine::order::RulerOrder;
 use tardy_model::machine::RulerRecord;
 use tardy_model::time::Nanos;
-use super::planned::StationId;
 
 /// A station answers within this time, even next to a spinning realtime thread.
 pub(crate) const ANSWER: Nanos = Nanos(20_000_000_000);

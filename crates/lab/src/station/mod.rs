@@ -16,7 +16,6 @@ pub use methods::StationMethods;
 pub use planned::{Offer, PlannedStation, Plugged, StationId, host_of};
 use tardy_model::station::StationKind;
 
-
 /// What stations of this kind do.
 pub fn kind(station: StationKind) -> &'static StationMethods {
     match station {

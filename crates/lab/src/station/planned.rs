@@ -2,14 +2,14 @@
 //! A station as it is planned: its number and its host, the steps that build it, what it offers to a
 //! path, and its agent's command.
 
-use std::fmt;
-use crate::host::HostId;
-use crate::not_found::NotFound;
-use tardy_spec::experiment::Setup;
 use crate::command::Command;
+use crate::host::HostId;
 use crate::host::place::Place;
+use crate::not_found::NotFound;
 use crate::step::Step;
+use std::fmt;
 use tardy_model::station::StationKind;
+use tardy_spec::experiment::Setup;
 
 /// A station of a built path. A plan gives it for a name, and for a name that it does not know an
 /// error.

@@ -16,6 +16,7 @@ use crate::not_found::NotFound;
 use crate::orders::Ordered;
 use crate::station::Stations;
 use machine::{Input, Now, Output, TrialMachine};
+pub use shared::{Broken, StreamHalves, TrialError};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -24,7 +25,6 @@ use tardy_model::stream::{Side, Stream};
 use tardy_model::stream_id::NoStream;
 use tardy_model::time::Nanos;
 use tardy_sys::clock;
-pub use shared::{Broken, StreamHalves, TrialError};
 
 /// What is to be done on the hosts themselves, which no station can do.
 pub trait Outside {

@@ -10,6 +10,7 @@ use crate::not_found::NotFound;
 use crate::orders::Ordered;
 use crate::station::StationId;
 use std::collections::BTreeMap;
+use tardy_engine::halves::Halves;
 use tardy_engine::live::Digest;
 use tardy_engine::message::{ActivityId, EndReady, FromAgent, ToAgent};
 use tardy_engine::schedule;
@@ -17,7 +18,6 @@ use tardy_model::stream::Side;
 use tardy_model::stream_id::{NoStream, StreamId};
 use tardy_model::time::{ClockReading, Instant, Monotonic, Nanos, Offset, Tai};
 use tardy_model::trial::WarmUp;
-use tardy_engine::halves::Halves;
 
 /// The time of an input, by the coordinator's clocks.
 #[derive(Clone, Copy, Debug)]

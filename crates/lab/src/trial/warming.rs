@@ -3,6 +3,7 @@
 //! stream's limit has passed. Each round warms all streams, so that none has gone cold again when
 //! the last one is warm.
 
+use super::activities::Awaited;
 use super::shared::{Input, Now, Output, Shared, TrialError};
 use crate::not_found::NotFound;
 use crate::orders::Ordered;
@@ -13,7 +14,6 @@ use tardy_model::point::Point;
 use tardy_model::stream::{Side, Wait};
 use tardy_model::stream_id::{NoStream, StreamId};
 use tardy_model::time::{Instant, Monotonic, Nanos};
-use super::activities::Awaited;
 
 const PACKETS: u32 = 10;
 const APART: Nanos = Nanos(1_000_000);

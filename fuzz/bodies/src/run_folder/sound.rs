@@ -13,6 +13,7 @@ use tardy_lab::coordinator::{Options, check, run};
 use tardy_lab::host::clocks::one_host;
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
+use tardy_lab::plan::Kinds;
 use tardy_lab::run::{Event, Sink};
 use tardy_model::manifest::{CellEntry, Manifest};
 use tardy_model::sample::Batch;
@@ -21,7 +22,6 @@ use tardy_model::trial::TrialRecord;
 use tardy_spec::Source;
 use tardy_store::RunFolder;
 use tempfile::TempDir;
-use tardy_lab::plan::Kinds;
 
 /// Two cells of two trials; every kind of outcome, a metric that cannot be had, an expectation,
 /// two streams; gates of taprio, which gives launch times, and launch times of the streams' own,
