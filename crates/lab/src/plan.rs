@@ -251,7 +251,9 @@ impl Plan {
 /// run has built under these names.
 pub const HEAD: &str = "#!/bin/sh\nset -e\n";
 
-/// A script that grows.
+/// A script that grows: a person reads it, and may paste it into a shell. Commands are in it as
+/// they are, and everything else as comments. No text of a file, a program or a guest can break out
+/// of its comment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Script(String);
 
@@ -295,7 +297,8 @@ impl Script {
     }
 }
 
-/// What each kind of path and of station does.
+/// What each kind of path and of station does, as one value: the built-in ones, or those of a test
+/// that brings its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Kinds {
     pub path: fn(PathKind) -> &'static PathMethods,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What only one run at a time may have on this machine, whatever its state folder: a slot's number,
-//! a network device. Root holds it by a lock on a file in a folder of root's own, which nobody else
-//! can touch. A user who cannot write there holds an abstract socket name instead. The holder of
-//! such a name never blocks root.
+//! What only one run at a time may have on this machine, whatever its state folder: a slot's
+//! number, a network device. Root holds it by a lock on a file in a folder of root's own, which
+//! nobody else can touch. A user who cannot write there holds an abstract socket name instead. The
+//! holder of such a name never blocks root.
 //!
 //! A slot is the number that a run holds as long as it lives, its folder with lock and journal, and
 //! who holds the others.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Before the first packet. What can be known before anything is touched: whether an experiment can
 //! be run here, and what of the machine its plans rest on. Then every queue discipline is tried
-//! once, on a path of its own that is taken down again. And a path that is built is waited for.
+//! once, on a path of its own that is taken down again: what this kernel refuses must not show when
+//! half of the cells are measured. And a path that is built is waited for, until it can be used:
+//! for the links of devices that are cabled, and for the schedules of queue disciplines.
 
 use super::under_way::Run;
 use crate::host::ask::Ask;
@@ -15,14 +17,12 @@ use crate::not_found::NotFound;
 use crate::orders::is_same_path;
 use crate::path::Ends;
 use crate::placement::place;
-use crate::plan;
-use crate::plan::{Kinds, Plan, PlanError, plan_of};
+use crate::plan::{self, Kinds, Plan, PlanError, plan_of};
 use crate::run::RunError;
 use crate::shaper;
 use crate::undo::UndoError;
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tardy_model::shaper::Shaper;
 use tardy_spec::experiment::{Experiment, Setup};

@@ -12,8 +12,7 @@ use crate::orders::Turn;
 use crate::path::Ends;
 use crate::plan::Plan;
 use crate::run::RunError;
-use crate::shaper::Readings;
-use crate::shaper::launching;
+use crate::shaper::{Readings, launching};
 use crate::softirq::Watch;
 use crate::station::host_of;
 use crate::trial::{Outside, StreamHalves};
@@ -104,7 +103,7 @@ impl<'a> Around<'a, '_, '_> {
 /// CPUs on which measuring threads were seen, or may have been, of each host that has such a
 /// thread; without those of a host of one of whose threads that is not known.
 #[derive(Debug, Default)]
-pub(super) struct Measuring {
+struct Measuring {
     cpus: BTreeSet<CpuId>,
     unknown: BTreeSet<HostId>,
 }
@@ -120,7 +119,7 @@ impl Measuring {
 ///
 /// # Errors
 /// If a stream names a station that is not there.
-pub(super) fn cpus_of(setup: &Setup, records: &BTreeMap<String, StreamRecord>) -> Result<Measuring, NotFound> {
+fn cpus_of(setup: &Setup, records: &BTreeMap<String, StreamRecord>) -> Result<Measuring, NotFound> {
     let mut measuring = Measuring::default();
     for stream in &setup.streams {
         // One that did not run has none.
@@ -139,8 +138,9 @@ pub(super) fn cpus_of(setup: &Setup, records: &BTreeMap<String, StreamRecord>) -
 }
 
 /// Forgets the tasks of a host that did not run in the trial, and those that ran on CPUs of no
-/// measuring thread.
-pub(super) fn keep_only_named(host: HostId, [before, after]: [&mut MachineState; 2], measuring: &Measuring) {
+/// measuring thread: what is kept are those that a verdict may name. A run folder is passed on, and
+/// what else runs on a machine is nobody's business.
+fn keep_only_named(host: HostId, [before, after]: [&mut MachineState; 2], measuring: &Measuring) {
     let is_named = |cpu: u32| measuring.may_be_on(CpuId { host, cpu });
     after.tasks.retain(|tid, task| {
         let slept =

@@ -39,7 +39,7 @@ impl fmt::Display for StationId {
     }
 }
 
-/// The host of a station.
+/// The host of a station. Whoever decides something for a station asks here.
 ///
 /// # Errors
 /// If the set-up has none of this name.
