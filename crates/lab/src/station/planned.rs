@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A station as it is planned: its number and its host, the steps that build it, what it offers to a
-//! path, and its agent's command.
+//! A station as it is planned: its number and its host, the steps that build it, what it offers to
+//! a path, and its agent's command.
 
 use crate::command::Command;
 use crate::host::HostId;
