@@ -5,12 +5,11 @@
 use std::collections::BTreeMap;
 use tardy_host::softirq::{Steering, count};
 use tardy_lab::host::{CpuId, HostId};
-use tardy_lab::kinds::Kinds;
 use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
 use tardy_lab::orders::is_same_path;
 use tardy_lab::placement::{PlaceError, place};
-use tardy_lab::plan::{Plan, PlanError, plan};
+use tardy_lab::plan::{Kinds, Plan, PlanError, plan};
 use tardy_lab::softirq::{asks, meant};
 use tardy_model::placement::CpuWork;
 use tardy_model::stream::CpuChoice;

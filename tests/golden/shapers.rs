@@ -12,7 +12,7 @@ use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
 use tardy_lab::plan::{Plan, plan};
 use tardy_lab::shaper::launching;
-use tardy_lab::shaper::read_back::{differs, qdiscs, record};
+use tardy_lab::shaper::tc::{differs, qdiscs, record};
 use tardy_model::host::HostId;
 use tardy_model::shaper::Shaper;
 use tardy_model::time::{Instant, Nanos};

@@ -3,18 +3,9 @@
 //! its own seeded phase. What happens and what was measured goes to a [`Sink`]; nothing here knows
 //! a file format.
 
-mod agents;
-mod around;
 mod check;
-mod links;
-mod preflight;
 mod record;
-mod standing;
-mod tasks;
 mod under_way;
-
-pub use check::{ask, check, look, memory};
-pub use under_way::Options;
 
 use crate::host::hosts::Hosts;
 use crate::loads::{self, Loads};
@@ -27,16 +18,14 @@ use crate::path::keeper::Keepers;
 use crate::placement::{Placed, place, thread_on};
 use crate::plan::{self, Plan};
 use crate::run::{Ended, Event, RunError, Sink, What};
-use crate::shaper::watch::Readings;
-use crate::shaper::{self, launching};
+use crate::shaper::{self, Readings, launching};
 use crate::softirq::{self, Watch};
 use crate::station::{StationId, Stations};
 use crate::trial::{Broken, StreamHalves, TrialError};
 use crate::undo::UndoError;
-use agents::Standing;
-use around::Around;
+pub use check::{ask, check, look, memory};
 use rand::Rng;
-use record::{Beside, States};
+use record::{Around, Beside, States};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -50,7 +39,8 @@ use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
 use tardy_model::trial::ObserverRecord;
 use tardy_spec::experiment::{Cell, Experiment};
-use under_way::Run;
+pub use under_way::Options;
+use under_way::{Run, Standing};
 
 /// What the ruler is to measure, and the names of the threads that it stands for.
 type NamedThread = (RulerOrder, Vec<String>);
@@ -243,7 +233,7 @@ impl Run<'_, '_> {
         last: bool,
     ) -> Result<(), RunError> {
         if turns[0].cell.setup.path.traits().waits_for_link {
-            links::wait_for_link(self.hosts, &plan.ends, self.options.stop)?;
+            check::wait_for_link(self.hosts, &plan.ends, self.options.stop)?;
         }
         self.wait_for_schedules(plan)?;
         let read_back = self.hosts.read_back(&plan.read_back)?;

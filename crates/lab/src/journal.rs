@@ -8,9 +8,9 @@
 //! counts: what was cut off while it was written had not been begun.
 
 use crate::command::Command;
-use crate::inverse::Inverse;
 use crate::process::Identity;
 use crate::state::{Folder, StateError};
+use crate::step::Inverse;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::any::Any;

@@ -4,12 +4,11 @@
 //! given.
 
 use crate::host::HostId;
-use crate::kinds::Kinds;
 use crate::machine::FactsByHost;
 use crate::not_found::NotFound;
 use crate::path::LinkEnd;
 use crate::placement::{Placed, thread_on};
-use crate::plan::Plan;
+use crate::plan::{Kinds, Plan};
 use crate::shaper::{self, launching};
 use crate::station::StationId;
 use crate::{softirq, vlan};

@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From a set-up to everything that will be done to the machine, and how each of it is put back.
-//! Pure: nothing is looked up and nothing is changed, so the plan that is shown is the plan that
-//! is run.
+//! From a set-up to everything that will be done to the machine, and how each of it is put back;
+//! by what the kinds of paths and stations do, and as a script that a person reads. Pure: nothing
+//! is looked up and nothing is changed, so the plan that is shown is the plan that is run.
 
 use crate::command::Command;
 use crate::host::HostId;
 use crate::idle;
-use crate::inverse::Inverse;
-use crate::kinds::Kinds;
 use crate::machine::FactsByHost;
 use crate::names::Names;
 use crate::not_found::NotFound;
 use crate::path::keeper::Keeper;
-use crate::path::{EndId, Ends, LinkEnd, PathError, PlannedStations, Plug};
+use crate::path::{self, EndId, Ends, LinkEnd, PathError, PathMethods, PlannedStations, Plug};
 use crate::placement::PlaceError;
-use crate::script::Script;
 use crate::shaper;
 use crate::softirq;
-use crate::station::{Offer, PlannedStation, StationId};
-use crate::step::{Question, Step};
+use crate::station::{self, Offer, PlannedStation, StationId, StationMethods};
+use crate::step::{Inverse, Question, Step};
 use crate::vlan;
 use std::collections::{BTreeMap, BTreeSet};
-use tardy_model::station::Life;
+use tardy_model::harmless;
+use tardy_model::path::PathKind;
+use tardy_model::station::{Life, StationKind};
 use tardy_model::time::{Instant, Tai};
 use tardy_spec::experiment::{Setup, Station};
 use thiserror::Error;
@@ -245,5 +244,88 @@ impl Plan {
         script.comment("put everything back");
         script.pause();
         self.undo().for_each(|command| script.command(&command));
+    }
+}
+
+/// What every script begins with. A step that fails must not let the rest take down what another
+/// run has built under these names.
+pub const HEAD: &str = "#!/bin/sh\nset -e\n";
+
+/// A script that grows: a person reads it, and may paste it into a shell. Commands are in it as
+/// they are, and everything else as comments. No text of a file, a program or a guest can break out
+/// of its comment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Script(String);
+
+impl Script {
+    pub fn new() -> Script {
+        Script(HEAD.to_owned())
+    }
+
+    /// The one way to write a comment: one line, whatever the text holds.
+    pub fn comment(&mut self, text: &str) {
+        self.0 += format!("# {}", harmless::blanked(text)).trim_end();
+        self.0.push('\n');
+    }
+
+    /// A command, quoted for the shell.
+    pub fn command(&mut self, command: &Command) {
+        self.line(&command.to_string());
+    }
+
+    /// A line that a [`Command`] of this machine was printed as.
+    pub fn line(&mut self, command: &str) {
+        self.0 += &format!("{command}\n");
+    }
+
+    /// What another script says, as comments of this one.
+    pub fn quote(&mut self, other: &Script) {
+        other.0.lines().for_each(|line| self.comment(line));
+    }
+
+    pub fn space(&mut self) {
+        self.0.push('\n');
+    }
+
+    /// Waits for the user.
+    pub fn pause(&mut self) {
+        self.0 += "printf 'built; Enter puts everything back: '; read _\n";
+    }
+
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What each kind of path and of station does, as one value: the built-in ones, or those of a test
+/// that brings its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Kinds {
+    pub path: fn(PathKind) -> &'static PathMethods,
+    pub station: fn(StationKind) -> &'static StationMethods,
+}
+
+impl Default for Kinds {
+    /// The built-in ones.
+    fn default() -> Kinds {
+        Kinds { path: path::kind, station: station::kind }
+    }
+}
+
+impl Kinds {
+    /// Why the stations' hosts cannot have such stations or a path of the set-up's kind, where a
+    /// cell that asks for it should not cost the others; `None` if it may be.
+    ///
+    /// # Errors
+    /// If the run has not looked at the host of a station.
+    pub fn refusal(&self, setup: &Setup, found: &FactsByHost) -> Result<Option<String>, NotFound> {
+        let refusal = (self.path)(setup.path.kind).refusal;
+        for (name, station) in &setup.stations {
+            let host = found.at(setup, name)?;
+            if let Some(why) = ((self.station)(station.kind).needs)(host).or_else(|| refusal(host)) {
+                return Ok(Some(why));
+            }
+        }
+        Ok(None)
     }
 }

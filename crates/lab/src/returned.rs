@@ -5,7 +5,7 @@
 
 use crate::command::{Batch, Command};
 use crate::host::runner::Runner;
-use crate::inverse::{Action, Inverse, TakenNic};
+use crate::step::{Action, Inverse, TakenNic};
 use serde_json::Value;
 use std::path::Path;
 

@@ -9,13 +9,12 @@
 use crate::command::Command;
 use crate::host::place::Place;
 use crate::host::{CpuId, HostId};
-use crate::inverse::{Action, Inverse};
 use crate::machine::FactsByHost;
 use crate::not_found::NotFound;
 use crate::path::{EndId, Ends, LinkEnd};
 use crate::placement::{self, PlaceError, Placed, Taken};
 use crate::station;
-use crate::step::{Question, Step};
+use crate::step::{Action, Inverse, Question, Step};
 use std::collections::BTreeMap;
 use tardy_host::softirq::Steering;
 use tardy_host::state::Moment;

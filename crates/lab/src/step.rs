@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The least thing that is done to a host and put back as one, as a value. A plan holds steps, a
 //! host carries them out, and they can be sent to a host elsewhere.
+//!
+//! How a step is taken back is data too: where, what, and the value that was there before. The
+//! journal stores this and never a command, so a journal can ask for nothing that is not in the
+//! list of actions. The commands are made when they are needed, by the version that runs them.
 
-use crate::command::Command;
+use crate::command::{Command, OURSELVES};
+use crate::guest::folder::PASSING;
 use crate::host::HostId;
 use crate::host::place::Place;
-use crate::inverse::Inverse;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
+use tardy_host::nic::Address;
 use tardy_model::manifest::QdiscsOf;
 
 /// A text that this program is built with, or that came from another host.
@@ -76,4 +81,275 @@ impl Question {
     pub fn for_qdiscs_of(self, end: QdiscsOf) -> Question {
         Question { qdiscs_of: Some(end), ..self }
     }
+}
+
+/// The bus of simulated devices, and how it names them.
+pub const SIMULATED_BUS: &str = "/sys/bus/netdevsim";
+/// The driver of simulated devices, as it calls itself.
+pub const SIMULATED: &str = "netdevsim";
+/// Every namespace that tardy makes is called so.
+const OURS: &str = "tardy-";
+
+/// What a network device had before it was taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NicWas {
+    /// Greatest packet, bytes.
+    pub mtu: u32,
+    /// It was set up.
+    pub up: bool,
+    /// How its IPv6 link-local address came about; `None` without IPv6, or where it cannot be set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub addr_gen_mode: Option<String>,
+    /// Its addresses, in their order.
+    pub addresses: Vec<Address>,
+}
+
+/// What a device was set to stamp (`struct hwtstamp_config`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StampingWas {
+    /// HWTSTAMP_TX_*.
+    pub tx: i32,
+    /// HWTSTAMP_FILTER_*.
+    pub rx: i32,
+    /// HWTSTAMP_FLAG_* bits.
+    pub flags: i32,
+}
+
+/// A network device that was taken. Its name may be changed by others while it is away.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TakenNic {
+    /// Its name when it was taken.
+    pub device: String,
+    /// Its number then. A move keeps it unless it is taken where the device goes.
+    pub ifindex: u32,
+    /// Its MAC address, which no run changes.
+    pub mac: String,
+    /// The namespace that it goes back to.
+    pub to: String,
+    pub was: NicWas,
+}
+
+/// What is done to take a change back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Action {
+    /// Deletes a network namespace that the run made or named.
+    DeleteNamespace { name: String },
+    /// Deletes a link that the run made.
+    DeleteLink { device: String },
+    /// Gives a network device back, from the station's namespace to where it was.
+    GiveBackNic(Box<TakenNic>),
+    /// Deletes a queue discipline; the kernel then sets its own.
+    DeleteQdisc { device: String },
+    /// Sets again what a device stamped.
+    RestoreStamping {
+        device: String,
+        /// Where it is looked for if it has left the station already.
+        or_in: String,
+        /// What it was set to.
+        was: StampingWas,
+    },
+    /// Sets again which CPUs may take an interrupt.
+    RestoreIrq {
+        /// Its number in this boot.
+        irq: u32,
+        was: String,
+    },
+    /// Sets again which CPUs a receive queue steers packets to.
+    RestoreSteering {
+        device: String,
+        /// The queue: `rx-0`.
+        queue: String,
+        was: String,
+    },
+    /// Deletes a rule that sends packets into a receive queue.
+    DeleteRule {
+        device: String,
+        /// The rule's place.
+        location: u32,
+    },
+    /// Deletes a simulated device.
+    DeleteSimulated {
+        /// Its number on the bus.
+        number: u32,
+    },
+    /// Removes what only passed through a guest's folder.
+    RemoveGuestFiles {
+        /// Files and folders, absolute.
+        paths: Vec<String>,
+    },
+}
+
+/// An action and its place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Inverse {
+    pub place: Place,
+    pub action: Action,
+}
+
+impl Inverse {
+    /// In the network of the host that it is noted on.
+    pub fn here(action: Action) -> Inverse {
+        Inverse { place: Place::of(HostId::HERE), action }
+    }
+
+    /// In the network namespace of a place. The inverse is noted on the place's host, where that
+    /// host is "this machine".
+    pub fn within(place: &Place, action: Action) -> Inverse {
+        Inverse { place: Place { host: HostId::HERE, ..place.clone() }, action }
+    }
+
+    /// True for what outlives the boot in which it was made.
+    pub fn outlives_boot(&self) -> bool {
+        matches!(self.action, Action::RemoveGuestFiles { .. })
+    }
+
+    /// The commands that do it, each able to be run twice.
+    pub fn commands(&self) -> Vec<Command> {
+        let netns = self.place.netns.as_deref();
+        let shell = |script: &str| self.place.shell(script, &[]);
+        match &self.action {
+            Action::DeleteNamespace { name } => vec![Command::ip(&["netns", "del", name])],
+            Action::DeleteLink { device } => vec![self.place.ip(&["link", "del", "dev", device])],
+            Action::GiveBackNic(nic) => nic.give_back(netns.unwrap_or_default(), &nic.device),
+            Action::DeleteQdisc { device } => vec![self.place.tc(&["qdisc", "del", "dev", device, "root"])],
+            Action::RestoreStamping { device, or_in, was } => {
+                let (tx, rx, flags) = (was.tx.to_string(), was.rx.to_string(), was.flags.to_string());
+                let places = [netns.unwrap_or_default(), or_in.as_str()];
+                let words = ["--tx", &tx, "--rx", &rx, "--flags", &flags];
+                vec![Command::hwtstamp("restore", device, &places, &words)]
+            }
+            Action::RestoreIrq { irq, was } => vec![shell(&format!("echo {was} >/proc/irq/{irq}/smp_affinity_list"))],
+            Action::RestoreSteering { device, queue, was } => {
+                vec![shell(&format!("echo {was} >/sys/class/net/{device}/queues/{queue}/rps_cpus"))]
+            }
+            Action::DeleteRule { device, location } => vec![shell(&format!("ethtool -N {device} delete {location}"))],
+            Action::DeleteSimulated { number } => {
+                // A shell reports every write that is refused as an error, so it looks first for
+                // what is gone already.
+                let folder = format!("{SIMULATED_BUS}/devices/{SIMULATED}{number}");
+                vec![shell(&format!("[ ! -e {folder} ] || echo {number} >{SIMULATED_BUS}/del_device"))]
+            }
+            Action::RemoveGuestFiles { paths } => {
+                let words = ["guest", "remove-files"].into_iter().chain(paths.iter().map(String::as_str));
+                vec![Command::new(OURSELVES, &words.collect::<Vec<_>>())]
+            }
+        }
+    }
+
+    /// What is wrong with its values, if something is. A name is checked for what a program could
+    /// take for an option, a path or a second command.
+    pub fn fault(&self) -> Option<String> {
+        let needs_netns =
+            matches!(self.action, Action::GiveBackNic(_) | Action::DeleteQdisc { .. } | Action::RestoreStamping { .. });
+        if self.place.host != HostId::HERE {
+            return Some(format!(
+                "it is about {}, and a journal is about the machine that it lies on",
+                self.place.host
+            ));
+        }
+        match &self.place.netns {
+            None if needs_netns => return Some("it names no network namespace".to_owned()),
+            None if matches!(&self.action, Action::DeleteLink { device } if !is_link_of_ours(device)) => {
+                return Some("it would delete a link of the machine's own network that tardy has not made".to_owned());
+            }
+            Some(netns) if !is_ours(netns) => return Some(format!("`{netns}` is no namespace of tardy's")),
+            _ => {}
+        }
+        let bad = |what: &str, value: &str| Some(format!("`{value}` is no {what}"));
+        let device = |name: &String| if is_device(name) { None } else { bad("network device's name", name) };
+        let ours = |name: &String| if is_ours(name) { None } else { bad("namespace of tardy's", name) };
+        let of = |what: &str, value: &String, allowed: &str| {
+            if made_of(value, allowed) { None } else { bad(what, value) }
+        };
+        match &self.action {
+            Action::DeleteNamespace { name } => ours(name),
+            Action::DeleteLink { device: name } | Action::DeleteQdisc { device: name } => device(name),
+            Action::DeleteRule { device: name, .. } => device(name),
+            Action::GiveBackNic(nic) => device(&nic.device)
+                .or_else(|| ours(&nic.to))
+                .or_else(|| of("MAC address", &nic.mac, "0123456789abcdefABCDEF:"))
+                .or_else(|| nic.was.addr_gen_mode.as_ref().and_then(|mode| of("mode", mode, MODE)))
+                .or_else(|| nic.was.addresses.iter().find_map(|address| of("address", &address.cidr, ADDRESS)))
+                .or_else(|| {
+                    let mut words = nic.was.addresses.iter().flat_map(|address| &address.with);
+                    words.find(|word| !is_word(word)).and_then(|word| bad("word of an address", word))
+                }),
+            Action::RestoreStamping { device: name, or_in, .. } => device(name).or_else(|| ours(or_in)),
+            Action::RestoreIrq { was, .. } => of("list of CPUs", was, "0123456789,-"),
+            Action::RestoreSteering { device: name, queue, was } => device(name)
+                .or_else(|| of("queue", queue, "rx-0123456789"))
+                .or_else(|| of("set of CPUs", was, "0123456789abcdefABCDEF,")),
+            Action::DeleteSimulated { .. } => None,
+            Action::RemoveGuestFiles { paths } => {
+                let is_of_a_guest = |path: &&String| {
+                    let last = path.rsplit('/').next().unwrap_or_default();
+                    path.starts_with('/') && !path.split('/').any(|part| part == "..") && PASSING.contains(&last)
+                };
+                paths
+                    .iter()
+                    .find(|path| !is_of_a_guest(path))
+                    .and_then(|path| bad("absolute path of a guest's file", path))
+            }
+        }
+    }
+}
+
+/// Names of links that a slot makes.
+fn is_link_of_ours(device: &str) -> bool {
+    ["tardy", "tdy"].iter().any(|ours| device.starts_with(ours))
+}
+
+impl TakenNic {
+    /// The commands, for a device that is called `now` in the station's namespace, or in the one
+    /// that it goes back to.
+    pub fn give_back(&self, station: &str, now: &str) -> Vec<Command> {
+        let here = |args: &[&str]| Command::ip_in(&self.to, args);
+        let mut commands = vec![
+            Command::ip_in(station, &["link", "set", "dev", now, "down"]),
+            Command::ip_in(station, &["link", "set", "dev", now, "netns", &self.to]),
+            here(&["link", "set", "dev", now, "mtu", &self.was.mtu.to_string()]),
+        ];
+        if let Some(mode) = &self.was.addr_gen_mode {
+            commands.push(here(&["link", "set", "dev", now, "addrgenmode", mode]));
+        }
+        commands.push(here(&["link", "set", "dev", now, if self.was.up { "up" } else { "down" }]));
+        commands.extend(self.was.addresses.iter().map(|address| {
+            let with = address.with.iter().map(String::as_str);
+            let words: Vec<&str> =
+                ["addr", "replace", &address.cidr].into_iter().chain(with).chain(["dev", now]).collect();
+            here(&words)
+        }));
+        commands
+    }
+}
+
+const MODE: &str = "abcdefghijklmnopqrstuvwxyz0123456789_";
+const ADDRESS: &str = "0123456789abcdefABCDEF.:/";
+
+fn made_of(text: &str, allowed: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| allowed.contains(c))
+}
+
+/// True for a name that the kernel takes for a device and that means nothing to a shell or to `ip`.
+pub fn is_device(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._:@+-".contains(c);
+    (1..=15).contains(&name.len()) && !name.starts_with(['-', '.']) && name.chars().all(plain)
+}
+
+/// True for a word that goes to `ip` alone, which must not take it for an option. A label may hold
+/// almost anything.
+fn is_word(word: &str) -> bool {
+    !word.is_empty() && !word.starts_with('-') && !word.contains(char::is_control)
+}
+
+/// True for the name of a namespace that tardy makes. Iproute2 takes it for a file's name, so it
+/// must not lead elsewhere.
+fn is_ours(name: &str) -> bool {
+    let breaks = |c: char| c == '/' || c.is_whitespace() || c.is_control();
+    name.starts_with(OURS) && name.len() <= 255 && !name.contains(breaks)
 }

@@ -3,12 +3,11 @@
 //! by priority. Port `packet` writes its tags itself and needs none of it. A path is a segment of
 //! its own: its VLANs are those of the streams that take it, and join its own ends alone.
 
-use crate::inverse::{Action, Inverse};
 use crate::machine::FactsByHost;
 use crate::names::{LinkNumber, Names};
 use crate::not_found::NotFound;
 use crate::path::link::{EndId, Ends, LinkEnd, NO_IPV6, PathError, PathId, VlanEnd};
-use crate::step::{Question, Step};
+use crate::step::{Action, Inverse, Question, Step};
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use tardy_model::port::TagBy;

@@ -14,7 +14,7 @@ use tardy_lab::guest::watch::most_bytes;
 use tardy_lab::host::clocks::one_host;
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
-use tardy_lab::kinds::Kinds;
+use tardy_lab::plan::Kinds;
 use tardy_lab::run::{Event, Sink, What};
 use tardy_model::sample::Batch;
 use tardy_model::trial::TrialRecord;

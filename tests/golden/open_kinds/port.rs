@@ -24,7 +24,7 @@ use tardy_lab::connection::Connection;
 use tardy_lab::coordinator::{Options, check, run};
 use tardy_lab::host::clocks::one_host;
 use tardy_lab::host::hosts::Hosts;
-use tardy_lab::kinds::Kinds;
+use tardy_lab::plan::Kinds;
 use tardy_lab::station::StationMethods;
 use tardy_model::ethernet::Tags;
 use tardy_model::point::Point;

@@ -6,7 +6,7 @@ use crate::analyze::fixture;
 use tardy_analyze::cell::CellAnalysis;
 use tardy_analyze::gates::{Departure, GatePass};
 use tardy_lab::shaper::launching;
-use tardy_lab::shaper::read_back::record;
+use tardy_lab::shaper::tc::record;
 use tardy_model::gates::{Gates, Window};
 use tardy_model::point::Point;
 use tardy_model::qdisc::{GateRecord, Keeper, LaunchRecord, ShaperRecord};

@@ -11,13 +11,12 @@ use tardy_lab::host::HostId;
 use tardy_lab::host::applied::applied;
 use tardy_lab::host::place::Place;
 use tardy_lab::host::runner::{BatchOutput, CommandError, Processes, Runner};
-use tardy_lab::inverse::{Action, Inverse};
 use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
 use tardy_lab::plan::{Plan, plan};
 use tardy_lab::process::Identity;
 use tardy_lab::slot::{Slot, other_runs};
-use tardy_lab::step::Step;
+use tardy_lab::step::{Action, Inverse, Step};
 use tardy_lab::undo::{UndoReport, leftovers, undo_all};
 
 /// Where a test re-executes itself as the run that is going to be killed.

@@ -22,7 +22,7 @@ use tardy_lab::host::clocks::one_host;
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
 use tardy_lab::host::{noted, serve};
-use tardy_lab::kinds::Kinds;
+use tardy_lab::plan::Kinds;
 use tardy_lab::run::What;
 use tardy_lab::{identity, names};
 use tardy_spec::Source;

@@ -16,8 +16,8 @@ use tardy_lab::guest::{self, Guest, GuestError, devices, extra, fetch, folder};
 use tardy_lab::host::qemu as process;
 use tardy_lab::identity;
 use tardy_lab::machine::Facts;
+use tardy_lab::plan::Script;
 use tardy_lab::run::RunError;
-use tardy_lab::script::Script;
 use tardy_model::machine::RtLimit;
 use tardy_model::manifest::GuestMode;
 use tardy_model::stream::CpuChoice;
@@ -52,7 +52,7 @@ pub fn call(args: Call) -> Result<Exit> {
         }
         GuestVerb::Pack(args) => pack(&args),
         GuestVerb::RemoveFiles { paths } => {
-            let tried = paths.iter().map(|path| (path, guest::files::remove(path)));
+            let tried = paths.iter().map(|path| (path, guest::folder::remove(path)));
             let mut failed = tried.filter_map(|(path, tried)| Some((path, tried.err()?))).peekable();
             let code = if failed.peek().is_some() { Exit::Cannot } else { Exit::Good };
             failed.for_each(|(path, error)| {

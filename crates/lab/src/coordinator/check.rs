@@ -1,21 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can be known before anything is touched: whether an experiment can be run here, and what
-//! of the machine its plans rest on.
+//! Before the first packet. What can be known before anything is touched: whether an experiment can
+//! be run here, and what of the machine its plans rest on. Then every queue discipline is tried
+//! once, on a path of its own that is taken down again: what this kernel refuses must not show when
+//! half of the cells are measured. And a path that is built is waited for, until it can be used:
+//! for the links of devices that are cabled, and for the schedules of queue disciplines.
 
-use crate::host::HostId;
+use super::under_way::Run;
 use crate::host::ask::Ask;
+use crate::host::devices::DeviceError;
 use crate::host::hosts::Hosts;
-use crate::kinds::Kinds;
+use crate::host::{ApplyError, HostId, LookError};
 use crate::loads;
 use crate::machine::FactsByHost;
 use crate::names::Names;
+use crate::not_found::NotFound;
+use crate::orders::is_same_path;
+use crate::path::Ends;
 use crate::placement::place;
-use crate::plan::{PlanError, plan_of};
+use crate::plan::{self, Kinds, Plan, PlanError, plan_of};
 use crate::run::RunError;
 use crate::shaper;
+use crate::undo::UndoError;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 use tardy_model::shaper::Shaper;
 use tardy_spec::experiment::{Experiment, Setup};
+use tardy_sys::clock;
 
 /// Memory that a packet takes at its peak: both ends' records, their way here, the joined samples
 /// and their analysis.
@@ -90,4 +101,119 @@ pub fn ask(experiment: &Experiment, kinds: &Kinds, host: HostId) -> Result<Ask, 
         ask.programs.extend(loads::programs_at(&cell.setup, host)?);
     }
     Ok(ask)
+}
+
+impl Run<'_, '_> {
+    /// Tries each once. What only a device can do and it does not costs the cells that ask for it;
+    /// anything else that is refused ends the run.
+    pub(super) fn preflight(&mut self, names: Names, not_put_back: &mut Option<UndoError>) -> Result<(), RunError> {
+        let experiment = self.experiment;
+        let mut tried: Vec<(&Setup, Option<String>)> = Vec::new();
+        for cell in &experiment.cells {
+            let refused = self.refused.contains(&cell.id);
+            if refused || cell.setup.is_simulated() || cell.setup.shaper == Shaper::None || self.stopped() {
+                continue;
+            }
+            let known =
+                tried.iter().find(|(setup, _)| is_same_path(&self.options.kinds, setup, &cell.setup, &self.found));
+            let refused = match known.map(|(_, refused)| refused.clone()) {
+                Some(refused) => refused,
+                None => {
+                    let refused = self.try_out(names, &cell.setup, not_put_back)?;
+                    tried.push((&cell.setup, refused.clone()));
+                    refused
+                }
+            };
+            if let Some(why) = refused {
+                self.refuse(cell, why);
+            }
+        }
+        Ok(())
+    }
+
+    /// Builds the path of a cell and takes it down; why its device refuses, if it does.
+    fn try_out(
+        &mut self,
+        names: Names,
+        setup: &Setup,
+        not_put_back: &mut Option<UndoError>,
+    ) -> Result<Option<String>, RunError> {
+        // Its ends are the same whatever the clocks read, and these are read only if it is built.
+        let ends = plan::plan_of(&self.options.kinds, setup, names, &self.found)?.ends;
+        let blind = shaper::offload_refusal(setup, &ends, &self.found)?;
+        if let Some(why) = blind.filter(|_| !setup.path.traits().devices.are_made()) {
+            return Ok(Some(why));
+        }
+        self.read_clocks(setup)?;
+        let plan = plan::plan_of(&self.options.kinds, setup, names, &self.found)?;
+        let applied = self.hosts.apply(&plan.steps);
+        if let Err(error) = self.hosts.put_back() {
+            *not_put_back = Some(error);
+        }
+        self.tell_commands();
+        match applied {
+            Ok(()) => Ok(None),
+            Err(ApplyError::Failed { why, says, command })
+                if why == shaper::WHY && setup.shaper.offloads().is_some() =>
+            {
+                Ok(Some(shaper::with_the_kernels_refusal(setup, &ends, &self.found, &command.to_string(), &says)?))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Two devices need so long to agree on a speed, and some more.
+const LINK: Duration = Duration::from_secs(15);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Waits until both devices have their link; a signal ends the wait.
+///
+/// # Errors
+/// If one has none in time, or is not there any more.
+pub fn wait_for_link(hosts: &mut Hosts<'_>, ends: &Ends, stop: &AtomicBool) -> Result<(), LookError> {
+    let until = Instant::now() + LINK;
+    for end in ends.values() {
+        let host = hosts.at(end.place.host)?;
+        while !(stop.load(Relaxed) || host.link_is_up(end.place.netns(), &end.device)?) {
+            if Instant::now() > until {
+                return Err(DeviceError::NoLink { device: end.device.clone(), seconds: LINK.as_secs() }.into());
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+    Ok(())
+}
+
+impl Run<'_, '_> {
+    /// Reads the clocks of the hosts whose queue disciplines have a schedule. This machine's is
+    /// read for every plan.
+    pub(super) fn read_clocks(&mut self, setup: &Setup) -> Result<(), RunError> {
+        let with_schedule = setup.shaper.taprio().is_some();
+        // This machine's is the last one: the others may take their time to answer.
+        let others = self.hosts.ids().into_iter().skip(1).filter(|_| with_schedule);
+        for host in others {
+            let now = self.hosts.at(host)?.now()?;
+            self.found.read_clock(host, now);
+        }
+        self.found.read_clock(HostId::HERE, clock::now());
+        self.clocks_read = Instant::now();
+        Ok(())
+    }
+
+    /// Waits until the schedules of a path have begun. Before that every gate is open, and
+    /// iproute2 (6.1) prints one that waits as what is no JSON.
+    pub(super) fn wait_for_schedules(&self, plan: &Plan) -> Result<(), NotFound> {
+        for (host, begins) in &plan.begins {
+            if *host == HostId::HERE {
+                clock::sleep_until(*begins);
+                continue;
+            }
+            // Another clock is not waited for: what was left by it when it was read has to pass.
+            let left = self.found.of(*host)?.now.map_or(0, |now| begins.ns() - now.ns());
+            let left = Duration::from_nanos(left.max(0) as u64);
+            std::thread::sleep(left.saturating_sub(self.clocks_read.elapsed()));
+        }
+        Ok(())
+    }
 }

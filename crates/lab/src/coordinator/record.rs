@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From the halves of a trial to its record: joined, with what else was seen of it, and handed to
-//! the sink.
+//! A trial's record: what is read from the hosts just before the trial and just after it, which of
+//! their tasks are kept, and the halves of the streams, joined and handed to the sink.
 
-use super::tasks;
 use super::under_way::Run;
-use crate::host::{HostId, clocks};
+use crate::host::ask::{Observe, Observed};
+use crate::host::hosts::Hosts;
+use crate::host::{Away, CpuId, HostId, clocks};
 use crate::idle;
 use crate::not_found::NotFound;
 use crate::orders::Turn;
 use crate::path::Ends;
 use crate::plan::Plan;
 use crate::run::RunError;
-use crate::shaper::launching;
+use crate::shaper::{Readings, launching};
 use crate::softirq::Watch;
 use crate::station::host_of;
-use crate::trial::StreamHalves;
-use std::collections::BTreeMap;
+use crate::trial::{Outside, StreamHalves};
+use std::collections::{BTreeMap, BTreeSet};
 use tardy_engine::{halves, matcher};
+use tardy_host::state::Moment;
 use tardy_model::load::{LoadRecord, SideHosts};
 use tardy_model::machine::{MachineState, RulerRecord, ThreadRecord};
 use tardy_model::path::DeviceClock;
@@ -26,6 +28,130 @@ use tardy_model::stream::Stream;
 use tardy_model::time::Nanos;
 use tardy_model::trial::{ObserverRecord, StreamRecord, TrialRecord};
 use tardy_spec::experiment::Setup;
+
+/// Looks at the hosts around one trial.
+pub(super) struct Around<'a, 'r, 'h> {
+    pub(super) hosts: &'r mut Hosts<'h>,
+    pub(super) watch: Watch<'a>,
+    pub(super) readings: Readings<'a>,
+    /// Programs of the user's are among the loads.
+    pub(super) programs: bool,
+    /// What the hosts had done, of each moment that is over.
+    pub(super) states: Vec<BTreeMap<HostId, MachineState>>,
+}
+
+impl Outside for Around<'_, '_, '_> {
+    fn look(&mut self) -> Result<(), (HostId, Away)> {
+        self.read(true)
+    }
+
+    fn end_leftovers(&mut self) {
+        self.hosts.end_leftovers();
+    }
+}
+
+impl<'a> Around<'a, '_, '_> {
+    /// Reads the state of all hosts; `whole` also at what tardy watches over in the trial itself.
+    fn read(&mut self, whole: bool) -> Result<(), (HostId, Away)> {
+        let moment = if self.states.is_empty() { Moment::Before } else { Moment::Behind };
+        let (watch, readings, programs) = (&self.watch, &self.readings, self.programs);
+        let observed = self.hosts.observe(|host| Observe {
+            moment,
+            programs,
+            polled: if whole { watch.polled(host) } else { Vec::new() },
+            commands: if whole { readings.commands(host) } else { Vec::new() },
+        })?;
+        let mut states = BTreeMap::new();
+        for (host, Observed { state, napi, says }) in observed {
+            if whole {
+                self.watch.saw(moment, host, &napi);
+                self.readings.take(host, says);
+            }
+            states.insert(host, state);
+        }
+        self.states.push(states);
+        Ok(())
+    }
+
+    /// The trial is over, however it ended. One that broke before its end has states all the same,
+    /// of now. A host that cannot be asked any more has none; the trial itself says that it is
+    /// gone.
+    ///
+    /// # Errors
+    /// If this machine itself cannot be asked.
+    pub(super) fn ended(mut self) -> Result<(States, Watch<'a>, Readings<'a>), Away> {
+        while self.states.len() < 2 {
+            if self.read(false).is_err() {
+                let moment = if self.states.is_empty() { Moment::Before } else { Moment::Behind };
+                let (polled, commands) = (Vec::new(), Vec::new());
+                let what = Observe { moment, programs: self.programs, polled, commands };
+                let here = self.hosts.own().observe(&what)?.state;
+                self.states.push(BTreeMap::from([(HostId::HERE, here)]));
+            }
+        }
+        let mut both = self.states.into_iter();
+        let [mut before, mut after] = [both.next().unwrap_or_default(), both.next().unwrap_or_default()];
+        let mut of = |host| Some([before.remove(&host)?, after.remove(&host)?]);
+        let here = of(HostId::HERE);
+        let ids: Vec<HostId> = self.hosts.ids().into_iter().skip(1).collect();
+        let others = ids.into_iter().filter_map(|id| Some((id, (self.hosts.name(id)?.to_owned(), of(id)?)))).collect();
+        let gone = || Away { host: HostId::HERE.to_string(), says: "its state was not read".to_owned() };
+        Ok((States { here: here.ok_or_else(gone)?, others }, self.watch, self.readings))
+    }
+}
+
+/// CPUs on which measuring threads were seen, or may have been, of each host that has such a
+/// thread; without those of a host of one of whose threads that is not known.
+#[derive(Debug, Default)]
+struct Measuring {
+    cpus: BTreeSet<CpuId>,
+    unknown: BTreeSet<HostId>,
+}
+
+impl Measuring {
+    /// True if a measuring thread may have been on it.
+    fn may_be_on(&self, cpu: CpuId) -> bool {
+        self.unknown.contains(&cpu.host) || self.cpus.contains(&cpu)
+    }
+}
+
+/// Where the threads of these streams were.
+///
+/// # Errors
+/// If a stream names a station that is not there.
+fn cpus_of(setup: &Setup, records: &BTreeMap<String, StreamRecord>) -> Result<Measuring, NotFound> {
+    let mut measuring = Measuring::default();
+    for stream in &setup.streams {
+        // One that did not run has none.
+        let Some(record) = records.get(&stream.name) else { continue };
+        let [from, to] = [host_of(setup, &stream.from)?, host_of(setup, &stream.to)?];
+        let reply = record.reply.as_ref().and_then(|reply| reply.thread.as_ref());
+        let threads = [(from, &record.tx), (to, &record.rx)].into_iter().chain(reply.map(|thread| (from, thread)));
+        for (host, ThreadRecord { cpus_seen, affinity, .. }) in threads {
+            match [cpus_seen, affinity].into_iter().find(|cpus| !cpus.is_empty()) {
+                Some(seen) => measuring.cpus.extend(seen.iter().map(|cpu| CpuId { host, cpu: *cpu })),
+                None => drop(measuring.unknown.insert(host)),
+            }
+        }
+    }
+    Ok(measuring)
+}
+
+/// Forgets the tasks of a host that did not run in the trial, and those that ran on CPUs of no
+/// measuring thread: what is kept are those that a verdict may name. A run folder is passed on, and
+/// what else runs on a machine is nobody's business.
+fn keep_only_named(host: HostId, [before, after]: [&mut MachineState; 2], measuring: &Measuring) {
+    let is_named = |cpu: u32| measuring.may_be_on(CpuId { host, cpu });
+    after.tasks.retain(|tid, task| {
+        let slept =
+            before.tasks.get(tid).is_some_and(|earlier| (earlier.start, earlier.run_ns) == (task.start, task.run_ns));
+        !slept && is_named(task.cpu)
+    });
+    before.tasks.retain(|tid, _| after.tasks.contains_key(tid));
+    if let Some(ended) = &mut after.ended {
+        ended.tasks.retain(|task| is_named(task.cpu));
+    }
+}
 
 /// What a trial has in addition to its streams.
 #[derive(Default)]
@@ -144,11 +270,11 @@ impl Run<'_, '_> {
         }
         let Some((base, phase)) = first else { return Ok(()) };
         let interrupted = self.stopped() && is_cut;
-        let cpus = tasks::cpus_of(&turn.cell.setup, &records)?;
-        tasks::keep_only_named(HostId::HERE, [&mut before, &mut after], &cpus);
+        let cpus = cpus_of(&turn.cell.setup, &records)?;
+        keep_only_named(HostId::HERE, [&mut before, &mut after], &cpus);
         let mut named = BTreeMap::new();
         for (host, (name, [mut before, mut after])) in others {
-            tasks::keep_only_named(host, [&mut before, &mut after], &cpus);
+            keep_only_named(host, [&mut before, &mut after], &cpus);
             named.insert(name, [before, after]);
         }
         let mut placement = beside.watch.map(|watch| watch.record(&streams)).unwrap_or_default();

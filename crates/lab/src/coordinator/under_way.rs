@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The run under way: what all its parts know, and what they tell of it.
+//! The run under way: what all its parts know, and what they tell of it. And its stations that live
+//! for the whole run: built before the first path, taken into each path's stations, and put back
+//! behind the last one.
 
-use super::agents::Standing;
+use crate::agent::{Agent, AgentError, Voice};
+use crate::host::ApplyError;
 use crate::host::clocks::OffsetSource;
 use crate::host::hosts::Hosts;
-use crate::kinds::Kinds;
 use crate::machine::FactsByHost;
-use crate::run::{Event, Sink, What};
+use crate::names::Names;
+use crate::plan::{self, Kinds};
+use crate::run::{Event, RunError, Sink, What};
+use crate::station::{PlannedStation, StationId, Stations};
+use crate::undo::UndoError;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tardy_model::machine::RulerRecord;
 use tardy_model::port::Port;
+use tardy_model::station::Life;
 use tardy_spec::experiment::{self, Cell, Experiment};
 
 /// What a run needs in addition to the experiment.
@@ -61,5 +68,110 @@ impl Run<'_, '_> {
 
     pub(super) fn tell_commands(&mut self) {
         self.hosts.ran().into_iter().for_each(|event| self.sink.event(event));
+    }
+}
+
+/// The agents of stations that live for the whole run, while no path has them.
+///
+/// A cell's station is one of those that stand only if all of it is planned the same: its kind, its
+/// host, and what is done there. One of the same name that another cell has on another host, or
+/// plans otherwise, is another station.
+#[derive(Default)]
+pub(super) struct Standing {
+    /// Every such station that was built, with its name.
+    pub(super) built: Vec<(String, PlannedStation)>,
+    pub(super) agents: Vec<(String, PlannedStation, Agent)>,
+}
+
+impl Standing {
+    pub(super) fn has(&self, name: &str, planned: &PlannedStation) -> bool {
+        self.built.iter().any(|(built, of)| built == name && of == planned)
+    }
+
+    pub(super) fn take(&mut self, name: &str, planned: &PlannedStation) -> Option<Agent> {
+        let at = self.agents.iter().position(|(standing, of, _)| standing == name && of == planned)?;
+        Some(self.agents.swap_remove(at).2)
+    }
+}
+
+impl Run<'_, '_> {
+    fn lives_for_the_run(&self, station: &PlannedStation) -> bool {
+        (self.options.kinds.station)(station.kind).traits.life == Life::Run
+    }
+
+    /// True if a cell that is built has a station of such a kind.
+    pub(super) fn has_standing(&self) -> bool {
+        let built = self.experiment.cells.iter().filter(|cell| !cell.setup.is_simulated());
+        let mut stations = built.flat_map(|cell| cell.setup.stations.values());
+        stations.any(|station| (self.options.kinds.station)(station.kind).traits.life == Life::Run)
+    }
+
+    /// Builds the stations that live for the whole run, of all cells that are not refused, and
+    /// starts their agents.
+    pub(super) fn build_standing(&mut self, names: Names) -> Result<(), RunError> {
+        let experiment = self.experiment;
+        let cells = experiment.cells.iter().filter(|cell| !cell.setup.is_simulated());
+        for cell in cells.filter(|cell| !self.refused.contains(&cell.id)).collect::<Vec<_>>() {
+            let plan = plan::plan_of(&self.options.kinds, &cell.setup, names, &self.found)?;
+            for (name, station) in &plan.stations {
+                if !self.lives_for_the_run(station) || self.standing.has(name, station) {
+                    continue;
+                }
+                self.hosts.apply(&station.steps)?;
+                self.tell_commands();
+                // The agent learns where its messages go when a path takes it in.
+                let agent = self.connect(name, station, None)?;
+                self.standing.built.push((name.clone(), station.clone()));
+                self.standing.agents.push((name.clone(), station.clone(), agent));
+            }
+        }
+        Ok(self.hosts.keep()?)
+    }
+
+    /// A station's agent: the one that stands since the run began, or one that is started now.
+    pub(super) fn agent_of(&mut self, name: &str, station: &PlannedStation, voice: Voice) -> Result<Agent, AgentError> {
+        match self.standing.take(name, station) {
+            Some(agent) => {
+                agent.speak_as(voice);
+                Ok(agent)
+            }
+            None => self.connect(name, station, Some(voice)),
+        }
+    }
+
+    fn connect(&mut self, name: &str, station: &PlannedStation, voice: Option<Voice>) -> Result<Agent, AgentError> {
+        let (kind, place) = ((self.options.kinds.station)(station.kind), &station.place);
+        let host = self.hosts.at(place.host).map_err(ApplyError::from);
+        let connection = host
+            .and_then(|host| (kind.connect)(host, station))
+            .map_err(|source| AgentError::Start { station: name.to_owned(), source: Box::new(source) })?;
+        let mut agent = Agent::over(connection, name, voice, self.options.version);
+        agent.greet(self.options.version)?;
+        Ok(agent)
+    }
+
+    /// Keeps the agents of stations that go on living, without what they had made ready for this
+    /// path. The others end here.
+    pub(super) fn keep_standing(&mut self, mut stations: Stations, planned: &plan::Plan) -> Result<(), RunError> {
+        let lives = |station: &PlannedStation| self.lives_for_the_run(station);
+        let standing: Vec<bool> = planned.stations.values().map(lives).collect();
+        stations.release((0..).zip(&standing).filter(|(_, lives)| **lives).filter_map(|(at, _)| StationId::at(at)))?;
+        let agents = stations.into_agents().into_iter().zip(&planned.stations).zip(standing);
+        for ((agent, (name, station)), _) in agents.filter(|(_, lives)| *lives) {
+            self.standing.agents.push((name.clone(), station.clone(), agent));
+        }
+        Ok(())
+    }
+
+    /// Ends the agents that stand, and puts back what was kept for the run.
+    pub(super) fn end_standing(&mut self, not_put_back: &mut Option<UndoError>) {
+        self.standing = Standing::default();
+        let ended = self.hosts.end();
+        self.tell_commands();
+        match ended {
+            Ok(put_back) if !put_back.lost.is_empty() => *not_put_back = Some(UndoError::Lost(put_back.lost)),
+            Ok(_) => {}
+            Err(error) => *not_put_back = Some(error),
+        }
     }
 }

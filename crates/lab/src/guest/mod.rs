@@ -13,14 +13,12 @@ pub(crate) mod error;
 pub mod expected;
 pub mod extra;
 pub mod fetch;
-pub mod files;
 pub mod folder;
 pub mod frame;
 pub mod init;
 pub mod initramfs;
 pub mod kernel;
 pub mod modules;
-mod options;
 mod parts;
 mod probe;
 pub mod programs;
@@ -32,14 +30,13 @@ pub mod watch;
 
 use crate::command::Command;
 use crate::host::qemu::{self as process, Qemu};
-use crate::inverse::{Action, Inverse};
 use crate::journal::Journal;
 use crate::run::{Ended, Event, RunError, Sink, What};
 use crate::slot::{ClaimError, Slot};
+use crate::step::{Action, Inverse};
 pub use error::GuestError;
 use error::file;
-pub use options::GuestOptions;
-pub use parts::Guest;
+pub use parts::{Guest, GuestOptions};
 use qemu::Accelerator;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -129,7 +126,7 @@ fn try_run(
     // QEMU is gone: what it was given and what it wrote for us is of no more use. Its console
     // stays.
     for path in [folder::INITRAMFS, folder::PORT].map(|name| real.join(name)) {
-        files::remove(&path).map_err(file("remove", &path))?;
+        folder::remove(&path).map_err(file("remove", &path))?;
     }
     if let Some(mut journal) = journal {
         journal.clear()?;

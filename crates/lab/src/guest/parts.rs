@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a guest is made of: the machine that QEMU is to be, and the archive that its kernel
-//! unpacks.
+//! unpacks. And what the caller tells a run in it in addition to the experiment.
 
+use super::devices;
+use super::elf;
 use super::error::{GuestError, file};
+use super::init;
 use super::initramfs::Archive;
 use super::kernel::Kernel;
+use super::modules;
+use super::programs;
 use super::qemu::{Accelerator, VirtualMachine};
-use super::{devices, elf, init, modules, programs, unpack};
+use super::unpack;
 use crate::coordinator;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 use tardy_model::manifest::GuestMode;
 use tardy_spec::experiment::{self, Experiment};
 
@@ -103,4 +110,19 @@ impl Guest {
         }
         Ok(archive.bytes())
     }
+}
+
+/// What a run in a guest needs in addition to the experiment.
+pub struct GuestOptions<'a> {
+    pub guest: &'a Guest,
+    /// Folder for what is kept of it, which is there.
+    pub folder: &'a Path,
+    /// Folder of slots and journals.
+    pub state: &'a Path,
+    /// Where fetched kernels lie, and what was found out about this machine.
+    pub cache: &'a Path,
+    /// Set by a signal.
+    pub stop: &'a AtomicBool,
+    /// A guest that says nothing for so much processor time hangs.
+    pub silence: Duration,
 }

@@ -5,8 +5,7 @@
 use super::error::{GuestError, file};
 use super::folder;
 use super::frame::{FrameKind, Frames};
-use super::options::GuestOptions;
-use super::parts::{Guest, MEMORY_MIB};
+use super::parts::{Guest, GuestOptions, MEMORY_MIB};
 use super::qemu::{Accelerator, VirtualMachine};
 use super::sha256;
 use crate::host::qemu::Qemu;

@@ -7,7 +7,7 @@ use super::error::{GuestError, file};
 use super::expected::Expected;
 use super::folder;
 use super::frame::{FrameKind, Frames};
-use super::options::GuestOptions;
+use super::parts::GuestOptions;
 use super::qemu;
 use super::relay::{self, Heard, Untold};
 use crate::coordinator;

@@ -5,10 +5,9 @@
 use super::error::{ApplyError, died, failed};
 use super::runner::{CommandError, Runner};
 use crate::command::{Batch, Command};
-use crate::inverse::Inverse;
 use crate::journal::{Journal, JournalError};
 use crate::process::Identity;
-use crate::step::Step;
+use crate::step::{Inverse, Step};
 use crate::undo::{self, PutBack, UndoError};
 use tardy_model::json::Json;
 use tardy_model::manifest::ReadBack;

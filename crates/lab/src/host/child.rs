@@ -1,15 +1,37 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A program of this machine that speaks on its standard input and output.
+//! A program of this machine that speaks on its standard input and output. It is found before
+//! anything runs it.
 
 use crate::command::Command;
 use crate::connection::{Carrier, Connection};
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{self, Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+
+/// Looks a program up as `execvp` does: a name with a slash is a path, another one is looked for
+/// in PATH.
+pub(super) fn find(program: &str) -> Result<PathBuf, String> {
+    let runs =
+        |path: &Path| path.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0);
+    if program.contains('/') {
+        let path = PathBuf::from(program);
+        return match runs(&path) {
+            true => Ok(path),
+            false if path.exists() => Err("is there and is no program: `chmod +x` it, or write its right path".into()),
+            false => Err("does not exist: write its right path".into()),
+        };
+    }
+    let places = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&places)
+        .map(|folder| folder.join(program))
+        .find(|path| runs(path))
+        .ok_or_else(|| "is not installed, or not in PATH: install it, or write its path".into())
+}
 
 /// How many of the last lines that it wrote on stderr we keep.
 const LAST_LINES: usize = 12;

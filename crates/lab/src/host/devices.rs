@@ -3,9 +3,9 @@
 //! at before anything is touched.
 
 use super::ask::DeviceAsk;
-use crate::held::{self, Held};
-use crate::inverse::is_device;
+use crate::slot::{self, Held};
 use crate::state::StateError;
+use crate::step::is_device;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -81,7 +81,7 @@ impl Claim {
             if self.devices.contains_key(device) {
                 continue;
             }
-            let taken = || DeviceError::Taken { device: device.to_owned(), holder: held::holder(&name_of(device)) };
+            let taken = || DeviceError::Taken { device: device.to_owned(), holder: slot::holder(&name_of(device)) };
             let claim = |source| DeviceError::Claim { device: device.to_owned(), source };
             let held = Held::take(&name_of(device)).map_err(claim)?.ok_or_else(taken)?;
             self.devices.insert(device.to_owned(), held);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A host elsewhere: its steward is spoken to over two byte streams, whatever carries them.
 
-use super::ask::{Ask, Observe, Observed};
-use super::message::{self as talk, Answer, Order, Reply};
+use super::ask::{self as talk, Answer, Ask, Observe, Observed, Order, Reply};
 use super::noted::{self, Waiting};
 use super::{ApplyError, Away, Host, LookError};
 use crate::command::{Command, OURSELVES};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why a host could not be looked at, or steps not be carried out on it.
 
-use super::away::Away;
 use super::devices::DeviceError;
+use super::place::Away;
 use super::runner::{CommandError, Failure};
 use crate::command::{Batch, Command};
 use crate::journal::JournalError;

@@ -7,28 +7,19 @@
 
 pub mod applied;
 pub mod ask;
-mod away;
 pub mod child;
 pub mod clocks;
 pub mod devices;
 pub mod distant;
 mod error;
 pub mod hosts;
-mod id;
-mod message;
 pub mod noted;
 pub mod place;
-mod program;
 pub mod qemu;
 pub mod runner;
 pub mod serve;
 pub mod steward;
 pub(crate) mod tool;
-
-pub use away::Away;
-pub use error::{ApplyError, LookError};
-pub use id::{CpuId, OtherHosts};
-pub use tardy_model::host::HostId;
 
 use crate::command::Command;
 use crate::connection::Connection;
@@ -38,6 +29,9 @@ use crate::slot::ClaimError;
 use crate::step::Step;
 use crate::undo::{PutBack, UndoError};
 use ask::{Ask, Observe, Observed};
+pub use error::{ApplyError, LookError};
+pub use place::{Away, CpuId, OtherHosts};
+pub use tardy_model::host::HostId;
 use tardy_model::manifest::{HostEntry, ReadBack};
 use tardy_model::time::{Instant, Tai};
 

@@ -4,7 +4,7 @@
 //! process has there. So `tardy noted PROGRAM` is started: it reports its number, waits until the
 //! coordinator has had that noted, and then becomes the program, under the same number.
 
-use super::message as talk;
+use super::ask as talk;
 use crate::command::{Command, OURSELVES};
 use crate::connection::Connection;
 use serde::{Deserialize, Serialize};

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where something is: a host and, on it, a network namespace. A place also knows how a command of
-//! a plan gets there.
+//! Where something is: a host and, on it, a network namespace or a CPU; and what is known here of a
+//! failure on another host. A place also knows how a command of a plan gets there.
 
 use crate::command::Command;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use tardy_model::host::HostId;
+use thiserror::Error;
 
 /// A host and a network namespace on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,4 +58,48 @@ impl Place {
             (None, []) => Command::new("true", &[]),
         }
     }
+}
+
+/// A CPU of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CpuId {
+    pub host: HostId,
+    pub cpu: u32,
+}
+
+impl CpuId {
+    /// Its number, for whoever runs on this host.
+    ///
+    /// # Errors
+    /// If it is another host's, where that number is another CPU.
+    pub fn number_on(self, host: HostId) -> Result<u32, OtherHosts> {
+        if self.host == host { Ok(self.cpu) } else { Err(OtherHosts { cpu: self, host }) }
+    }
+}
+
+impl fmt::Display for CpuId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CPU {} of {}", self.cpu, self.host)
+    }
+}
+
+/// A CPU of another host than the one that is to run something on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error(
+    "{cpu} is asked for on {host}, which cannot run anything there: this is a fault of tardy; report it with this message"
+)]
+pub struct OtherHosts {
+    pub cpu: CpuId,
+    /// Who was to run something on it.
+    pub host: HostId,
+}
+
+/// Another host cannot be asked, or answered with an error that is known here by its words only.
+#[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
+#[error("{host}: {says}")]
+pub struct Away {
+    /// Which host, as the user calls it.
+    pub host: String,
+    /// What happened, or its own words.
+    pub says: String,
 }

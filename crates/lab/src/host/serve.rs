@@ -2,7 +2,7 @@
 //! The steward's side of the talk with a coordinator elsewhere. It ends when the coordinator is
 //! gone, and then puts everything back.
 
-use super::message::{self as talk, Answer, Order, Reply};
+use super::ask::{self as talk, Answer, Order, Reply};
 use super::{ApplyError, Host};
 use crate::undo::UndoError;
 use std::io::{Read, Write};

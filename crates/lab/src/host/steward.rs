@@ -6,7 +6,7 @@ use super::applied::{self, Applied};
 use super::ask::{Ask, Observe, Observed};
 use super::devices::{self, Claim, DeviceError};
 use super::runner::{BatchLog, Processes};
-use super::{ApplyError, Away, Host, LookError, child, program};
+use super::{ApplyError, Away, Host, LookError, child};
 use crate::command::{Command, OURSELVES};
 use crate::connection::Connection;
 use crate::leftover;
@@ -136,7 +136,7 @@ impl Host for Steward {
             no_programs: ask
                 .programs
                 .iter()
-                .filter_map(|name| Some((name.clone(), program::find(name).err()?)))
+                .filter_map(|name| Some((name.clone(), child::find(name).err()?)))
                 .collect(),
             release: proc::kernel_release(),
             idle_states: Some(idle::states().len() as u32),

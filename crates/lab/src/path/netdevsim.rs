@@ -11,17 +11,16 @@ use super::methods::{InGuest, PathMethods, PlannedStations};
 use super::veth::{self, Joint};
 use crate::command::Command;
 use crate::guest::extra;
-use crate::inverse::{Action, Inverse};
 use crate::machine::FactsByHost;
 use crate::names::{LinkNumber, Names};
-use crate::step::Step;
+use crate::step::{Action, Inverse, Step};
 use std::path::Path;
 use tardy_model::path::PathKind;
 use tardy_spec::experiment::Setup;
 
 /// The driver, as it calls itself.
-pub const DRIVER: &str = crate::inverse::SIMULATED;
-const BUS: &str = crate::inverse::SIMULATED_BUS;
+pub const DRIVER: &str = crate::step::SIMULATED;
+const BUS: &str = crate::step::SIMULATED_BUS;
 
 /// True if this kernel has it, and it can join two of its devices (Linux 6.9).
 fn has_simulator() -> bool {

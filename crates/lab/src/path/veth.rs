@@ -6,11 +6,10 @@ use super::link::{Device, Laid, NO_IPV6, PathError, PathId, Plug};
 use super::methods::{PathMethods, PlannedStations};
 use crate::command::Command;
 use crate::host::place::Place;
-use crate::inverse::{Action, Inverse};
 use crate::machine::FactsByHost;
 use crate::names::{LinkNumber, Names};
 use crate::station::{Offer, PlannedStation};
-use crate::step::Step;
+use crate::step::{Action, Inverse, Step};
 use std::net::{IpAddr, Ipv6Addr};
 use tardy_spec::experiment::Setup;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What happens in a run, as one owned value with a time. The progress line, `events.jsonl` and
-//! the port of a guest all take this one.
+//! What happens in a run, as one owned value with a time, and where that and the samples go. The
+//! progress line, `events.jsonl` and the port of a guest all take this one.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -8,8 +8,10 @@ use tardy_engine::live::Digest;
 use tardy_model::machine::RulerRecord;
 use tardy_model::manifest::{GuestEntry, HostEntry, ReadBack, StationEntry};
 use tardy_model::point::Metric;
+use tardy_model::sample::Batch;
 use tardy_model::stream::Side;
 use tardy_model::time::{Instant, Nanos, Realtime};
+use tardy_model::trial::TrialRecord;
 use tardy_model::verdict::Figure;
 use tardy_sys::clock;
 
@@ -152,4 +154,18 @@ impl Event {
     pub fn ago(ago: Nanos, what: What) -> Event {
         Event { at: clock::now::<Realtime>() - ago, what }
     }
+}
+
+/// Where a run's events and samples go.
+pub trait Sink {
+    fn event(&mut self, event: Event);
+    /// What the programs of the trial's loads wrote, by file name; the trial itself follows.
+    fn load_output(&mut self, _output: Vec<(String, Vec<u8>)>) {}
+    /// A trial is over. An error ends the run. If the record says that it failed, half of it is
+    /// gone: what there is may be kept, but it is no finished trial and no figure may come of it.
+    fn trial(
+        &mut self,
+        record: &TrialRecord,
+        streams: &[(String, Batch)],
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>>;
 }

@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The sender's queue discipline: the devices by which streams leave get it, the others keep their
 //! own. A kind is one file and one line in [`set`]; what the kernel made of it is compared in
-//! [`read_back`].
+//! [`tc`]. [`Readings`] are what is read of it before a trial and after it.
 
 pub mod cbs;
 pub mod etf;
 pub mod launching;
 pub mod mqprio;
 pub mod none;
-pub mod read_back;
 pub mod taprio;
-mod tc;
-pub mod watch;
+pub mod tc;
 
+use crate::command::Command;
 use crate::host::HostId;
 use crate::machine::{Facts, FactsByHost};
 use crate::not_found::NotFound;
 use crate::path::{EndId, Ends, LinkEnd, PathId};
 use crate::step::{Question, Step};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_host::nic::Nic;
+use tardy_model::json::Json;
 use tardy_model::manifest::QdiscsOf;
-use tardy_model::path::{DeviceClock, Where};
+use tardy_model::path::{DeviceClock, Devices, Where};
+use tardy_model::qdisc::ShaperRecord;
 use tardy_model::shaper::{Schedule, Shaper, show_rate};
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_spec::experiment::Setup;
@@ -128,7 +130,7 @@ pub fn set(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<Shaped, No
     }
     let question = match setup.shaper {
         Shaper::None => none::question,
-        _ => read_back::question,
+        _ => tc::question,
     };
     let ask = |(id, end): (EndId, &LinkEnd)| {
         // A device that was there before has the name that it has in every run.
@@ -238,4 +240,71 @@ fn devices<'f>(setup: &Setup, ends: &Ends, found: &'f FactsByHost) -> Result<Vec
 /// The same devices as they were found.
 fn nics<'f>(setup: &Setup, ends: &Ends, found: &'f FactsByHost) -> Result<Vec<&'f Nic>, NotFound> {
     Ok(devices(setup, ends, found)?.into_iter().filter_map(|(name, facts)| facts.nics.get(name)).collect())
+}
+
+/// What tc said, or why it did not.
+type Said = Result<Value, String>;
+
+/// The readings of one trial.
+pub struct Readings<'a> {
+    setup: &'a Setup,
+    /// Drivers of the devices, by what records call the end.
+    drivers: BTreeMap<String, String>,
+    /// By what records call the end: its device, and what was read, or why that failed.
+    ends: Vec<(String, LinkEnd, Vec<Said>)>,
+}
+
+impl<'a> Readings<'a> {
+    /// None taken yet.
+    ///
+    /// # Errors
+    /// If the run has not looked at the host of a station, or no path joins those of a stream.
+    pub fn new(setup: &'a Setup, ends: &Ends, found: &FactsByHost) -> Result<Self, NotFound> {
+        let leave = if is_watched(setup) { leave_by(setup, ends)? } else { BTreeSet::new() };
+        let of_made = match setup.path.traits().devices {
+            Devices::Made { driver } => driver.map(str::to_owned),
+            Devices::There(_) | Devices::Named => None,
+        };
+        let (mut drivers, mut watched) = (BTreeMap::new(), Vec::new());
+        for (id, end) in ends.iter().filter(|(id, _)| leave.contains(id)) {
+            let (label, host) = (ends.label(id)?, found.of(end.place.host)?);
+            let nic = host.named(&end.device).and_then(|name| host.nics.get(name));
+            let driver = of_made.clone().or_else(|| nic?.driver.clone());
+            drivers.extend(driver.map(|driver| (label.clone(), driver)));
+            watched.push((label, end.clone(), Vec::new()));
+        }
+        Ok(Readings { setup, drivers, ends: watched })
+    }
+
+    /// What a host is to be asked for each.
+    pub fn commands(&self, host: HostId) -> Vec<Command> {
+        self.of(host).map(|at| tc::question(&self.ends[at].1).command).collect()
+    }
+
+    /// Takes one: what that host says to each command.
+    pub fn take(&mut self, host: HostId, says: Vec<Result<Json, String>>) {
+        let ends: Vec<usize> = self.of(host).collect();
+        for (at, says) in ends.into_iter().zip(says) {
+            let parsed = |says: Json| serde_json::from_str(says.text()).map_err(|error| error.to_string());
+            self.ends[at].2.push(says.and_then(parsed));
+        }
+    }
+
+    fn of(&self, host: HostId) -> impl Iterator<Item = usize> + '_ {
+        let ends = self.ends.iter().enumerate();
+        ends.filter(move |(_, (_, end, _))| end.place.host == host).map(|(at, _)| at)
+    }
+
+    /// Records by end, of the first reading and the last. If a reading failed, the record says so.
+    /// A trial that broke before the second reading has no record.
+    pub fn records(self) -> BTreeMap<String, ShaperRecord> {
+        let record = |(name, end, says): (String, LinkEnd, Vec<Said>)| {
+            let [before, .., after] = &says[..] else { return None };
+            let [before, after] = [before, after].map(|says| says.as_ref().map_err(String::as_str));
+            let record = tc::record(&self.setup.shaper, &end.device, before, after);
+            let driver = self.drivers.get(&name).cloned();
+            Some((name, ShaperRecord { driver, ..record }))
+        };
+        self.ends.into_iter().filter_map(record).collect()
+    }
 }

@@ -2,7 +2,7 @@
 //! The stations of one built path, by their [`StationId`], and one channel for what their agents
 //! say.
 
-use super::id::StationId;
+use super::planned::StationId;
 use crate::agent::{Agent, AgentError, Incoming, Voice};
 use crate::host::HostId;
 use crate::host::clocks::{Compared, OffsetSource, OneHost};

@@ -6,19 +6,14 @@
 //! whether an agent is a child process, a thread, or a program in another machine.
 
 mod all;
-mod host;
-mod id;
 mod methods;
 pub mod netns;
 mod planned;
 
 pub(crate) use all::ANSWER;
 pub use all::Stations;
-pub use host::host_of;
-pub use id::StationId;
 pub use methods::StationMethods;
-pub use planned::{Offer, PlannedStation, Plugged};
-
+pub use planned::{Offer, PlannedStation, Plugged, StationId, host_of};
 use tardy_model::station::StationKind;
 
 /// What stations of this kind do.

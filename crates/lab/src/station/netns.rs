@@ -7,10 +7,9 @@ use super::planned::{Offer, PlannedStation, Plugged};
 use crate::command::{Command, OURSELVES};
 use crate::host::HostId;
 use crate::host::place::Place;
-use crate::inverse::{Action, Inverse};
 use crate::names::Names;
 use crate::path::link::{Device, EndId, PathError};
-use crate::step::Step;
+use crate::step::{Action, Inverse, Step};
 use tardy_model::station::StationKind;
 
 /// Its host starts its agent.

@@ -1,11 +1,52 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A station as it is planned: the steps that build it, what it offers to a path, and its agent's
-//! command.
+//! A station as it is planned: its number and its host, the steps that build it, what it offers to
+//! a path, and its agent's command.
 
 use crate::command::Command;
+use crate::host::HostId;
 use crate::host::place::Place;
+use crate::not_found::NotFound;
 use crate::step::Step;
+use std::fmt;
 use tardy_model::station::StationKind;
+use tardy_spec::experiment::Setup;
+
+/// A station of a built path. A plan gives it for a name, and for a name that it does not know an
+/// error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StationId(u16);
+
+impl StationId {
+    /// The station at this place in the plan's order.
+    pub(crate) fn at(place: usize) -> Option<StationId> {
+        u16::try_from(place).ok().map(StationId)
+    }
+
+    /// Its place in the plan's order.
+    pub(crate) fn place(self) -> usize {
+        usize::from(self.0)
+    }
+
+    /// The first `count` stations, in the plan's order.
+    pub(crate) fn first(count: usize) -> impl Iterator<Item = StationId> {
+        (0..count).map_while(StationId::at)
+    }
+}
+
+impl fmt::Display for StationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "station {}", self.0)
+    }
+}
+
+/// The host of a station. Whoever decides something for a station asks here.
+///
+/// # Errors
+/// If the set-up has none of this name.
+pub fn host_of(setup: &Setup, station: &str) -> Result<HostId, NotFound> {
+    let station = setup.stations.get(station).ok_or_else(|| NotFound::Station(station.to_owned()))?;
+    Ok(station.host)
+}
 
 /// What a station offers to a path: where a link may end.
 #[derive(Clone, Debug, PartialEq, Eq)]

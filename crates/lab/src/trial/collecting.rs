@@ -2,10 +2,8 @@
 //! Collecting what the ends recorded, one end after the other, when a trial is over or a station
 //! has failed.
 
-use super::activities::{Activity, ActivityKind};
-use super::awaited::Awaited;
-use super::outcome::{Broken, StreamHalves, TrialError};
-use super::shared::{Input, Now, Output, Shared};
+use super::activities::{Activity, ActivityKind, Awaited};
+use super::shared::{Broken, Input, Now, Output, Shared, StreamHalves, TrialError};
 use crate::agent::AgentError;
 use crate::not_found::NotFound;
 use crate::orders::Ordered;

@@ -7,12 +7,10 @@
 //! until stamps flow, look at the machine, run, look again, collect the loads, collect the ends. A
 //! failure in any phase leads to collecting what is left.
 
-use super::activities::{Activities, ActivityKind};
-use super::awaited::Awaited;
+use super::activities::{Activities, ActivityKind, Awaited};
 use super::collecting::Collecting;
-use super::outcome::{Broken, StreamHalves, TrialError};
 use super::running::Running;
-use super::shared::Shared;
+use super::shared::{Broken, Shared, StreamHalves, TrialError};
 pub use super::shared::{Input, Now, Output};
 use super::warming::Warming;
 use crate::loads::Loads;

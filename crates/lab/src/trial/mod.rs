@@ -3,10 +3,8 @@
 //! done: orders are sent, messages are waited for, and the clock is read.
 
 mod activities;
-mod awaited;
 mod collecting;
 pub mod machine;
-mod outcome;
 mod running;
 mod shared;
 mod warming;
@@ -18,7 +16,7 @@ use crate::not_found::NotFound;
 use crate::orders::Ordered;
 use crate::station::Stations;
 use machine::{Input, Now, Output, TrialMachine};
-pub use outcome::{Broken, StreamHalves, TrialError};
+pub use shared::{Broken, StreamHalves, TrialError};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;

@@ -3,8 +3,7 @@
 //! every receiver, which has what was sent then, or will not get it.
 
 use super::activities::{Activity, ActivityKind};
-use super::outcome::TrialError;
-use super::shared::{Input, Now, Output, Shared};
+use super::shared::{Input, Now, Output, Shared, TrialError};
 use crate::agent::AgentError;
 use crate::not_found::NotFound;
 use crate::station::ANSWER;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What goes into a trial and comes out of it, and what all its phases know.
+//! What goes into a trial and comes out of it, what it ends with, and what all its phases know. It
+//! ends with both halves of each stream, or with why it has no whole result and what is left of it.
 
-use super::activities::{Activities, Activity, ActivityKind, StartTurn};
-use super::awaited::Awaited;
-use super::outcome::TrialError;
+use super::activities::{Activities, Activity, ActivityKind, Awaited, StartTurn};
 use crate::agent::AgentError;
 use crate::host::clocks::Compared;
 use crate::loads::Loads;
@@ -11,6 +10,7 @@ use crate::not_found::NotFound;
 use crate::orders::Ordered;
 use crate::station::StationId;
 use std::collections::BTreeMap;
+use tardy_engine::halves::Halves;
 use tardy_engine::live::Digest;
 use tardy_engine::message::{ActivityId, EndReady, FromAgent, ToAgent};
 use tardy_engine::schedule;
@@ -222,4 +222,38 @@ fn base_of(ordered: &Ordered, now: Instant<Tai>, ahead: Nanos) -> Instant<Tai> {
     let cycle = ordered.stream.cycle;
     let lead = Nanos(i64::from(schedule::lead_in(cycle)) * cycle.0) + ordered.stream.tx.advance;
     schedule::base_time(now + ahead + lead, cycle, ordered.phase)
+}
+
+/// Both halves of one stream.
+pub struct StreamHalves {
+    /// Scheduled instant of packet 0.
+    pub base: Instant<Tai>,
+    /// What both stations recorded.
+    pub halves: Halves,
+}
+
+/// Why a trial has no whole result.
+#[derive(Debug, thiserror::Error)]
+pub enum TrialError {
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    /// This machine cannot do what the cell asks for; other cells may go on.
+    #[error("{0}")]
+    CannotDo(String),
+    /// A station, a stream or a host that is not there.
+    #[error(transparent)]
+    NotFound(#[from] NotFound),
+}
+
+/// What is left of a trial in which a station failed.
+pub struct Broken {
+    pub error: TrialError,
+    /// What the others had recorded; a half that is gone is empty.
+    pub had: Vec<Option<StreamHalves>>,
+}
+
+impl From<NotFound> for Broken {
+    fn from(error: NotFound) -> Broken {
+        Broken { error: error.into(), had: Vec::new() }
+    }
 }

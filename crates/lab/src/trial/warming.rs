@@ -3,9 +3,8 @@
 //! stream's limit has passed. Each round warms all streams, so that none has gone cold again when
 //! the last one is warm.
 
-use super::awaited::Awaited;
-use super::outcome::TrialError;
-use super::shared::{Input, Now, Output, Shared};
+use super::activities::Awaited;
+use super::shared::{Input, Now, Output, Shared, TrialError};
 use crate::not_found::NotFound;
 use crate::orders::Ordered;
 use crate::station::ANSWER;

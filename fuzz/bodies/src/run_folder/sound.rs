@@ -13,7 +13,7 @@ use tardy_lab::coordinator::{Options, check, run};
 use tardy_lab::host::clocks::one_host;
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
-use tardy_lab::kinds::Kinds;
+use tardy_lab::plan::Kinds;
 use tardy_lab::run::{Event, Sink};
 use tardy_model::manifest::{CellEntry, Manifest};
 use tardy_model::sample::Batch;
