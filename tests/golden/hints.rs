@@ -9,8 +9,7 @@ use proptest::prelude::*;
 use std::fs;
 use tardy_bpf::btf::{Btf, BtfError, TypeKind};
 use tardy_bpf::hints::{Accessor, AccessorError, HintError, Layouts, Value};
-use tardy_bpf::object::{self, ObjectError};
-use tardy_bpf::source::{KernelBtf, SourceError};
+use tardy_bpf::source::{self, KernelBtf, ObjectError, SourceError};
 use tardy_fuzz_bodies::hints::table::{self, Table};
 use tardy_fuzz_bodies::hints::{base, broken, input};
 
@@ -217,7 +216,7 @@ fn hostile_btf_ends_in_one_clear_error_or_no_hint() {
     let told: Vec<String> = broken()
         .into_iter()
         .map(|(name, bytes)| {
-            let told = match object::btf(&bytes).map(|btf| Layouts::of(&btf)) {
+            let told = match source::btf(&bytes).map(|btf| Layouts::of(&btf)) {
                 Err(error) => error.to_string(),
                 Ok(Err(error)) => error.to_string(),
                 Ok(Ok(layouts)) => layouts.unfit().iter().map(|unfit| unfit.why.clone()).collect::<Vec<_>>().join("; "),
@@ -338,7 +337,7 @@ fn btf_without_types_or_with_numbers_beyond_it_is_refused() {
     let mut unknown = Table::default();
     unknown.raw(0, 20, 0, false, 0, &[]);
     assert_eq!(Btf::parse(unknown.bytes()).expect_err("no kind 20"), BtfError::Kind { id: 1, kind: 20 });
-    assert_eq!(object::btf(b"#!/bin/sh").expect_err("a script"), ObjectError::NeitherElfNorBtf);
-    assert_eq!(object::btf(b"\x7fELF\x01\x01").expect_err("32 bits"), ObjectError::Narrow);
-    assert!(matches!(object::btf(b"\x7fELF\x02\x01"), Err(ObjectError::Damaged(_))));
+    assert_eq!(source::btf(b"#!/bin/sh").expect_err("a script"), ObjectError::NeitherElfNorBtf);
+    assert_eq!(source::btf(b"\x7fELF\x01\x01").expect_err("32 bits"), ObjectError::Narrow);
+    assert!(matches!(source::btf(b"\x7fELF\x02\x01"), Err(ObjectError::Damaged(_))));
 }

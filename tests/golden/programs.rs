@@ -184,11 +184,11 @@ fn a_socket_that_waits_for_whoever_comes_is_listed_and_one_that_is_connected_is_
     let bound = UdpSocket::bind("127.0.0.1:0").expect("bound");
     let connected = UdpSocket::bind("127.0.0.1:0").expect("bound");
     connected.connect(bound.local_addr().expect("its address")).expect("connected");
-    let listed = tardy_sys::listening::sockets();
+    let listed = tardy_sys::proc::listening_sockets();
     let is_listed = |socket: &dyn AsRawFd| listed.contains(&inode(socket));
     assert!(is_listed(&listener) && is_listed(&bound), "both wait for whoever comes");
     assert!(!is_listed(&client) && !is_listed(&connected), "these have their peers");
     let was = inode(&listener);
     drop(listener);
-    assert!(!tardy_sys::listening::sockets().contains(&was), "nobody listens any more");
+    assert!(!tardy_sys::proc::listening_sockets().contains(&was), "nobody listens any more");
 }

@@ -4,9 +4,8 @@
 
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use tardy_bpf::program::last_lines;
-use tardy_bpf::rx_time::{AREA, Ids, RxTime};
-use tardy_bpf::xsk::index::{Putting, Taking};
+use tardy_bpf::program::{AREA, Ids, RxTime, last_lines};
+use tardy_bpf::xsk::{Putting, Taking};
 
 /// A ring whose two sides are this process's: what is put in comes out, in order and once.
 struct Ring {

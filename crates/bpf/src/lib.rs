@@ -5,8 +5,6 @@
 
 pub mod btf;
 pub mod hints;
-pub mod object;
 pub mod program;
-pub mod rx_time;
 pub mod source;
 pub mod xsk;

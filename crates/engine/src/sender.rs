@@ -3,12 +3,10 @@
 //! system call. Stamps wait in the error queue until the trial is over (`stamps.rs`).
 
 mod memory;
-mod rows;
 mod stamps;
 mod trial;
 
-pub use memory::{OwnLog, Sender, SenderCounters};
-pub use rows::{Sending, SentRows};
+pub use memory::{OwnLog, Sender, SenderCounters, Sending, SentRows};
 pub(crate) use stamps::STRETCH;
 
 use crate::live::Live;

@@ -8,7 +8,7 @@
 //! Also the control messages of such a call: an aligned buffer, and a walk over what the kernel put
 //! in; and socket addresses as the kernel takes them, of both versions of IP.
 
-use crate::error::{SysError, check};
+use crate::{SysError, check};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::{mem, ptr};

@@ -3,7 +3,7 @@
 //! and a network device's own clock (PTP hardware clock, `/dev/ptpN`), read together with the
 //! system's.
 
-use crate::error::{SysError, check};
+use crate::{SysError, check};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::{mem, ptr};

@@ -2,8 +2,8 @@
 //! Datagrams in bulk, without stamps: many in a call, between two sockets that know only each
 //! other.
 
+use crate::SysError;
 use crate::call::{bind, connect, socket};
-use crate::error::SysError;
 use crate::tcp::Buffers;
 use crate::udp::set;
 use std::net::SocketAddr;

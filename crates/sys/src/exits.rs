@@ -4,8 +4,8 @@
 //! nobody: the task that ends pays for its own message.
 
 use crate::call;
-use crate::error::{SysError, check};
 use crate::udp::buffer;
+use crate::{SysError, check};
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 

@@ -2,7 +2,7 @@
 //! A device's own stamping: what it is set to (SIOCGHWTSTAMP), and setting it (SIOCSHWTSTAMP,
 //! CAP_NET_ADMIN).
 
-use crate::error::SysError;
+use crate::SysError;
 use crate::nic::ask;
 use serde::{Deserialize, Serialize};
 use std::{fmt, mem};

@@ -2,7 +2,7 @@
 //! What the first process of a machine does: file systems, modules, the TAI offset, switching off.
 //! For guests; nothing here is ever called on a host.
 
-use crate::error::{SysError, check};
+use crate::{SysError, check};
 use std::ffi::CString;
 use std::fs::File;
 use std::io;

@@ -2,8 +2,8 @@
 //! Messages of a fixed size over a TCP connection, with the kernel's stamps: of the last byte of
 //! each that was sent, and of the segment that completed each that came.
 
+use crate::SysError;
 use crate::call::{self, ControlBuffer};
-use crate::error::SysError;
 use crate::stamps::{self, StampBuffers, TxStamp, TxStamps, rx_stamp};
 use crate::tcp::{Tcp, TcpInfo};
 use crate::udp::{Heard, buffer, get_int, memory, set};

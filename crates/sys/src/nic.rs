@@ -3,7 +3,7 @@
 //! and its features, as `ethtool -k` reports them: whether one is on, and whether it can be
 //! switched.
 
-use crate::error::{SysError, check};
+use crate::{SysError, check};
 use serde::{Deserialize, Serialize};
 use std::ffi::CString;
 use std::mem;

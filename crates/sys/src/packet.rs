@@ -5,10 +5,10 @@
 //! tagged frame without its tag and without any sign of it, and does not get a frame with two tags
 //! at all.
 
-use crate::error::{SysError, check};
 use crate::nic;
 use crate::stamps::{Launching, PACKET_AUXDATA, TxStamps};
 use crate::udp::{UdpRx, UdpTx, buffer, set};
+use crate::{SysError, check};
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 

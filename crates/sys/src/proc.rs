@@ -5,6 +5,7 @@
 //! A task is a process or a thread; [`Task`] says which one is meant. It may end at any moment, so
 //! every reading of one may fail.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 use std::{fs, io};
 
@@ -241,4 +242,29 @@ pub fn kernel_release() -> Option<String> {
 /// If it cannot be read.
 pub fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+}
+
+/// The tables, each with the state of a socket that waits for whoever comes, of
+/// include/net/tcp_states.h: TCP_LISTEN, and TCP_CLOSE of a UDP socket that is bound and not
+/// connected.
+const TABLES: [(&str, &str); 4] = [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")];
+
+/// Inodes of the sockets that listen in the network namespace of the calling thread, whoever has
+/// them, as the kernel lists them in `/proc/thread-self/net` (proc_pid_net(5)): those over TCP and
+/// UDP, of both IP versions. A kernel without IPv6 has fewer tables.
+pub fn listening_sockets() -> BTreeSet<u64> {
+    let each = |(table, state): (&str, &'static str)| {
+        let text = fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap_or_default();
+        inodes(&text, state)
+    };
+    TABLES.into_iter().flat_map(each).collect()
+}
+
+/// Of the lines in this state.
+fn inodes(text: &str, state: &str) -> Vec<u64> {
+    let inode = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        (fields.get(3) == Some(&state)).then(|| fields.get(9)?.parse().ok()).flatten()
+    };
+    text.lines().skip(1).filter_map(inode).collect()
 }

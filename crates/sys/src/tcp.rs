@@ -3,8 +3,8 @@
 //! the handshake, and what the kernel reports about one (TCP_INFO).
 
 use crate::call::{bind, connect, socket};
-use crate::error::{SysError, check};
 use crate::udp::set;
+use crate::{SysError, check};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};

@@ -2,7 +2,7 @@
 //! The calling thread: CPU, policy, locked memory, what it used. Setting and reading back are
 //! separate calls, because what was asked is not what you have.
 
-use crate::error::{SysError, check};
+use crate::{SysError, check};
 use std::{io, mem};
 use tardy_model::stream::Policy;
 use tardy_model::time::Nanos;

@@ -6,8 +6,8 @@
 //! [`poke`] ends another thread's system call: a receive call without its own time limit saves the
 //! kernel a timer that it sets up and takes down again for each packet.
 
-use crate::error::{SysError, check};
 use crate::udp::set;
+use crate::{SysError, check};
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Once;

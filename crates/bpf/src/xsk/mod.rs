@@ -10,26 +10,64 @@
 //! All queues share the memory (`XDP_SHARED_UMEM`), which the kernel allows between the queues of
 //! one device since Linux 5.10. Each queue has a part of the frames to itself.
 
-mod error;
-pub mod index;
-mod memory;
-mod ring;
+mod shared;
 mod socket;
-mod wait;
 
-pub use error::XdpError;
-pub use socket::run_on;
-pub use wait::{WaitBy, Waiter};
+pub use shared::{Putting, Taking};
+pub use socket::{WaitBy, Waiter, run_on};
 
-use crate::program::{Filter, Program, StampClock};
-use crate::rx_time::{AREA, ID, Ids, RxTime};
-use memory::Memory;
+use crate::program::{AREA, Filter, ID, Ids, Program, ProgramError, RxTime, StampClock};
+use shared::Memory;
 use socket::{Socket, Umem, attach};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 use tardy_model::xdp::{XdpLosses, XdpMode, XdpRefusal};
-use tardy_sys::nic;
+use tardy_sys::{SysError, nic};
+
+/// Why packets of a device do not come to AF_XDP sockets.
+#[derive(Debug, thiserror::Error)]
+pub enum XdpError {
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// It was asked for its number or its queues.
+    #[error("{0}: {1} is not in this namespace any more, something outside tardy removed it; run again")]
+    Device(#[source] SysError, String),
+    #[error("queue {queue} of {device} is not there, it has {queues}: name one of them, counted from 0")]
+    NoQueue { device: String, queue: u32, queues: u32 },
+    #[error(
+        "another XDP program is attached to {device}: take it off (`ip link set dev {device} xdp off`), or end the \
+         program that holds its link, then run again"
+    )]
+    Attached { device: String },
+    #[error(
+        "{device} has an XDP program in another mode, and the kernel runs programs of one mode only: take it off \
+         (`ip link set dev {device} xdpgeneric off`), then run again"
+    )]
+    OtherMode { device: String },
+    #[error(
+        "no XDP program can be attached to {device} ({}): take another device, or port packet",
+        refused.iter().map(|of| format!("{}: {}", of.mode.name(), of.why)).collect::<Vec<_>>().join("; ")
+    )]
+    Refused { device: String, refused: Vec<XdpRefusal> },
+    #[error("queue {queue} of {device} has an AF_XDP socket of another program: end that program, then run again")]
+    Bound { device: String, queue: u32 },
+    #[error(
+        "no AF_XDP socket can be bound to queue {queue} of {device}: {source}: is it up, and does this kernel have \
+         AF_XDP (CONFIG_XDP_SOCKETS, Linux 5.11)?"
+    )]
+    Bind { device: String, queue: u32, source: io::Error },
+    #[error(
+        "the packets of {device} need {bytes} bytes of memory for {queues} queues, and {available} are available: \
+         free some, or give the device fewer queues (path.queues, or `ethtool -L`)"
+    )]
+    TooLarge { device: String, bytes: u64, queues: u32, available: u64 },
+    #[error(
+        "{call} for {device}: {source}: does this kernel have AF_XDP (CONFIG_XDP_SOCKETS, Linux 5.11), and may \
+         this user have it (root)?"
+    )]
+    Socket { call: &'static str, device: String, source: io::Error },
+}
 
 /// Bytes of a frame: a page, the largest that every driver takes.
 pub const FRAME: u32 = 4_096;

@@ -3,7 +3,7 @@
 
 use crate::args::{self, Man, Schema, SchemaOf};
 use crate::exit::{Exit, Failure};
-use crate::manual::{self, reference, roff};
+use crate::manual::{self, reference};
 use anyhow::Result;
 use std::path::Path;
 
@@ -13,7 +13,7 @@ pub fn man(args: &Man) -> Result<Exit> {
     command.build();
     if let Some(folder) = &args.out {
         let pages = manual::documents(&command).into_iter();
-        return write(folder, pages.map(|page| (format!("{}.1", page.name), roff::page(&page))));
+        return write(folder, pages.map(|page| (format!("{}.1", page.name), manual::man_page(&page))));
     }
     if let Some(folder) = &args.reference {
         return write(folder, reference::chapters(&command).into_iter());
@@ -28,7 +28,7 @@ pub fn man(args: &Man) -> Result<Exit> {
         let message = format!("`{asked}` is no verb and has no page: choose one of {}", verbs.join(", "));
         return Err(Failure::new(Exit::Usage, message).into());
     };
-    super::print(&roff::page(&page))?;
+    super::print(&manual::man_page(&page))?;
     Ok(Exit::Good)
 }
 

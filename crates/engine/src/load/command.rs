@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 use tardy_model::harmless;
 use tardy_model::load::ExitRecord;
 use tardy_model::time::Nanos;
-use tardy_sys::child::{Child, Ended};
-use tardy_sys::listening;
-use tardy_sys::proc::Stat;
+use tardy_sys::proc::{Stat, listening_sockets};
+use tardy_sys::process::{Child, Ended};
 
 /// Of a program's output so much is kept, its beginning.
 const KEPT: usize = 1 << 20;
@@ -134,11 +133,11 @@ impl Work for Command {
         if !self.peer || self.child.is_some() {
             return Ok(());
         }
-        let before = listening::sockets();
+        let before = listening_sockets();
         let program = self.argv.first().cloned().unwrap_or_default();
         self.start().map_err(|error| format!("`{program}` cannot be started: {error}"))?;
         let until = Instant::now() + UP;
-        while Instant::now() < until && !stop.load(Relaxed) && listening::sockets().is_subset(&before) {
+        while Instant::now() < until && !stop.load(Relaxed) && listening_sockets().is_subset(&before) {
             // Without output there is nothing that waits for us, so it may be polled.
             if !self.listen(Duration::from_millis(5)) {
                 std::thread::sleep(Duration::from_millis(5));

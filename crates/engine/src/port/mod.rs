@@ -4,16 +4,15 @@
 //! [`SendPort`] and [`ReceivePort`]. Generic, not dynamic: the loops are compiled for each kind, so
 //! there is nothing between a stamp and the call that it belongs to.
 
-mod inbox;
 pub mod packet;
 pub mod queue;
+mod receiving;
 pub mod sim;
-mod socket;
 pub mod tcp;
 pub mod udp;
 pub mod xdp;
 
-pub use inbox::{BATCH, Inbox, Lent, Received, XdpStamp};
+pub use receiving::{BATCH, Inbox, Lent, Received, XdpStamp};
 pub use tardy_sys::stamps::{DRAIN, TxPoint, TxStamp};
 
 use crate::order::{EndOrder, Ways};

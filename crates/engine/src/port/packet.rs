@@ -9,7 +9,7 @@
 //! classic BPF, which the kernel runs on each frame of the device.
 
 use crate::order::{EndOrder, ReceiveOrder, SendOrder, StreamOrder, Ways};
-use crate::port::socket::SocketReceiver;
+use crate::port::receiving::SocketReceiver;
 use crate::port::{BATCH, Bound, Inbox, PortKind, ReceivePort, Received, SendPort, TxStamp, Wake, queue};
 use crate::requester;
 use tardy_model::ethernet::{self, MOST_TAGS, TAGS, UNTAGGED};

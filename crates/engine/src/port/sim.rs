@@ -3,7 +3,6 @@
 //! Everything follows from the seed, so results are exact, and faults can be put in without
 //! harming a machine.
 
-mod answered;
 mod qdisc;
 mod trial;
 mod world;

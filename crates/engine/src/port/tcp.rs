@@ -2,7 +2,7 @@
 //! Port `tcp`: one connection, both directions, messages of a fixed size. Stamps by
 //! SO_TIMESTAMPING; the machine's own clock.
 
-use super::socket::SocketReceiver;
+use super::receiving::SocketReceiver;
 use super::{Bound, Inbox, PortKind, ReceivePort, Received, SendPort, TxStamp, Wake, cannot, queue};
 use crate::order::{AskOrder, EndOrder, ReceiveOrder, ReflectOrder, SendOrder, Ways};
 use std::net::{IpAddr, SocketAddr};

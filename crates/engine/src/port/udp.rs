@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Port `udp`: a UDP socket at each end, stamps by SO_TIMESTAMPING, the machine's own clock.
 
-use super::socket::SocketReceiver;
+use super::receiving::SocketReceiver;
 use super::{Bound, Inbox, PortKind, ReceivePort, Received, SendPort, Timer, TxStamp, Wake, queue};
 use crate::order::{EndOrder, ReceiveOrder, SendOrder, StreamOrder, Ways};
 use crate::requester;

@@ -10,10 +10,8 @@
 //! flight, and the rest waits until the halves are collected, for which the queue has room. What
 //! does not fit is taken in between, and each such stretch of work is noted.
 
-use super::memory::Sender;
-use super::rows::Sending;
+use super::memory::{Room, Sender, Sending, UNMEASURED};
 use crate::port::{DRAIN, SendPort, Timer, TxPoint, TxStamp, queue};
-use crate::sender::memory::{Room, UNMEASURED};
 use tardy_model::sample::MaybeNanos;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::OwnReason;

@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use tardy_model::manifest::GuestEntry;
 use tardy_spec::experiment::Experiment;
-use tardy_sys::child;
+use tardy_sys::process;
 
 /// How often we check the port.
 const LOOK: Duration = Duration::from_millis(20);
@@ -78,13 +78,13 @@ fn console(folder: &Path) -> ConsoleEnd {
     console::end(&read().unwrap_or_default())
 }
 
-fn how(ended: child::Ended, console: &ConsoleEnd, memory_mib: u64) -> String {
+fn how(ended: process::Ended, console: &ConsoleEnd, memory_mib: u64) -> String {
     match (console.means, ended) {
         (Means::OutOfMemory, _) => format!("ran out of its {memory_mib} MiB of memory"),
         (Means::Panic, _) => "panicked".to_owned(),
-        (Means::Nothing, child::Ended::Code(0)) => "switched itself off".to_owned(),
-        (Means::Nothing, child::Ended::Code(code)) => format!("ended, QEMU with exit code {code},"),
-        (Means::Nothing, child::Ended::Signal(signal)) => format!("ended, QEMU by signal {signal},"),
+        (Means::Nothing, process::Ended::Code(0)) => "switched itself off".to_owned(),
+        (Means::Nothing, process::Ended::Code(code)) => format!("ended, QEMU with exit code {code},"),
+        (Means::Nothing, process::Ended::Signal(signal)) => format!("ended, QEMU by signal {signal},"),
     }
 }
 
@@ -198,7 +198,7 @@ impl Followed<'_> {
     }
 
     /// True when the guest has said all and QEMU has ended, or takes too long to.
-    fn is_over(&self, ended: Option<child::Ended>, qemu: &mut Qemu) -> Result<bool, RunError> {
+    fn is_over(&self, ended: Option<process::Ended>, qemu: &mut Qemu) -> Result<bool, RunError> {
         match (self.over, ended) {
             (Some(_), Some(_)) => Ok(true),
             // It has said all; what it still does is of no interest.

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-use tardy_sys::child::{Child, Ended};
 use tardy_sys::proc::Stat;
+use tardy_sys::process::{Child, Ended};
 
 /// The program, as Debian calls it.
 pub const PROGRAM: &str = "qemu-system-x86_64";

@@ -4,7 +4,7 @@
 use crate::schema::key::{LAST_CPU, LONGEST_DEVICE};
 use crate::schema::table::LEVELS;
 use crate::schema::units::{self, SIZE_UNITS, TIME_UNITS};
-use crate::schema::{Default, KEYS, Key, Kind, OPTIONAL, show_duration, spread};
+use crate::schema::{Default, KEYS, Key, Kind, OPTIONAL, parts, show_duration};
 use serde_json::{Map, Value, json};
 use tardy_model::point::Point;
 use tardy_model::shaper::{MOST_CLASSES, MOST_ENTRIES};
@@ -174,7 +174,7 @@ fn kind(kind: &Kind) -> Value {
             json!({"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": u32::MAX}})
         }
         Kind::Buffer => text(format!("^(default|{NUMBER}({}))$", one_of(units::SIZE_UNITS))),
-        Kind::Rate => text(format!("^{NUMBER}({})$", one_of(spread::RATE_UNITS))),
+        Kind::Rate => text(format!("^{NUMBER}({})$", one_of(parts::RATE_UNITS))),
         Kind::Spread { time } => distribution(time),
         Kind::Classes { each_of } => classes(each_of),
         Kind::Queues => json!({"type": "array", "items": text("^ *[0-9]+ *@ *[0-9]+ *$".to_owned())}),
@@ -271,8 +271,8 @@ impl Kind {
             Kind::Metrics { word } => format!("`\"{word}\"`, or a list of metrics"),
             Kind::Metric => "a metric's name, but for `delta`".to_owned(),
             Kind::Numbers => "a list of packet numbers".to_owned(),
-            Kind::Buffer => format!("`\"default\"`, or a size in {SIZE_UNITS}, `\"{}B\"` to `\"{}B\"`", spread::BUFFER.0, spread::BUFFER.1),
-            Kind::Rate => format!("bits a second in {}", spread::RATE_UNITS),
+            Kind::Buffer => format!("`\"default\"`, or a size in {SIZE_UNITS}, `\"{}B\"` to `\"{}B\"`", parts::BUFFER.0, parts::BUFFER.1),
+            Kind::Rate => format!("bits a second in {}", parts::RATE_UNITS),
             Kind::Spread { time: true } => {
                 "`\"fixed:50ms\"`, `\"uniform:10ms..1s\"`, `\"exponential:50ms\"` (mean) or `\"pareto:20ms/1.5\"` (least, exponent)"
                     .to_owned()

@@ -7,8 +7,7 @@
 
 mod json;
 mod key;
-mod schedule;
-mod spread;
+mod parts;
 mod table;
 pub(crate) mod units;
 mod written;

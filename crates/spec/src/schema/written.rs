@@ -2,8 +2,8 @@
 //! A value as it is written in the file: how one of each kind is read, and the message when it is
 //! wrong.
 
+use super::parts;
 use super::units::{self, Wrong, show_duration};
-use super::{schedule, spread};
 use crate::error::{Problem, Reason};
 use crate::schema::key::{
     Kind, LAST_CPU, LIMIT, LONGEST_DEVICE, LONGEST_LIMIT, POLICIES, Value, checked_name, limit, metric, point, policy,
@@ -40,9 +40,9 @@ impl Kind {
             Kind::Rate => Value::Integer(written.rate()?),
             Kind::Spread { time } => written.spread(time)?,
             Kind::Words => Value::Words(written.words()?),
-            Kind::Classes { each_of } => Value::Classes(schedule::classes(key, node, each_of)?),
-            Kind::Queues => Value::Queues(schedule::queues(key, node)?),
-            Kind::Entries => Value::Entries(schedule::entries(key, node)?),
+            Kind::Classes { each_of } => Value::Classes(parts::classes(key, node, each_of)?),
+            Kind::Queues => Value::Queues(parts::queues(key, node)?),
+            Kind::Entries => Value::Entries(parts::entries(key, node)?),
             Kind::Limit => written.limit()?,
         })
     }
@@ -274,7 +274,7 @@ impl<'w> Written<'w> {
     fn buffer(self) -> Result<Value, Problem> {
         match &self.node.value {
             Toml::Text(text) if text == "default" => Ok(Value::Word),
-            Toml::Text(text) => Ok(Value::Integer(self.bytes(text, spread::BUFFER)?)),
+            Toml::Text(text) => Ok(Value::Integer(self.bytes(text, parts::BUFFER)?)),
             _ => Err(self.not("a size in quotes", "write \"128KiB\" or \"default\"")),
         }
     }
@@ -283,14 +283,14 @@ impl<'w> Written<'w> {
         let Toml::Text(text) = &self.node.value else {
             return Err(self.not("a rate in quotes", "write \"100Mbit\""));
         };
-        let rate = spread::rate(text).map_err(|wrong| self.of_text(wrong))?;
-        self.within(rate, spread::RATE, |bits| format!("\"{bits}bit\""))
+        let rate = parts::rate(text).map_err(|wrong| self.of_text(wrong))?;
+        self.within(rate, parts::RATE, |bits| format!("\"{bits}bit\""))
     }
 
     fn spread(self, time: bool) -> Result<Value, Problem> {
         match &self.node.value {
-            Toml::Text(text) => Ok(Value::Spread(spread::read(text, time).map_err(|wrong| self.of_text(wrong))?)),
-            _ => Err(self.not("a distribution in quotes", spread::example(time))),
+            Toml::Text(text) => Ok(Value::Spread(parts::read(text, time).map_err(|wrong| self.of_text(wrong))?)),
+            _ => Err(self.not("a distribution in quotes", parts::example(time))),
         }
     }
 
@@ -376,7 +376,7 @@ impl<'w> Written<'w> {
 
     fn words(self) -> Result<Vec<String>, Problem> {
         match &self.node.value {
-            Toml::List(items) if !items.is_empty() => items.iter().map(|item| spread::word(self.key, item)).collect(),
+            Toml::List(items) if !items.is_empty() => items.iter().map(|item| parts::word(self.key, item)).collect(),
             _ => Err(self.not("a program with its arguments", "write [\"iperf3\", \"-c\", \"{to}\"]")),
         }
     }

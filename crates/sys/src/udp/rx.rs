@@ -4,8 +4,8 @@
 //! The kernel keeps what others than the peer send to the port of a connected socket from that
 //! socket. So a second one, of the same port and connected to nobody, counts it ([`Strangers`]).
 
+use crate::SysError;
 use crate::call::{self, ControlBuffer, bind, connect, socket};
-use crate::error::SysError;
 use crate::stamps::{TxStamps, rx_stamp, rx_tag};
 use crate::udp::{MOST, UdpTx, buffer, get_int, memory, set};
 use crate::wait::{self, LIMIT_MS, Waiter};

@@ -11,7 +11,7 @@ use tardy_bpf::btf::{Btf, TypeKind};
 use tardy_bpf::hints::{
     Accessor, HintError, Layout, Layouts, MOST_AREA, MOST_MEMBERS, MOST_MEMBERS_OF_ALL, Member, MemberKind, Value,
 };
-use tardy_bpf::object;
+use tardy_bpf::source;
 
 /// Types that are followed by hand, for each input.
 const FOLLOWED: usize = 256;
@@ -19,7 +19,7 @@ const FOLLOWED: usize = 256;
 /// One input; true if it has a hint struct.
 pub fn input(bytes: &[u8]) -> bool {
     let mut has = false;
-    match object::btf(bytes) {
+    match source::btf(bytes) {
         Ok(btf) => has |= searched(&btf, bytes),
         Err(error) => assert!(!error.to_string().is_empty()),
     }

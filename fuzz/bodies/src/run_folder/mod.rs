@@ -6,11 +6,10 @@
 //! the target starts: so nothing here depends on how a file is packed. The check sum of the
 //! samples is not looked at under fuzzing.
 
-mod edits;
-mod sound;
+mod folder;
 
 use anyhow::Result;
-use sound::Sound;
+use folder::Sound;
 use std::io;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock};
@@ -53,7 +52,7 @@ pub fn sound_is_reported() {
 pub fn input(bytes: &[u8], whole: bool) -> bool {
     with_sound(|sound| {
         sound.lay();
-        let edited = edits::apply(bytes, sound);
+        let edited = folder::apply(bytes, sound);
         if edited {
             for error in tried(&sound.path(), whole).into_iter().filter_map(Result::err) {
                 assert!(!format!("{error:#}").is_empty());
@@ -70,7 +69,7 @@ pub fn leaves_of_record(file: u8) -> Option<usize> {
         let (path, bytes) = sound.files.get(usize::from(file))?;
         let is_first = path.ends_with("1/trial.json");
         let record = serde_json::from_slice(bytes).ok().filter(|_| is_first)?;
-        Some(edits::leaves(&record))
+        Some(folder::leaves(&record))
     })
 }
 

@@ -1,14 +1,164 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The receiving end of every port over a socket: the socket, its way to wait, and memory for what
-//! it receives. Only this file has the sequence wait, then receive.
+//! What a receive call brings: how many packets ([`Received`]), and the packets themselves, which
+//! the port lends ([`Lent`]). [`Inbox`] is memory for the packets of one call, for every port that
+//! the kernel copies packets to.
+//!
+//! And the receiving end of every port over a socket: the socket, its way to wait, and memory for
+//! what it receives. Only this file has the sequence wait, then receive.
 
 use crate::order::ReceiveOrder;
-use crate::port::inbox::{Inbox, Received};
+use serde::{Deserialize, Serialize};
+use tardy_model::ethernet::{self, LEAST_PAYLOAD, MOST_HEAD, Tags, Taken};
+use tardy_model::frame::HEAD;
+use tardy_model::sample::MaybeNanos;
 use tardy_model::stream::Wait;
+use tardy_model::time::{Instant, Realtime};
 use tardy_sys::SysError;
 use tardy_sys::messages::MessagesRx;
-use tardy_sys::udp::UdpRx;
+use tardy_sys::udp::{self, Heard, UdpRx};
 use tardy_sys::wait::Waiter;
+
+/// Room for the packets of one receive call.
+pub struct Inbox {
+    bytes: Vec<u8>,
+    room: usize,
+    places: [Place; BATCH],
+}
+
+/// What is known of the packet at a place. It lies together: a loop looks at one place as a rule,
+/// and has lost the CPU's caches to the kernel each time.
+#[derive(Clone, Copy)]
+struct Place {
+    heard: Heard,
+    /// Where the payload begins, in what was received.
+    start: usize,
+    tags: Tags,
+}
+
+impl Inbox {
+    /// For [`BATCH`] packets of at most `room` bytes; longer ones are cut there. The memory is
+    /// written, so that no page fault waits for the loop.
+    pub fn new(room: usize) -> Self {
+        const { assert!(BATCH <= udp::MOST, "one call fills it") };
+        let mut bytes = vec![1; room * BATCH];
+        bytes.fill(0);
+        let empty = Place { heard: Heard::default(), start: 0, tags: Tags::UNSEEN };
+        Inbox { bytes, room, places: [empty; BATCH] }
+    }
+
+    /// Room for what the order expects: one byte more than the stream's packets, so that a longer
+    /// stranger is not taken for one of them; on port `packet` with what comes before the payload,
+    /// and with what fills a short frame up.
+    pub fn of(order: &ReceiveOrder) -> Self {
+        let payload = usize::from(order.expects().2).max(HEAD);
+        let is_frames = order.order.port.traits().is_frames;
+        Inbox::new(if is_frames { MOST_HEAD + payload.max(LEAST_PAYLOAD) } else { payload } + 1)
+    }
+
+    /// The first place: its memory, and what is to be noted about the packet there.
+    #[inline(always)]
+    pub(super) fn first(&mut self) -> (&mut [u8], &mut Heard) {
+        (&mut self.bytes[..self.room], &mut self.places[0].heard)
+    }
+
+    /// All places: their memory, how much of it each has, and what is to be noted about the packets
+    /// there.
+    pub(super) fn all(&mut self) -> (&mut [u8], usize, impl Iterator<Item = &mut Heard>) {
+        (&mut self.bytes, self.room, self.places.iter_mut().map(|place| &mut place.heard))
+    }
+
+    /// Puts a packet in at place `n`, cut at the room.
+    pub fn put(&mut self, n: usize, payload: &[u8], stamp: Option<Instant<Realtime>>) {
+        let length = payload.len().min(self.room);
+        self.bytes[n * self.room..][..length].copy_from_slice(&payload[..length]);
+        let heard = &mut self.places[n].heard;
+        (heard.length, heard.stamp) = (length, stamp);
+    }
+
+    /// Notes what VLAN tags the packet at place `n` came with.
+    pub fn tag(&mut self, n: usize, tags: Tags) {
+        self.places[n].tags = tags;
+    }
+
+    /// Takes the frame at place `n` apart: from now on its payload alone is there, and its tags
+    /// are known. A frame of another type has no payload.
+    #[inline]
+    pub fn open(&mut self, n: usize, ethertype: u16) {
+        let (frame, taken) = self.frame(n);
+        let (start, tags) = ethernet::open(frame, taken, ethertype).unwrap_or((frame.len(), Tags::UNSEEN));
+        let length = ethernet::unfilled(&frame[start..]).len();
+        let place = &mut self.places[n];
+        (place.start, place.heard.length, place.tags) = (start, length, tags);
+    }
+
+    /// The frame at place `n` as it lies there, before it is taken apart, and the tag that the
+    /// kernel took out of it.
+    #[inline]
+    fn frame(&self, n: usize) -> (&[u8], Option<Taken>) {
+        let Heard { length, taken, .. } = self.places[n].heard;
+        (&self.bytes[n * self.room..][..length], taken)
+    }
+}
+
+impl Lent for Inbox {
+    #[inline]
+    fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>) {
+        let place = &self.places[n];
+        (&self.bytes[n * self.room + place.start..][..place.heard.length], place.heard.stamp)
+    }
+
+    #[inline]
+    fn tags(&self, n: usize) -> Tags {
+        self.places[n].tags
+    }
+}
+
+/// The most packets that one call moves.
+pub const BATCH: usize = 64;
+
+/// What a receive call brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// This number of packets, at least one and at most [`BATCH`].
+    Packets(usize),
+    /// There is nothing to be read.
+    Nothing,
+    /// The wait's own time limit passed.
+    TimedOut,
+}
+
+/// What tardy's XDP program wrote before a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct XdpStamp {
+    /// When the program saw it, TAI, ns; absent if it wrote nothing.
+    pub time_ns: MaybeNanos,
+    /// The CPU that ran the program.
+    pub cpu: u32,
+    /// The queue that the packet came to.
+    pub queue: u32,
+}
+
+impl XdpStamp {
+    /// The program wrote nothing.
+    pub const NONE: XdpStamp = XdpStamp { time_ns: MaybeNanos::NONE, cpu: 0, queue: 0 };
+}
+
+/// The packets of the last receive call, wherever they are: in the port's own memory, or in a ring
+/// that the kernel fills again with the next call.
+pub trait Lent {
+    /// True where packets pass an XDP program of tardy's, whose stamps are recorded then.
+    const PASSES_XDP: bool = false;
+
+    /// The payload of the packet at place `n`, and the kernel's stamp if it took one.
+    fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>);
+    /// The VLAN tags that it came with.
+    fn tags(&self, n: usize) -> Tags;
+    /// What the XDP program wrote before it.
+    #[inline]
+    fn xdp(&self, _n: usize) -> XdpStamp {
+        XdpStamp::NONE
+    }
+}
 
 /// The receiving end of a socket.
 pub(super) struct SocketReceiver<S> {
