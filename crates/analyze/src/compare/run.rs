@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use tardy_model::comparison::{Compared, Difference, Group};
-use tardy_model::json::Json;
+use tardy_model::harmless::Json;
 use tardy_model::manifest::{Manifest, QdiscsOf};
 use tardy_model::result::{CellResult, Results};
 

@@ -5,7 +5,7 @@ use crate::command::Command;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_host::state::Moment;
-use tardy_model::json::Json;
+use tardy_model::harmless::Json;
 use tardy_model::machine::MachineState;
 use tardy_model::placement::NapiThread;
 

@@ -2,7 +2,7 @@
 //! The ids of hosts' CPUs.
 
 use std::fmt;
-use tardy_model::host::HostId;
+use tardy_model::machine::HostId;
 use thiserror::Error;
 
 /// A CPU of a host.

@@ -28,7 +28,7 @@ pub(crate) mod tool;
 pub use away::Away;
 pub use error::{ApplyError, LookError};
 pub use id::{CpuId, OtherHosts};
-pub use tardy_model::host::HostId;
+pub use tardy_model::machine::HostId;
 
 use crate::command::Command;
 use crate::connection::Connection;

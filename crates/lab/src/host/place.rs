@@ -4,7 +4,7 @@
 
 use crate::command::Command;
 use serde::{Deserialize, Serialize};
-use tardy_model::host::HostId;
+use tardy_model::machine::HostId;
 
 /// A host and a network namespace on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

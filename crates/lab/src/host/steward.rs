@@ -103,7 +103,7 @@ impl Steward {
     }
 
     /// What a command of those that print JSON says, or why it does not.
-    fn ask(&mut self, command: &Command) -> Result<tardy_model::json::Json, String> {
+    fn ask(&mut self, command: &Command) -> Result<tardy_model::harmless::Json, String> {
         let read = self.read_back(std::slice::from_ref(command)).map_err(|error| match error {
             ApplyError::Failed { says, .. } | ApplyError::NeedsRoot { says, .. } => says,
             ApplyError::ReadBack { source, .. } => format!("what {} printed is no JSON: {source}", command.program()),

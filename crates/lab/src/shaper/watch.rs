@@ -9,7 +9,7 @@ use crate::not_found::NotFound;
 use crate::path::{Ends, LinkEnd};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use tardy_model::json::Json;
+use tardy_model::harmless::Json;
 use tardy_model::path::Devices;
 use tardy_model::qdisc::ShaperRecord;
 use tardy_spec::experiment::Setup;
