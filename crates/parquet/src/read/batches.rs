@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rows of a stream, batch by batch: stamps from stages, memory flat.
 //!
-//! Noisy columns and columns of a few values. A page is decompressed as a whole, and handed out in parts that fit the cache.
+//! Noisy columns and columns of a few values. A page is decompressed as a whole, and handed out in
+//! parts that fit the cache.
 
 use super::footer::{Footer, Group};
 use super::page::{
