@@ -36,7 +36,7 @@ use tardy_lab::slot::ClaimError;
 use tardy_lab::station::{Offer, PlannedStation, Plugged, StationMethods};
 use tardy_lab::step::{Question, Step};
 use tardy_lab::undo::{PutBack, UndoError};
-use tardy_model::json::Json;
+use tardy_model::harmless::Json;
 use tardy_model::manifest::{HostEntry, ReadBack};
 use tardy_model::sample::{Batch, Outcome};
 use tardy_model::station::{Life, StationKind, StationTraits};

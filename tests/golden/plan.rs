@@ -491,7 +491,7 @@ fn idle_states_are_read_in_their_order() {
             std::fs::write(state.join(file), format!("{text}\n")).expect("a file");
         }
     }
-    let states = tardy_host::idle::states_in(folder.path());
+    let states = tardy_host::cpus::states_in(folder.path());
     let read: Vec<_> = states.iter().map(|state| (state.name.as_str(), state.exit_latency_us)).collect();
     assert_eq!(read, [("POLL", 0), ("C1", 2), ("C6", 133)]);
     assert_eq!(states[2].describe(), "C6: leaves in 133 µs, stays 600 µs");

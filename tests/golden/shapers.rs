@@ -13,7 +13,7 @@ use tardy_lab::names::Names;
 use tardy_lab::plan::{Plan, plan};
 use tardy_lab::shaper::launching;
 use tardy_lab::shaper::tc::{differs, qdiscs, record};
-use tardy_model::host::HostId;
+use tardy_model::machine::HostId;
 use tardy_model::shaper::Shaper;
 use tardy_model::time::{Instant, Nanos};
 use tardy_spec::experiment::{Cell, Experiment, Setup};

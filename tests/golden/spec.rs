@@ -3,7 +3,6 @@
 //! keeps.
 
 mod all_at_once;
-mod guesses;
 mod streams;
 mod words;
 

@@ -5,7 +5,7 @@
 //! many figures it compared. And `tardy export` as a user calls it: words, files, pipes, folders
 //! that are no runs.
 
-use crate::runs::{GATED, LOSSY, PING_PONG, Run, SOUND, output, tardy, text};
+use crate::{GATED, LOSSY, PING_PONG, Run, SOUND, output, tardy, text};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;

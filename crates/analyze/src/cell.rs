@@ -6,14 +6,13 @@
 //! is sound, with a warning that names it; one in which the path failed stays in the pool, and its
 //! cell is invalid, for losing the worst must not improve a figure. So the cell is valid if no
 //! trial's path failed and every trial, or a strict majority, was measured well. What is certain
-//! of the packets is kept of every finished trial, in the pool or not ([`crate::seen`]).
+//! of the packets is kept of every finished trial, in the pool or not ([`Certain`]).
 
 mod gates;
 mod pool;
-mod verdicts;
 
-pub(crate) use verdicts::most_were_measured_well;
-pub use verdicts::{counted, pooled};
+pub(crate) use pool::most_were_measured_well;
+pub use pool::{counted, pooled};
 
 use crate::arrival::delta_of;
 use crate::clusters::INFINITE;
@@ -21,13 +20,13 @@ use crate::distribution::{StreamDigest, StreamPass, Wanted};
 use crate::expectations;
 use crate::gates::GatePass;
 use crate::loads::{self, Loads};
+use crate::outcomes::Certain;
 use crate::own_trace::{self, CellTrace};
 use crate::placement::Placements;
 use crate::repeats::{self, TrialBlocks};
-use crate::seen::Certain;
 use crate::validity::{is_valid, judge_trial, path_failed, was_measured_well};
 use gates::Classes;
-use pool::{Pool, stream_result};
+use pool::{Pool, counts, stream_result};
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use tardy_model::expect::{Count, Expectation, Limit};
@@ -39,7 +38,6 @@ use tardy_model::stream::UNDER_TEST;
 use tardy_model::time::Nanos;
 use tardy_model::trial::{StreamRecord, TrialRecord};
 use tardy_model::validity::Validity;
-use verdicts::counts;
 
 /// The rule that leaves a trial without figures.
 const NO_GATES: &str = "no-gates";
@@ -373,7 +371,7 @@ impl CellAnalysis {
             verdicts.push(repeats::judge(stream, *metric, &self.blocks));
         }
         self.trials.sort_by_key(|trial| trial.n);
-        verdicts.extend(verdicts::of_cell(&self.trials, majority));
+        verdicts.extend(pool::of_cell(&self.trials, majority));
         let (mut streams, mut histograms) = self.pool.finish();
         if let Some(why) = &self.without_figures {
             let metrics = streams.values_mut().flat_map(|stream| stream.metrics.values_mut());

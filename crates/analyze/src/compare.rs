@@ -6,8 +6,6 @@
 
 pub mod condition;
 pub mod decide;
-mod facts;
-mod figures;
 pub mod phases;
 mod run;
 
@@ -18,7 +16,7 @@ use tardy_model::comparison::{CellComparison, Comparison};
 
 /// Compares run B with run A.
 pub fn compare(a: &Run<'_>, b: &Run<'_>) -> Comparison {
-    let (facts, differences) = facts::differences(a, b);
+    let (facts, differences) = run::differences(a, b);
     let of_b_alone = b.results.cells.iter().filter(|cell| a.cell(&cell.id).is_none());
     let cells = a.results.cells.iter().chain(of_b_alone).map(|cell| self::cell(&cell.id, a, b)).collect();
     Comparison {
@@ -59,7 +57,7 @@ fn cell(id: &str, a: &Run<'_>, b: &Run<'_>) -> CellComparison {
         let judged = in_a.valid && in_b.valid;
         let pairs = compared.identical.map(|_| phases::pairs(name, [(a.phases, in_a), (b.phases, in_b)]));
         compared.pairs = compared.pairs.max(pairs.as_ref().map_or(0, |pairs| pairs.len() as u32));
-        compared.streams.insert(name.clone(), figures::stream(name, [of_a, of_b], pairs.as_deref(), judged));
+        compared.streams.insert(name.clone(), phases::stream(name, [of_a, of_b], pairs.as_deref(), judged));
     }
     compared
 }

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! All that is kept of one metric: mergeable across the trials of a cell, bounded in memory.
 
-mod summary;
-
 use crate::chunk::ROWS;
 use crate::clusters::{Beyond, Counted, Floors, INFINITE, NEEDED, gap_of, separate};
-use crate::counts::{Counts, Instants, Places};
+use crate::counts::{Counts, Instants, Places, RankedValue, Spilled, Summary, is_same};
 use crate::statistics::{Quantile, named, rank_of};
-use summary::{RankedValue, Spilled, Summary, is_same};
 use tardy_model::expect::QUANTILES;
 use tardy_model::histogram::Histogram;
 use tardy_model::result::{Figures, MAX, MetricResult};

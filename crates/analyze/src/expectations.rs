@@ -2,12 +2,11 @@
 //! Did the cell keep the limits that the user wrote? Limits of figures, and of `early` and `late`,
 //! are judged on the pooled figures, and a limit on a figure that is not available is not kept.
 //! What became of the packets is judged over every finished trial, whatever the validity
-//! ([`crate::seen`]), so that losing more packets never costs less.
+//! ([`Certain`]), so that losing more packets never costs less.
 
 use crate::clusters::NEEDED;
-use crate::outcomes::counted;
+use crate::outcomes::{Certain, Seen, counted};
 use crate::says;
-use crate::seen::{Certain, Seen};
 use crate::statistics::packets_for;
 use std::collections::BTreeMap;
 use tardy_model::expect::{Count, Expectation, Limit, Of, QUANTILES};

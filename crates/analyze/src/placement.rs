@@ -2,8 +2,7 @@
 //! Where each measuring thread was asked to run and where it ran, where packets were taken in, and
 //! what the CPUs did, over the trials of a cell.
 
-use crate::host::{TrialCpu, TrialHost};
-use crate::validity::{Evidence, cpu_use};
+use crate::validity::{Evidence, TrialCpu, TrialHost, cpu_use};
 use std::collections::BTreeMap;
 use tardy_model::machine::{MachineState, ThreadRecord};
 use tardy_model::placement::{CpuWork, SoftirqRecord};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Facts of the machine for the manifest: what could explain that a number is different elsewhere.
 
-use crate::{cpus, idle};
+use crate::cpus;
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
@@ -50,7 +50,7 @@ pub fn read() -> BTreeMap<String, Figure> {
     for (name, path) in plain {
         put(name, text(path).map(Figure::from));
     }
-    let idle: Vec<_> = idle::states().iter().map(|state| Figure::from(state.describe())).collect();
+    let idle: Vec<_> = cpus::states().iter().map(|state| Figure::from(state.describe())).collect();
     put("cpu.idle_states", Some(Figure::List(idle)));
     put("cpu.online", list(cpus::kernel_list("online")));
     put("cpu.usable", list(Some(cpus::usable())));

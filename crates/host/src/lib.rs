@@ -4,7 +4,6 @@
 
 pub mod cpus;
 pub mod facts;
-pub mod idle;
 pub mod nic;
 pub mod softirq;
 pub mod state;

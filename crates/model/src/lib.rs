@@ -32,8 +32,6 @@ pub mod frame;
 pub mod gates;
 pub mod harmless;
 pub mod histogram;
-pub mod host;
-pub mod json;
 pub mod load;
 pub mod machine;
 pub mod manifest;

@@ -4,7 +4,7 @@
 //! ([`crate::schema`]).
 
 use crate::FORMAT;
-use crate::json::Json;
+use crate::harmless::Json;
 use crate::machine::RulerRecord;
 use crate::verdict::Figure;
 use schemars::JsonSchema;

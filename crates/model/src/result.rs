@@ -3,11 +3,8 @@
 //! reason next to it. The comments of the fields are the descriptions in its JSON Schema
 //! ([`crate::schema`]).
 
-mod gates;
-mod placement;
-
-pub use gates::{ClassResult, GateResult, PhaseCounts};
-pub use placement::{CpuPlacement, CpuUser, Placement, SoftirqPlacement};
+pub use crate::gates::{ClassResult, GateResult, PhaseCounts};
+pub use crate::placement::{CpuPlacement, CpuUser, Placement, SoftirqPlacement};
 
 use crate::FORMAT;
 use crate::expect::Count;

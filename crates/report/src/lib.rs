@@ -23,14 +23,13 @@ mod markdown;
 mod org;
 mod picture;
 mod reference;
-mod sparkline;
 mod summary;
 mod text;
 pub mod worst;
 mod xml;
 
+pub use figure::sparkline;
 pub use picture::{Bars, Facts, Options, Picture, ReportError, bars};
-pub use sparkline::sparkline;
 
 /// One way to picture a run.
 pub struct Format {

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reference results: tables that engineers measured by hand, on other hardware, shown next to a
-//! run that names one. They never judge a run. A table is a constant in [`tables`];
+//! run that names one. They never judge a run. A table is a constant in [`TABLES`];
 //! `docs/reference-results.md` describes each.
-
-mod tables;
 
 use crate::block::{Block, Table};
 use crate::column::title;
-use crate::figure;
+use crate::figure::{self, Unit};
 use crate::picture::Picture;
-use tables::{Reference, Row, Stat, TABLES};
-use tardy_model::result::{CellResult, LoadResult, StreamResult};
+use tardy_model::result::{CellResult, LoadResult, MetricResult, StreamResult};
 use tardy_model::stream::UNDER_TEST;
 
 /// What stands above and in the table of a run that names one.
@@ -181,3 +178,222 @@ fn theirs(row: &Row, label: String, of: &str, reference: &Reference) -> Vec<Stri
     }
     reference.line(label, of, figures.into_iter())
 }
+
+// The figures of the reference results, as `docs/reference-results.md` has them. Whoever adds a
+// table adds it to [`TABLES`].
+
+pub(super) struct Reference {
+    /// As `reference` names it.
+    pub(super) id: &'static str,
+    /// What it is of.
+    pub(super) about: &'static str,
+    pub(super) unit: Unit,
+    /// The metrics that its times are of.
+    pub(super) metrics: &'static [&'static str],
+    /// What it has of each metric.
+    pub(super) stats: &'static [Stat],
+    /// Figures that are no times and that no run has, by title.
+    pub(super) others: &'static [&'static str],
+    pub(super) rows: &'static [Row],
+}
+
+/// A figure of a metric.
+#[derive(Clone, Copy)]
+pub(super) enum Stat {
+    Min,
+    Mean,
+    Max,
+    Stddev,
+}
+
+/// What most tables have.
+pub(super) const STATS: [Stat; 4] = [Stat::Min, Stat::Mean, Stat::Max, Stat::Stddev];
+
+impl Stat {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Stat::Min => "min",
+            Stat::Mean => "avg",
+            Stat::Max => "max",
+            Stat::Stddev => "stddev",
+        }
+    }
+
+    pub(super) fn show(self, metric: &MetricResult, unit: Unit) -> Option<String> {
+        let figures = &metric.figures;
+        match self {
+            Stat::Min => figures.min_ns.map(|ns| unit.fixed(ns)),
+            Stat::Max if metric.is_unbounded() => Some(figure::INFINITE.to_owned()),
+            Stat::Max => figures.max_ns.map(|ns| unit.fixed(ns)),
+            Stat::Mean => figures.mean_ns.map(|ns| unit.fixed_f64(ns)),
+            Stat::Stddev => figures.stddev_ns.map(|ns| unit.fixed_f64(ns)),
+        }
+    }
+}
+
+pub(super) struct Row {
+    /// The cell that is run for it; what else a cell may be called that is.
+    pub(super) cells: &'static [&'static str],
+    /// Each metric's, then the others.
+    pub(super) figures: &'static [f64],
+    pub(super) transactions_s: Option<f64>,
+    pub(super) load: Option<Bulk>,
+}
+
+impl Row {
+    pub(super) const fn of(cells: &'static [&'static str], figures: &'static [f64]) -> Row {
+        Row { cells, figures, transactions_s: None, load: None }
+    }
+
+    pub(super) fn title(&self) -> String {
+        self.cells.first().map_or_else(String::new, |name| title(name))
+    }
+
+    pub(super) fn cell<'a>(&self, picture: &Picture<'a>) -> Option<&'a CellResult> {
+        let cells: &'a [CellResult] = &picture.results.cells;
+        cells.iter().find(|cell| self.cells.contains(&cell.id.as_str()))
+    }
+}
+
+/// What the bulk traffic did meanwhile.
+pub(super) struct Bulk {
+    pub(super) mbit_s: f64,
+    pub(super) bytes: u64,
+    pub(super) receives: u64,
+    pub(super) bytes_a_receive: f64,
+    pub(super) sends: u64,
+    pub(super) bytes_a_send: f64,
+}
+
+pub(super) static TABLES: [Reference; 6] = [R1, R2, R2_LOAD, R3, R4, R5];
+
+const R1: Reference = Reference {
+    id: "R1",
+    about: "launch time to receive time at the driver, every 500 µs, host to host; all but the first with 3 netperf",
+    unit: Unit::Us,
+    metrics: &["scheduled..rx_kernel", "delta"],
+    stats: &STATS,
+    others: &[],
+    rows: &[
+        Row::of(&["none-idle"], &[12.4, 12.7, 41.4, 0.5, 470.4, 500.0, 512.7, 0.9]),
+        Row::of(&["none-loaded"], &[46.5, 53.0, 84.9, 3.4, 453.1, 500.0, 521.9, 4.8]),
+        Row::of(&["none-loaded-again"], &[344.6, 1_086.0, 1_789.0, 201.7, 5.2, 500.0, 1_334.0, 286.4]),
+        Row::of(&["taprio-software"], &[13.2, 16.1, 458.2, 22.9, 55.0, 500.0, 944.5, 32.6]),
+        Row::of(&["assist-delta-200us"], &[986.7, 1_002.2, 1_275.6, 10.9, 225.0, 674.7, 7_501.3, 568.3]),
+        Row::of(&["assist-delta-2ms"], &[31.2, 1_002.8, 13_901.6, 142.3, 0.3, 502.6, 13_401.2, 140.3]),
+        Row::of(&["offload"], &[693.1, 1_955.6, 2_733.3, 396.0, 5.6, 499.9, 2_003.3, 595.6]),
+        Row::of(&["offload-again"], &[46.1, 52.5, 72.4, 3.2, 472.7, 500.0, 527.2, 4.8]),
+    ],
+};
+
+const R2: Reference = Reference {
+    id: "R2",
+    about: "netperf TCP_RR between two hosts and into a VM",
+    unit: Unit::Us,
+    metrics: &["send..reply_receive"],
+    stats: &STATS,
+    others: &[],
+    rows: &[
+        Row::of(&["host-to-host"], &[180.0, 203.0, 408.0, 8.5]),
+        Row::of(&["vm-tap"], &[214.0, 254.0, 581.0, 14.2]),
+        Row::of(&["vm-macvtap"], &[217.0, 244.0, 567.0, 13.0]),
+        Row::of(&["vm-open-vswitch"], &[266.0, 291.0, 671.0, 13.3]),
+        Row::of(&["vm-xdp"], &[221.0, 254.0, 571.0, 13.4]),
+    ],
+};
+
+const R2_LOAD: Reference = Reference {
+    id: "R2-load",
+    about: "netperf TCP_RR with TCP_MAERTS, host to host, 5 s",
+    unit: Unit::Us,
+    metrics: &["send..reply_receive"],
+    stats: &STATS,
+    others: &[],
+    rows: &[
+        Row { cells: &["A-only"], figures: &[178.0, 200.32, 433.0, 9.14], transactions_s: Some(4_982.983), load: None },
+        Row {
+            cells: &["A-and-B-different-cpu"],
+            figures: &[236.0, 967.62, 207_847.0, 9_249.30],
+            transactions_s: Some(1_029.038),
+            load: Some(Bulk {
+                mbit_s: 3_554.12,
+                bytes: 2_221_363_768,
+                receives: 43_814,
+                bytes_a_receive: 50_699.86,
+                sends: 135_712,
+                bytes_a_send: 16_384.0,
+            }),
+        },
+        Row {
+            cells: &["A-and-B-same-cpu"],
+            figures: &[214.0, 1_146.04, 207_362.0, 13_053.01],
+            transactions_s: Some(872.058),
+            load: Some(Bulk {
+                mbit_s: 2_574.55,
+                bytes: 1_609_265_400,
+                receives: 16_785,
+                bytes_a_receive: 95_875.21,
+                sends: 98_356,
+                bytes_a_send: 16_384.0,
+            }),
+        },
+    ],
+};
+
+const R3: Reference = Reference {
+    id: "R3",
+    about: "mqprio with etf, with 3 netperf, one way between two hosts and into a VM, NIC i225",
+    unit: Unit::Us,
+    metrics: &["scheduled..rx_kernel"],
+    stats: &STATS,
+    others: &[],
+    rows: &[
+        // An experiment of one condition has the one cell `all`.
+        Row::of(&["host-to-host", "all"], &[39.3, 46.8, 49.8, 1.6]),
+        Row::of(&["vfio-idle"], &[57.0, 62.7, 100.4, 4.0]),
+        Row::of(&["macvtap"], &[92.5, 139.1, 275.4, 35.6]),
+        Row::of(&["tap"], &[107.4, 228.8, 434.4, 70.4]),
+        Row::of(&["open-vswitch"], &[212.6, 344.0, 612.8, 66.3]),
+        Row::of(&["xdp"], &[5_598.0, 6_586.0, 7_659.0, 390.3]),
+    ],
+};
+
+const R4: Reference = Reference {
+    id: "R4",
+    about: "from an XDP program to the application, by driver, system, wait and core",
+    unit: Unit::Ns,
+    metrics: &["rx_xdp..receive"],
+    stats: &[Stat::Min, Stat::Mean, Stat::Max],
+    others: &[],
+    rows: &[
+        Row::of(&["igc-A-spin-same"], &[849.0, 1_575.0, 2_123.0]),
+        Row::of(&["igc-A-spin-remote"], &[2_337.0, 2_639.0, 4_019.0]),
+        Row::of(&["igc-A-wakeup-same"], &[21_190.0, 22_881.0, 30_619.0]),
+        Row::of(&["igc-A-wakeup-remote"], &[47_420.0, 50_353.0, 56_156.0]),
+        Row::of(&["igc-B-spin-same"], &[805.0, 1_402.0, 2_867.0]),
+        Row::of(&["igc-B-spin-remote"], &[419.0, 1_056.0, 2_798.0]),
+        Row::of(&["igc-B-wakeup-same"], &[2_210.0, 3_177.0, 9_136.0]),
+        Row::of(&["igc-B-wakeup-remote"], &[3_029.0, 4_095.0, 10_595.0]),
+        Row::of(&["igb-RT1-spin-same"], &[2_129.0, 2_577.0, 4_155.0]),
+        Row::of(&["igb-RT1-spin-remote"], &[551.0, 788.0, 1_473.0]),
+        Row::of(&["igb-RT1-wakeup-same"], &[5_644.0, 6_209.0, 8_178.0]),
+        Row::of(&["igb-RT1-wakeup-remote"], &[4_463.0, 5_239.0, 7_390.0]),
+    ],
+};
+
+const R5: Reference = Reference {
+    id: "R5",
+    about: "Mbit/s of parallel copies by DMA as they were printed, from where to where, by bytes a buffer; the sum is unexplained",
+    unit: Unit::Us,
+    metrics: &[],
+    stats: &[],
+    others: &["not bound", "bound to isolated CPUs"],
+    rows: &[
+        Row::of(&["locked-locked-6580"], &[26_434.0, 33_006.0]),
+        Row::of(&["locked-locked-6592"], &[53_186.0, 54_683.0]),
+        Row::of(&["locked-unlocked-6580"], &[27_228.0, 26_993.0]),
+        Row::of(&["locked-unlocked-6592"], &[55_489.0, 55_397.0]),
+        Row::of(&["unlocked-unlocked-6580"], &[26_332.0, 26_663.0]),
+        Row::of(&["unlocked-unlocked-6592"], &[55_332.0, 53_183.0]),
+    ],
+};

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 use tardy_model::expect::Expectation;
-use tardy_model::host::HostId;
 use tardy_model::load::Load;
+use tardy_model::machine::HostId;
 use tardy_model::path::{Devices, PathKind, PathTraits};
 use tardy_model::shaper::Shaper;
 use tardy_model::station::StationKind;

@@ -188,8 +188,12 @@ fn limit(text: &str, chars: &[char], sign: usize, what: &What) -> Result<Limit, 
     }
     match (above, chars.get(begin)) {
         (true, Some('+')) | (false, Some('-')) => {}
-        (true, Some('=')) => return fault(sign..begin + 1, "write `>`: a condition is met beyond the limit, not at it"),
-        (false, Some('=')) => return fault(sign..begin + 1, "write `<`: a condition is met beyond the limit, not at it"),
+        (true, Some('=')) => {
+            return fault(sign..begin + 1, "write `>`: a condition is met beyond the limit, not at it");
+        }
+        (false, Some('=')) => {
+            return fault(sign..begin + 1, "write `<`: a condition is met beyond the limit, not at it");
+        }
         (true, _) => return fault(begin..end, "after `>`, write by how much B is greater, with its sign, as +2%"),
         (false, _) => return fault(begin..end, "after `<`, write by how much B is less, with its sign, as -2%"),
     }

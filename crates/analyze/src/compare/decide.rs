@@ -7,8 +7,7 @@
 
 use super::Run;
 use super::condition::{Condition, ConditionError, What, Word};
-use super::figures::UNRESOLVED;
-use super::phases::{LEAST, rank};
+use super::phases::{LEAST, UNRESOLVED, rank};
 use crate::clusters::NEEDED;
 use crate::outcomes::counted;
 use crate::says;
@@ -356,7 +355,7 @@ fn total(cell: &CellResult, stream: &str) -> Outcomes {
 
 /// True if the metric has the figure, infinite or not.
 fn has(metric: &MetricResult, of: &str) -> bool {
-    super::figures::drawn(metric, of).is_some()
+    super::phases::drawn(metric, of).is_some()
 }
 
 fn noisy(figure: &FigureComparison) -> Answer {

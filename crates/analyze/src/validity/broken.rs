@@ -3,8 +3,8 @@
 //! receiver or was interrupted.
 
 use super::{Evidence, Rule, SPOILS, Spoils};
+use crate::outcomes::{Broke, of_receive};
 use crate::says;
-use crate::seen::{Broke, of_receive};
 use tardy_model::verdict::{Level, Verdict};
 
 /// `failed`: something broke during the trial.

@@ -3,9 +3,7 @@
 //! interrupts. And how long each measuring thread waited for that CPU because of others, which is
 //! the harm that they did.
 
-use super::evidence::Thread;
-use super::{Evidence, load, rt_bandwidth};
-use crate::host::TrialCpu;
+use super::{Evidence, Thread, TrialCpu, load, rt_bandwidth};
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::load::LoadKind;
 use tardy_model::machine::{CpuTimes, MachineState, TaskTime};

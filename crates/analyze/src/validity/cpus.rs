@@ -2,9 +2,7 @@
 //! Rules about what the CPUs and the kernel gave tardy: the policy of its threads, the CPU of a
 //! softirq, the time that a hypervisor took, the wake-up latency, and other runs.
 
-use super::evidence::{TICKS_NS, Thread};
-use super::{Evidence, Rule, Spoils};
-use crate::host::TrialHost;
+use super::{Evidence, Rule, Spoils, TICKS_NS, Thread, TrialHost};
 use crate::{placement, says};
 use tardy_model::placement::{SoftirqBy, SoftirqRecord};
 use tardy_model::verdict::{Figure, Level, Verdict};

@@ -2,8 +2,7 @@
 //! `load`: a background load died, never began, was not given its CPU or policy, or fell short of
 //! what it was asked for. What was measured then is not what the experiment names.
 
-use super::{Evidence, Rule, Spoils};
-use crate::host::TrialHost;
+use super::{Evidence, Rule, Spoils, TrialHost};
 use crate::says;
 use std::collections::BTreeSet;
 use tardy_model::load::{InstanceRecord, LoadKind, LoadRecord, SideRecord};

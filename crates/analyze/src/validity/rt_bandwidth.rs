@@ -4,8 +4,7 @@
 //! `sched_rt_runtime_us`, or what the kernel's fair server (Linux 6.12 and later) gives the other
 //! threads whatever the limit says: 50 ms in each second.
 
-use super::{Evidence, Rule, Spoils, evidence::Thread};
-use crate::host::TrialHost;
+use super::{Evidence, Rule, Spoils, Thread, TrialHost};
 use crate::says;
 use tardy_model::machine::RtLimit;
 use tardy_model::trial::SpinGaps;

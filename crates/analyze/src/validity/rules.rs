@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! All rules, and what they come to in a trial.
 
-use super::evidence::Evidence;
-use super::{
-    Rule, SPOILS, Spoils, broken, clocks, competing_cpu, cpus, launching, load, packets, rt_bandwidth, shared_cpu,
-    stamps, starved_load, xdp,
-};
+use super::{Evidence, Rule, SPOILS, Spoils, broken, cpus, launching, load, packets, rt_bandwidth, shared_cpu, stamps};
 use crate::outcomes::CoverageByBurst;
 use std::collections::BTreeMap;
 use tardy_model::result::StreamResult;
@@ -19,14 +15,14 @@ pub const RULES: [Rule; 38] = [
     broken::LATE_START,
     broken::RECEIVER_BROKE,
     broken::INTERRUPTED,
-    clocks::TAI_OFFSET,
-    clocks::CLOCK_STEP,
-    clocks::CAUSALITY,
+    stamps::TAI_OFFSET,
+    stamps::CLOCK_STEP,
+    stamps::CAUSALITY,
     cpus::POLICY,
     launching::SHAPER,
     launching::NO_GATES,
     load::RULE,
-    starved_load::RULE,
+    shared_cpu::STARVED_LOAD,
     cpus::SOFTIRQ,
     packets::RATE,
     packets::SEND_ERRORS,
@@ -45,13 +41,13 @@ pub const RULES: [Rule; 38] = [
     launching::NARROW_WINDOWS,
     rt_bandwidth::RULE,
     cpus::STEAL,
-    competing_cpu::RULE,
-    shared_cpu::RULE,
+    shared_cpu::COMPETING_CPU,
+    shared_cpu::SHARED_CPU,
     cpus::OTHER_RUNS,
     cpus::PM_QOS,
     launching::LAUNCH_IGNORED,
     launching::MOVED_POINT,
-    xdp::MODE,
+    packets::XDP_MODE,
     packets::FOREIGN,
 ];
 

@@ -9,7 +9,7 @@ use crate::journal::{Journal, JournalError};
 use crate::process::Identity;
 use crate::step::{Inverse, Step};
 use crate::undo::{self, PutBack, UndoError};
-use tardy_model::json::Json;
+use tardy_model::harmless::Json;
 use tardy_model::manifest::ReadBack;
 
 /// What was done for one set-up. Dropping it puts everything back as well as it goes;

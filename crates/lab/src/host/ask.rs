@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use tardy_engine::message::{MessageError, read_frame, write_frame};
 use tardy_host::state::Moment;
-use tardy_model::json::Json;
+use tardy_model::harmless::Json;
 use tardy_model::machine::MachineState;
 use tardy_model::manifest::{HostEntry, ReadBack};
 use tardy_model::placement::NapiThread;

@@ -31,7 +31,7 @@ use crate::undo::{PutBack, UndoError};
 use ask::{Ask, Observe, Observed};
 pub use error::{ApplyError, LookError};
 pub use place::{Away, CpuId, OtherHosts};
-pub use tardy_model::host::HostId;
+pub use tardy_model::machine::HostId;
 use tardy_model::manifest::{HostEntry, ReadBack};
 use tardy_model::time::{Instant, Tai};
 

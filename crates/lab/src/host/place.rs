@@ -5,7 +5,7 @@
 use crate::command::Command;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use tardy_model::host::HostId;
+use tardy_model::machine::HostId;
 use thiserror::Error;
 
 /// A host and a network namespace on it.

@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tardy_host::softirq::{napi_threads, steering};
 use tardy_host::state::{Moment, Reader};
-use tardy_host::{cpus, facts, idle, nic, state};
+use tardy_host::{cpus, facts, nic, state};
 use tardy_model::manifest::{HostEntry, ReadBack};
 use tardy_model::path::PathKind;
 use tardy_model::time::{Instant, Nanos, Tai};
@@ -103,7 +103,7 @@ impl Steward {
     }
 
     /// What a command of those that print JSON says, or why it does not.
-    fn ask(&mut self, command: &Command) -> Result<tardy_model::json::Json, String> {
+    fn ask(&mut self, command: &Command) -> Result<tardy_model::harmless::Json, String> {
         let read = self.read_back(std::slice::from_ref(command)).map_err(|error| match error {
             ApplyError::Failed { says, .. } | ApplyError::NeedsRoot { says, .. } => says,
             ApplyError::ReadBack { source, .. } => format!("what {} printed is no JSON: {source}", command.program()),
@@ -139,7 +139,7 @@ impl Host for Steward {
                 .filter_map(|name| Some((name.clone(), child::find(name).err()?)))
                 .collect(),
             release: proc::kernel_release(),
-            idle_states: Some(idle::states().len() as u32),
+            idle_states: Some(cpus::states().len() as u32),
             available_bytes: proc::available_memory_bytes(),
             rt_limit: state::rt_limit(),
             now: Some(clock::now()),

@@ -20,7 +20,7 @@ use crate::step::{Question, Step};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_host::nic::Nic;
-use tardy_model::json::Json;
+use tardy_model::harmless::Json;
 use tardy_model::manifest::QdiscsOf;
 use tardy_model::path::{DeviceClock, Devices, Where};
 use tardy_model::qdisc::ShaperRecord;

@@ -2,11 +2,9 @@
 //! Reads a file of samples: what its footer says is checked before a row is believed.
 
 mod batches;
-mod dictionary;
 mod footer;
 mod page;
 mod source;
-mod thrift;
 
 pub use batches::Batches;
 pub use source::Source;

@@ -14,11 +14,10 @@
 //! - BYTE_STREAM_SPLIT: the lowest bytes of all values, then the second lowest, and so on. The
 //!   upper ones are nearly always 0 in all values of a page, and are then not read one by one.
 
-use super::footer::Group;
+use super::footer::{Group, Header, byte, varint, zigzag};
 use super::source::Source;
-use super::thrift::{Header, byte, varint, zigzag};
 use crate::PAGE_ROWS;
-use crate::error::{CodecError, damaged};
+use crate::{CodecError, damaged};
 use std::ops::Range;
 use tardy_model::sample::MaybeNanos;
 use zstd::bulk::Decompressor;

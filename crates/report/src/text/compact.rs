@@ -2,14 +2,12 @@
 //! Many cells: one row each to compare them, then only the verdicts that are not as they should be.
 
 use super::cell::of_load;
-use super::layout::UNIT;
-use super::page::{Ink, Page, columns, remark};
+use super::page::{Ink, Page, UNIT, columns, remark};
 use crate::column::{Column, title, unit};
-use crate::figure::SPACE;
+use crate::figure::{SPACE, Scale};
 use crate::picture::{Bars, Picture};
-use crate::sparkline::Scale;
 use crate::summary::Remark;
-use crate::{document, figure, sparkline, summary};
+use crate::{document, figure, summary};
 use tardy_model::result::{CellResult, MetricResult, Results, StreamResult};
 use tardy_model::verdict::Level;
 
@@ -112,7 +110,7 @@ fn table(picture: &Picture<'_>, led: &document::Led<'_>, page: &mut Page) {
         }
         line += &format!("{:UNIT$}{:>lost_width$}", "", lost(row));
         if let (true, Some(scale)) = (spark > 0, &scale) {
-            line += &format!("  {}", sparkline::on(scale, &row.bars, spark));
+            line += &format!("  {}", figure::on(scale, &row.bars, spark));
         }
         match state(row) {
             ("", _) => page.line(&line),

@@ -4,16 +4,14 @@
 
 mod cell;
 mod compact;
-mod layout;
 mod page;
-mod placement;
 
 use crate::closing;
 use crate::figure;
 use crate::figure::SPACE;
 use crate::picture::{Options, Picture, ReportError};
 use crate::summary::{self, Cells};
-use page::{Ink, Page, remark};
+use page::{Ink, Layout, Page, remark};
 use tardy_model::verdict::Level;
 
 /// More cells than this are compared in one table instead of a block each.
@@ -24,7 +22,7 @@ const CLOSING: usize = 13;
 pub(crate) fn make(picture: &Picture<'_>, options: &Options) -> Result<String, ReportError> {
     let mut page = Page::new(options);
     let cells = picture.results.cells.len();
-    let layout = (cells <= BLOCKS).then(|| layout::Layout::of(picture.results, page.width()));
+    let layout = (cells <= BLOCKS).then(|| Layout::of(picture.results, page.width()));
     if let Some(layout) = &layout {
         page.narrow(layout.total());
     }
@@ -64,7 +62,7 @@ fn head(picture: &Picture<'_>, page: &mut Page) {
     }
 }
 
-fn closing(picture: &Picture<'_>, layout: Option<&layout::Layout>, page: &mut Page) {
+fn closing(picture: &Picture<'_>, layout: Option<&Layout>, page: &mut Page) {
     let results = picture.results;
     let said = results.cells.last().is_some_and(|cell| !Cells::of(picture).remarks(cell).is_empty());
     if !said || layout.is_none() {
