@@ -306,7 +306,7 @@ fn offload_costs_the_cell_that_asks_for_it_and_no_other() {
     // Alone it leaves nothing to run.
     let alone = run(&Place::new(), &TAPRIO.replace("classes=2", "classes=2\nmode='offload'"), &[]);
     assert_eq!((alone.code, trials(&alone)), (Some(3), 0), "{}", alone.stderr);
-    assert!(alone.stderr.contains("Error: "), "{}", alone.stderr);
+    assert!(alone.stdout.contains("Error: "), "{}", alone.stdout);
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn a_condition_that_cannot_be_read_is_told_with_the_place_and_what_is_accepted()
         ("a b: delta p50 > +2%", "^^^", "the id of one cell"),
         (": delta p50 > +2%", "^", "the id of one cell"),
         ("delta p50 > 2%", "            ^^", "with its sign, as +2%"),
-        ("delta p50 >= +2%", "           ^^^^^", "with its sign, as +2%"),
+        ("delta p50 >= +2%", "          ^^", "write `>`: a condition is met beyond the limit"),
         ("delta p50 > -2%", "            ^^^", "with its sign, as +2%"),
         ("delta p50 < +2%", "            ^^^", "with its sign, as -2%"),
         ("delta p50 >", "           ^", "with its sign"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Digests of several trials pooled, and results made of digests; which trials belong to their
-//! cell's figures, and what is said of the cell from all of them.
+//! cell's figures, and the verdicts on the cell from all of them.
 
 use crate::digest::MetricDigest;
 use crate::distribution::{Dropped, StreamDigest};
