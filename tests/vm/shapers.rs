@@ -275,7 +275,7 @@ fn what_a_kernel_refuses_ends_the_run_in_its_own_words() {
     // A veth pair shapes nothing by itself, and that is all the run has.
     let (place, refused) = own(tardy_tests::experiment("refused"));
     assert_eq!(refused.code, Some(3), "{}", refused.stderr);
-    assert!(refused.stderr.contains("Error: "), "the kernel's own words: {}", refused.stderr);
+    assert!(refused.stdout.contains("Error: "), "the kernel's own words: {}", refused.stdout);
     assert!(!place.events().iter().any(|event| event["event"] == "trial"), "no packet");
 }
 

@@ -222,8 +222,8 @@ impl Sink for Recorder<'_> {
                 self.write_manifest();
             }
             What::Refused { cell, why } => {
-                // The reason is in the table, once.
-                self.progress.say(&format!("tardy: {cell}: refused, nothing is measured of it"));
+                // The table has the reason too, but not where --json takes its place.
+                self.progress.say(&format!("tardy: {cell}: refused, nothing is measured of it: {why}"));
                 if let Some(entry) = self.cell(cell) {
                     entry.refused = Some(why.clone());
                 }
