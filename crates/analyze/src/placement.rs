@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use tardy_model::machine::{MachineState, ThreadRecord};
 use tardy_model::placement::{CpuWork, SoftirqRecord};
 use tardy_model::result::{CellResult, CpuPlacement, CpuUser, Placement, SoftirqPlacement};
+use tardy_model::time::Offset;
 use tardy_model::trial::TrialRecord;
 use tardy_model::validity::Validity;
 
@@ -77,16 +78,17 @@ impl Placements {
     /// Adds a trial's threads.
     pub fn add(&mut self, record: &TrialRecord) {
         for (stream, record) in &record.streams {
-            self.thread(format!("{stream}.tx"), &record.tx);
-            self.thread(format!("{stream}.rx"), &record.rx);
+            let host = |offset: &Option<Offset>| offset.as_ref().map(|offset| offset.host.clone());
+            self.thread(format!("{stream}.tx"), host(&record.offsets.tx), &record.tx);
+            self.thread(format!("{stream}.rx"), host(&record.offsets.rx), &record.rx);
             if let Some(thread) = record.reply.as_ref().and_then(|reply| reply.thread.as_ref()) {
-                self.thread(format!("{stream}.reply"), thread);
+                self.thread(format!("{stream}.reply"), host(&record.offsets.tx), thread);
             }
         }
         // Instances of a load stand together: `bulk.from`, `bulk.to`.
         for (load, record) in &record.loads {
             for (role, side) in record.instances.iter().flat_map(|instance| instance.sides()) {
-                self.thread(format!("{load}.{role}"), &side.thread);
+                self.thread(format!("{load}.{role}"), record.host(role).map(str::to_owned), &side.thread);
             }
         }
         for (station, softirq) in &record.placement.softirq {
@@ -118,6 +120,7 @@ impl Placements {
     fn station(&mut self, station: &str, softirq: &SoftirqRecord, record: &TrialRecord) {
         let sum = self.softirq.entry(station.to_owned()).or_insert_with(|| SoftirqPlacement {
             station: station.to_owned(),
+            host: host(record, softirq).name().map(str::to_owned),
             by: softirq.by.name().to_owned(),
             cpu_asked: softirq.cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string()),
             cpus_seen: Vec::new(),
@@ -138,9 +141,10 @@ impl Placements {
         }
     }
 
-    fn thread(&mut self, name: String, record: &ThreadRecord) {
+    fn thread(&mut self, name: String, host: Option<String>, record: &ThreadRecord) {
         let placement = self.threads.entry(name.clone()).or_insert_with(|| Placement {
             thread: name,
+            host,
             cpu_asked: record.cpu_asked.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string()),
             cpus_seen: Vec::new(),
             policy_asked: record.policy_asked.clone(),

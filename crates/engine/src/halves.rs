@@ -2,7 +2,7 @@
 //! Both halves of one stream in one trial, wherever they came from, and what becomes of them:
 //! samples and a record. What another host recorded is first brought to the coordinator's clock.
 
-use crate::matcher::{Match, Matched, ReplyMatched};
+use crate::matcher::{Match, WayMatched};
 use crate::port::XdpStamp;
 use crate::receiver::{Arrival, ReceiverCounters};
 use crate::sender::{SenderCounters, SentRows};
@@ -164,7 +164,7 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         tx: halves.tx_thread.clone(),
         rx: halves.rx_thread.clone(),
         warmup: halves.warmup,
-        counters: counters(halves, &matched),
+        counters: counters(&halves.tx_counters, &halves.rx_counters, &matched.there),
         spin_gaps: halves.gaps,
         tx_spin_gaps: halves.tx_gaps,
         error_queue_bytes: halves.error_queue_bytes,
@@ -190,9 +190,9 @@ fn spans(stream: &Stream, halves: &Halves) -> (i64, Option<i64>) {
     ((last - first) as i64 * stream.cycle.0, took_ns)
 }
 
-/// What the sender and the receiver counted, and what came out when their halves were joined.
-fn counters(halves: &Halves, matched: &Matched) -> Counters {
-    let (tx, rx) = (&halves.tx_counters, &halves.rx_counters);
+/// What the sender and the receiver of a way counted, and what came out when their halves were
+/// joined.
+fn counters(tx: &SenderCounters, rx: &ReceiverCounters, matched: &WayMatched) -> Counters {
     Counters {
         sent: tx.sent,
         send_errors: tx.refused,
@@ -238,30 +238,12 @@ fn lateness_by_tenth(stream: &Stream, batch: &Batch) -> Vec<i64> {
     (0..10).map(tenth).collect::<Option<_>>().unwrap_or_default()
 }
 
-fn reply_record(stream: &Stream, reply: &ReplyHalves, halves: &Halves, matched: &ReplyMatched) -> ReplyRecord {
-    let (tx, rx) = (&reply.tx_counters, &reply.rx_counters);
+fn reply_record(stream: &Stream, reply: &ReplyHalves, halves: &Halves, matched: &WayMatched) -> ReplyRecord {
     let first = halves.tx_counters.sent_ns.map(|(first, _)| first);
     let last = reply.arrivals.iter().map(|arrival| arrival.receive_ns).max();
     ReplyRecord {
         thread: reply.thread.clone(),
-        counters: Counters {
-            sent: tx.sent,
-            beside: tx.beside,
-            send_errors: tx.refused,
-            first_send_errno: tx.first_errno,
-            foreign: rx.foreign,
-            duplicates: matched.duplicates,
-            empty_wakeups: rx.empty_wakeups,
-            receive_errno: rx.broken_errno,
-            records_dropped: rx.records_dropped,
-            after_silence: rx.after_silence,
-            socket_drops: rx.socket_drops,
-            tx_stamps_missing: matched.tx_stamps_missing,
-            tx_stamps_unmatched: tx.unmatched + matched.unmatched,
-            error_queue_overflows: tx.queue_overflows,
-            error_queue_high_bytes: tx.queue_high_bytes,
-            ..Counters::default()
-        },
+        counters: counters(&reply.tx_counters, &reply.rx_counters, matched),
         spin_gaps: reply.gaps,
         span_ns: first.zip(last).map(|(first, last)| last - first - halves.tx_counters.paused_ns),
         tcp: reply.tcp[0],

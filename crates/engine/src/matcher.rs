@@ -52,24 +52,21 @@ const STAMP_SLACK_NS: i64 = 2_000;
 pub struct Matched {
     /// One row per packet that was reached.
     pub batch: Batch,
-    pub duplicates: u64,
-    /// Sent packets without a driver stamp, where it was asked for.
-    pub tx_stamps_missing: u64,
-    /// Arrivals and tx stamps that fit no sent packet.
-    pub unmatched: u64,
+    /// What was counted on the way there.
+    pub there: WayMatched,
     /// What the XDP program wrote.
     pub xdp: XdpSeen,
-    /// The same of the replies.
-    pub reply: ReplyMatched,
+    /// What was counted of the replies.
+    pub reply: WayMatched,
 }
 
-/// What did not become part of a sample, of the replies.
+/// What did not become part of a sample, of one way: there, or of the replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReplyMatched {
+pub struct WayMatched {
     pub duplicates: u64,
-    /// Replies that were sent without a driver stamp, where it was asked for.
+    /// Packets that were sent without a driver stamp, where it was asked for.
     pub tx_stamps_missing: u64,
-    /// Arrivals and tx stamps that fit no reply.
+    /// Arrivals and tx stamps that fit no packet.
     pub unmatched: u64,
 }
 
@@ -147,7 +144,7 @@ impl Match<'_> {
             self.sent.sending[row].sent()
         });
         unmatched += taken.strangers;
-        let mut reply = ReplyMatched::default();
+        let mut reply = WayMatched::default();
         if let Some((sent, arrivals)) = self.reply {
             let points = [Point::ReplySend, Point::ReplyTxSched, Point::ReplyTxKernel];
             (reply.tx_stamps_missing, reply.unmatched) = self.sending(&mut batch, sent, &self.rx, points);
@@ -159,7 +156,8 @@ impl Match<'_> {
             reply.duplicates = taken.duplicates;
             reply.unmatched += taken.strangers;
         }
-        Matched { batch, duplicates: taken.duplicates, tx_stamps_missing, unmatched, xdp: taken.xdp, reply }
+        let there = WayMatched { duplicates: taken.duplicates, tx_stamps_missing, unmatched };
+        Matched { batch, there, xdp: taken.xdp, reply }
     }
 
     fn has(&self, point: Point) -> bool {

@@ -139,6 +139,9 @@ pub struct NapiThread {
 pub struct Placement {
     /// The thread: `ctl.tx`, `ctl.rx`.
     pub thread: String,
+    /// The host that it is on; left out for the coordinator's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// The CPU, as in the experiment file.
     pub cpu_asked: String,
     /// CPUs on which it was seen.
@@ -167,6 +170,9 @@ pub struct Placement {
 pub struct SoftirqPlacement {
     /// Station.
     pub station: String,
+    /// The host that it is on; left out for the coordinator's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// By which means they were to be taken in there.
     #[schemars(with = "SoftirqBy")]
     pub by: String,

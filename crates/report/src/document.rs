@@ -308,7 +308,7 @@ pub(crate) fn placement(cell: &CellResult) -> Table {
     let absent = || figure::ABSENT.to_owned();
     for p in &cell.placement {
         table.rows.push(vec![
-            p.thread.clone(),
+            summary::on_host(&p.thread, p.host.as_deref()),
             p.cpu_asked.clone(),
             cpu_list(&p.cpus_seen),
             p.policy_asked.clone(),
@@ -338,9 +338,12 @@ pub(crate) fn softirq(cell: &CellResult) -> Option<Table> {
     for s in &cell.softirq {
         let (seen, packets) = (cpu_list(&s.cpus_seen), s.packets.to_string());
         let counts = [packets, count(s.packets_on_cpu), count(s.napi_switches)];
-        table
-            .rows
-            .push([s.station.clone(), s.by.clone(), s.cpu_asked.clone(), seen].into_iter().chain(counts).collect());
+        table.rows.push(
+            [summary::on_host(&s.station, s.host.as_deref()), s.by.clone(), s.cpu_asked.clone(), seen]
+                .into_iter()
+                .chain(counts)
+                .collect(),
+        );
     }
     (!table.rows.is_empty()).then_some(table)
 }

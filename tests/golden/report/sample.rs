@@ -108,6 +108,7 @@ pub fn cell(id: &str) -> CellResult {
         loads: BTreeMap::new(),
         placement: vec![Placement {
             thread: "ctl.tx".into(),
+            host: None,
             cpu_asked: "auto".into(),
             cpus_seen: vec![0],
             policy_asked: "fifo:90".into(),
@@ -120,6 +121,7 @@ pub fn cell(id: &str) -> CellResult {
         classes: Vec::new(),
         softirq: vec![SoftirqPlacement {
             station: "b".into(),
+            host: None,
             by: "rps".into(),
             cpu_asked: "1".into(),
             cpus_seen: Vec::new(),

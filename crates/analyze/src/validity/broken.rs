@@ -11,11 +11,11 @@ use tardy_model::verdict::{Level, Verdict};
 pub(super) const FAILED: Rule = Rule { id: "failed", spoils: Spoils::Measuring, judge: failed };
 
 fn failed(evidence: &Evidence<'_>) -> Vec<Verdict> {
-    let told = |why: &String| {
+    let broken = |why: &String| {
         let says = format!("trial {} failed: {why}", evidence.record.n);
         Verdict::new(FAILED.id, Level::Invalid, says).with("reason", why.as_str())
     };
-    evidence.record.failed.iter().map(told).collect()
+    evidence.record.failed.iter().map(broken).collect()
 }
 
 /// `late-start`: a sender got the order to begin when its first packet was already due. tardy
@@ -114,7 +114,7 @@ fn interrupted(evidence: &Evidence<'_>) -> Vec<Verdict> {
     if !evidence.record.interrupted {
         return Vec::new();
     }
-    let told = |(stream, record): (&String, &tardy_model::trial::StreamRecord)| {
+    let verdict = |(stream, record): (&String, &tardy_model::trial::StreamRecord)| {
         let rows = evidence.results.get(stream).map_or(0, |result| result.outcomes.intended);
         let says = format!("the trial was interrupted after {rows} of {} packets of {stream}", record.intended);
         Verdict::new(INTERRUPTED.id, Level::Note, says)
@@ -122,5 +122,5 @@ fn interrupted(evidence: &Evidence<'_>) -> Vec<Verdict> {
             .with("rows", rows)
             .with("intended", record.intended)
     };
-    evidence.record.streams.iter().map(told).collect()
+    evidence.record.streams.iter().map(verdict).collect()
 }

@@ -264,20 +264,21 @@ fn vlan_tags(evidence: &Evidence<'_>) -> Vec<Verdict> {
             0 => "no VLAN tag".to_owned(),
             count => says::count(count.into(), "VLAN tag", "VLAN tags"),
         };
-        let mut told: Vec<String> = others.map(|(count, packets)| format!("{packets} with {}", with(*count))).collect();
+        let mut found: Vec<String> =
+            others.map(|(count, packets)| format!("{packets} with {}", with(*count))).collect();
         if let Some(tag) = tags.sent.filter(|_| tags.other_vlan > 0) {
-            told.push(format!("{} in another VLAN than {}", tags.other_vlan, tag.vlan));
+            found.push(format!("{} in another VLAN than {}", tags.other_vlan, tag.vlan));
         }
         if tags.other_tpid > 0 {
             let others = tags.by_tpid.keys().filter(|tpid| **tpid != TAG).map(|tpid| format!("{tpid:#06x}"));
             let others: Vec<String> = others.collect();
-            told.push(format!("{} with a tag of type {} instead of {TAG:#06x}", tags.other_tpid, others.join(" or ")));
+            found.push(format!("{} with a tag of type {} instead of {TAG:#06x}", tags.other_tpid, others.join(" or ")));
         }
         let says = format!(
             "{otherwise} of {arrived} packets of {}, which were sent with {}, arrived otherwise: {}",
             way.name,
             with(sent),
-            told.join(", ")
+            found.join(", ")
         );
         let mut verdict = Verdict::new(VLAN_TAGS.id, Level::Invalid, says)
             .with("stream", way.stream)
@@ -375,7 +376,7 @@ pub(super) const XDP_MODE: Rule = Rule { id: "xdp-mode", spoils: Spoils::Measuri
 fn mode(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let ports = evidence.record.streams.iter().filter_map(|(stream, record)| Some((stream, record.xdp.as_ref()?)));
     let fell_back = ports.filter(|(_, port)| !port.refused.is_empty());
-    let told = fell_back.map(|(stream, port)| {
+    let found = fell_back.map(|(stream, port)| {
         let refused: Vec<String> = port.refused.iter().map(|of| format!("{} ({})", of.mode.name(), of.why)).collect();
         let mode = port.mode.name();
         let says = format!(
@@ -388,5 +389,5 @@ fn mode(evidence: &Evidence<'_>) -> Vec<Verdict> {
             .with("mode", mode)
             .with("refused", modes.join(" "))
     });
-    told.collect()
+    found.collect()
 }
