@@ -217,7 +217,7 @@ fn a_million_foreign_packets_change_no_sample() {
     let (alone, counters, done, thrown) = trial(0);
     assert_eq!((counters, thrown), (ReceiverCounters::default(), 0));
     let lost = alone.batch.outcome.iter().filter(|outcome| **outcome == Outcome::Lost).count();
-    assert!(lost > 0 && alone.duplicates > 0, "the trial has something that could change");
+    assert!(lost > 0 && alone.there.duplicates > 0, "the trial has something that could change");
 
     let (crowded, counters, crowded_done, thrown) = trial(FOREIGN_EACH);
     assert!(thrown >= 1_000_000, "{thrown}");
