@@ -277,6 +277,7 @@ fn guest() -> Vec<u8> {
         placement: PlacementRecord::default(),
         shapers: BTreeMap::new(),
         observer: Vec::new(),
+        inspection: None,
     };
     relay.trial(&record, &[("ctl".to_owned(), batch)]).expect("memory takes it");
     say(&mut relay, What::Ended { interrupted: false, failed: None, exit_code: None, not_put_back: None });
