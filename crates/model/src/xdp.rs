@@ -205,6 +205,31 @@ pub struct ProgramRecord {
     pub seen: Option<ProgramSeen>,
 }
 
+impl ProgramFault {
+    /// What happened, for a sentence.
+    pub fn says(&self) -> String {
+        let packets = if self.packets == 1 { "1 packet".to_owned() } else { format!("{} packets", self.packets) };
+        let to = match (&self.device, self.by_map) {
+            (_, true) => format!("what its map has at key {}", self.to),
+            (Some(device), _) => format!("{device} (device number {})", self.to),
+            (None, _) => format!("device number {}, which no device of its station has", self.to),
+        };
+        match self.kind {
+            FaultKind::Redirect => format!("the kernel could not redirect {packets} to {to} (errno {})", self.code),
+            FaultKind::Drop => format!("{packets} redirected to {to} were dropped there (errno {})", self.code),
+            FaultKind::Abort if self.code == 0 => format!("it aborted {packets}"),
+            FaultKind::Abort => format!("what it decided about {packets} ({}) was not possible", self.code),
+        }
+    }
+}
+
+impl ProgramRecord {
+    /// Which one it is, for a sentence.
+    pub fn called(&self) -> String {
+        format!("program `{}` (id {}, {}) on {} of {}", self.name, self.id, self.hook.name(), self.device, self.station)
+    }
+}
+
 /// What a piece of a program costs: the program as it is against the same program without it, run
 /// by the kernel on one packet again and again (`BPF_PROG_RUN`), in turns.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -230,7 +255,7 @@ pub struct ProbeRecord {
     pub from: String,
     /// The station that they were sent to.
     pub to: String,
-    /// Packets.
+    /// Packets that the device took.
     pub sent: u32,
     /// VLAN tags of each as it was sent.
     pub tags: u8,
@@ -265,6 +290,11 @@ pub struct Inspection {
 }
 
 impl Inspection {
+    /// Nothing was found that is worth a word.
+    pub fn is_clean(&self) -> bool {
+        self.programs.is_empty() && self.probes.iter().all(|probe| probe.with_more_tags() == 0)
+    }
+
     /// A way on which no packet of a stream can be measured: the probes arrive with more tags than
     /// they were sent with, or none arrives and a program at one of its ends sends packets where
     /// nobody takes them.
@@ -274,6 +304,8 @@ impl Inspection {
             let mut faulty = self.programs.iter().filter(faulty);
             faulty.any(|program| program.station == probe.from || program.station == probe.to)
         };
-        self.probes.iter().find(|probe| probe.with_more_tags() > 0 || probe.arrived() == 0 && at(probe))
+        self.probes
+            .iter()
+            .find(|probe| probe.with_more_tags() > 0 || probe.sent > 0 && probe.arrived() == 0 && at(probe))
     }
 }
