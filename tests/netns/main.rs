@@ -13,6 +13,7 @@ mod other_user;
 mod own_trace;
 mod packet;
 mod peers;
+mod pitfalls;
 mod placement;
 mod run;
 mod steward;

@@ -272,6 +272,31 @@ fn a_cell_that_cannot_be_run_left_the_programs_of_its_loads_running_into_the_nex
     assert_eq!(world.leftovers_ended, 1);
 }
 
+/// A stream that is received through port `xdp`.
+const BY_XDP: &str = r#"
+name = "by-xdp"
+[station.a]
+[station.b]
+[stream.one]
+from = "a"
+to = "b"
+port = "packet"
+count = 10
+cycle = "1ms"
+rx = { port = "xdp", wait = "poll" }
+"#;
+
+#[test]
+fn a_device_that_leaves_no_room_for_a_stamp_is_refused_before_the_first_packet() {
+    let faults = Faults { experiment: Some(BY_XDP), bare: true, ..Faults::default() };
+    let Ended { result, world, .. } = run(1, faults);
+    let Err(Broken { error: TrialError::CannotDo(why), .. }) = result else { panic!("nothing stamps a packet") };
+    assert!(why.contains("none of 10 warm-up packets has the stamp of the XDP program"), "{why}");
+    assert!(!world.phases().contains(&"start"), "{:?}", world.phases());
+    let Ended { result, .. } = run(1, Faults { bare: false, ..faults });
+    assert!(result.is_ok(), "with stamps it runs");
+}
+
 #[test]
 fn a_trial_of_loads_alone_ends() {
     for seed in 0..500 {

@@ -122,5 +122,6 @@ pub fn record(cell: &str, n: u32, batch: &Batch) -> TrialRecord {
         placement: PlacementRecord::default(),
         shapers: BTreeMap::new(),
         observer: Vec::new(),
+        inspection: None,
     }
 }

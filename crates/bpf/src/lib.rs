@@ -5,6 +5,7 @@
 
 pub mod btf;
 pub mod hints;
+pub mod pitfalls;
 pub mod program;
 pub mod source;
 pub mod xsk;

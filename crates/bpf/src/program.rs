@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! tardy's XDP program: its object, how it is loaded into the kernel, and what it writes before a
 //! packet: `rx_time`, and `mark` before a synchronisation frame. `programs/xdp.bpf.c` has both
-//! structs. [`Ids::read`] is the one place that knows their layout.
+//! structs. [`Ids::read`] is the one place that knows their layout. And the programs that others
+//! have attached to a device.
 
-use crate::xsk;
+use crate::xsk::{self, tcx_programs};
 use libbpf_rs::btf::{Btf, types};
-use libbpf_rs::{MapCore, MapFlags, MapHandle, ObjectBuilder, PrintLevel, ProgramType, set_print};
+use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions, ProgramInfo};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, ObjectBuilder, PrintLevel, ProgramType, Xdp, XdpFlags, set_print};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, OnceLock};
+use tardy_model::xdp::ProgramHook;
+use tardy_sys::nic::{self, FilterWay};
 
 /// The object as clang made it. What is decoded is decoded by these bytes, for they are loaded.
 pub const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/xdp.bpf.o"));
@@ -161,14 +166,14 @@ fn settings_of(filter: Filter, clock: StampClock) -> [u8; SETTINGS] {
 
 /// What libbpf says meanwhile. It has one way to say things for the whole process, so one such
 /// log is kept at a time.
-struct Log {
+pub(crate) struct Log {
     _one: MutexGuard<'static, ()>,
 }
 
 static HEARD: Mutex<String> = Mutex::new(String::new());
 
 impl Log {
-    fn start() -> Log {
+    pub(crate) fn start() -> Log {
         static ONE: Mutex<()> = Mutex::new(());
         let one = ONE.lock().unwrap_or_else(|broken| broken.into_inner());
         heard().clear();
@@ -177,7 +182,7 @@ impl Log {
     }
 
     /// The last lines of the verifier's log, if it refused.
-    fn of_verifier(&self) -> Option<String> {
+    pub(crate) fn of_verifier(&self) -> Option<String> {
         let heard = heard();
         let (_, log) = heard.split_once("BEGIN PROG LOAD LOG --\n")?;
         Some(last_lines(log.split_once("-- END PROG LOAD LOG").map_or(log, |(log, _)| log)))
@@ -248,4 +253,54 @@ impl Ids {
             _ => None,
         }
     }
+}
+
+// Programs that others have attached.
+
+/// A program on a device.
+#[derive(Clone, Debug)]
+pub(crate) struct Attached {
+    pub device: String,
+    pub index: u32,
+    pub hook: ProgramHook,
+    pub id: u32,
+    pub could_be_native: bool,
+}
+
+/// A driver that runs XDP programs (NETDEV_XDP_ACT_BASIC).
+const RUNS_XDP: u64 = 1;
+
+/// The programs that are attached to a device in the namespace of the calling thread: of XDP, among
+/// the filters of clsact, and without a queue discipline.
+pub(crate) fn attached(device: &str) -> Result<Vec<Attached>, String> {
+    let index = nic::index(device).map_err(|error| error.to_string())?;
+    let stdin = std::io::stdin();
+    // The query does not use the descriptor that it wants.
+    let xdp = Xdp::new(stdin.as_fd()).query(index as i32, XdpFlags::NONE);
+    let xdp = xdp.map_err(|error| format!("asking {device} for its XDP program failed: {error}"))?;
+    let filters = |way| nic::filter_programs(device, way).map_err(|error| error.to_string());
+    let tcx = |egress| {
+        let asked = tcx_programs(index, egress);
+        asked.map_err(|error| format!("asking {device} for its tcx programs failed: {error}"))
+    };
+    let hooks = [
+        (ProgramHook::XdpNative, vec![xdp.drv_prog_id]),
+        (ProgramHook::XdpGeneric, vec![xdp.skb_prog_id]),
+        (ProgramHook::XdpOffload, vec![xdp.hw_prog_id]),
+        (ProgramHook::TcIngress, filters(FilterWay::Ingress)?),
+        (ProgramHook::TcEgress, filters(FilterWay::Egress)?),
+        (ProgramHook::TcxIngress, tcx(false)?),
+        (ProgramHook::TcxEgress, tcx(true)?),
+    ];
+    let all = hooks.into_iter().flat_map(|(hook, ids)| ids.into_iter().map(move |id| (hook, id)));
+    let could = |hook| hook == ProgramHook::XdpGeneric && xdp.feature_flags & RUNS_XDP != 0;
+    let of = |(hook, id)| Attached { device: device.to_owned(), index, hook, id, could_be_native: could(hook) };
+    Ok(all.filter(|(_, id)| *id != 0).map(of).collect())
+}
+
+/// What the kernel knows of the programs with these ids.
+pub(crate) fn infos(ids: &BTreeSet<u32>) -> BTreeMap<u32, ProgramInfo> {
+    let options = ProgInfoQueryOptions::default().include_jited_ksyms(true).include_jited_func_lens(true);
+    let all = ProgInfoIter::with_query_opts(options).filter(|info| ids.contains(&info.id));
+    all.map(|info| (info.id, info)).collect()
 }

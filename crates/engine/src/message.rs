@@ -11,12 +11,13 @@
 
 use crate::live::Digest;
 use crate::load::LoadOrder;
-use crate::order::{EndOrder, RulerOrder};
+use crate::order::{EndOrder, ProbeOrder, RulerOrder};
 use crate::port::XdpStamp;
 use crate::receiver::{Arrival, ReceiverCounters};
 use crate::sender::{SenderCounters, SentRows};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Read, Write};
 use tardy_model::load::SideRecord;
@@ -26,11 +27,10 @@ use tardy_model::port::TcpRecord;
 use tardy_model::stream::Side;
 use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
 use tardy_model::trial::{OwnNotes, SpinGaps};
-
-use tardy_model::xdp::XdpRecord;
+use tardy_model::xdp::{ProgramCost, ProgramRecord, XdpRecord};
 
 /// Version of the messages, also of those to a steward. Both sides must have the same.
-pub const PROTOCOL: u32 = 12;
+pub const PROTOCOL: u32 = 13;
 /// No message is longer; a longer length prefix is not one of ours.
 pub const LONGEST: usize = 64 << 20;
 /// Rows in one piece of a half.
@@ -60,6 +60,17 @@ pub enum MessageError {
 pub enum ToAgent {
     /// Measure the ruler for threads like these, one after the other.
     Measure(Vec<RulerOrder>),
+    /// Look at these devices, from now until [`ToAgent::Inspected`].
+    Inspect {
+        /// Those whose programs are watched.
+        devices: Vec<String>,
+        /// Probe packets that are to arrive: the device, and the bytes by which each is known.
+        marks: Vec<(String, Vec<u8>)>,
+    },
+    /// Send each of these probe packets so many times.
+    Probe { probes: Vec<ProbeOrder>, times: u32 },
+    /// What was seen, when so many packets of each mark have arrived or no more will?
+    Inspected { each: u32 },
     /// Make these activities ready: sockets, memory, threads. Those of the trial before end.
     Prepare {
         /// What this station does in the trial.
@@ -158,6 +169,24 @@ pub enum FromAgent {
         clocks: ClockReading,
     },
     Connected,
+    /// The devices are being watched.
+    Inspecting,
+    /// The probe packets are sent.
+    Probed {
+        /// How many of each the device took.
+        sent: Vec<u32>,
+    },
+    /// What was seen at the devices.
+    Inspected {
+        /// Without the station's name.
+        programs: Vec<ProgramRecord>,
+        line_cost: Option<ProgramCost>,
+        /// Why what programs do could not be watched.
+        unchecked: Option<String>,
+        /// Packets of each mark, by the VLAN tags that they arrived with; `None` where the device
+        /// could not be listened to.
+        by_tags: Vec<Option<BTreeMap<u8, u32>>>,
+    },
     Warmed {
         /// The end that sent.
         activity: ActivityId,
@@ -247,7 +276,12 @@ impl FromAgent {
             | FromAgent::Collected { activity, .. }
             | FromAgent::Broke { activity, .. } => vec![*activity],
             FromAgent::Ready { ends, .. } => ends.iter().map(|end| end.activity).collect(),
-            FromAgent::Ruler(_) | FromAgent::Connected | FromAgent::Failed(_) => Vec::new(),
+            FromAgent::Ruler(_)
+            | FromAgent::Connected
+            | FromAgent::Inspecting
+            | FromAgent::Probed { .. }
+            | FromAgent::Inspected { .. }
+            | FromAgent::Failed(_) => Vec::new(),
         }
     }
 }

@@ -66,6 +66,7 @@ pub fn run(
         found,
         clocks_read: Instant::now(),
         standing,
+        told: Vec::new(),
         measured: false,
         ruler,
         observed,
@@ -337,6 +338,12 @@ impl Run<'_, '_> {
         let (nonce, ordered) = orders(&cell.setup, plan, &chosen, &mut random)?;
         let (places, _) = loads::place(&cell.setup, &chosen, &self.found)?;
         let mut loads = Loads::of(&cell.setup, plan, &places, &mut random)?;
+        let inspection = check::inspect(stations, plan, &ordered)?;
+        self.tell_found(cell, &inspection);
+        if let Some(why) = check::dead_end(&inspection) {
+            self.refuse_for(cell, why, Some(inspection));
+            return Ok(());
+        }
         let mut around = Around {
             hosts: &mut *self.hosts,
             watch: Watch::new(&cell.setup, &chosen, &plan.ends, &self.found)?,
@@ -352,7 +359,8 @@ impl Run<'_, '_> {
         };
         let result = stations.run(&ordered, &mut loads, self.options.stop, Some(&mut around), &mut progress);
         let (states, watch, readings) = around.ended()?;
-        let beside = Beside { shapers: readings.records(), ..Beside::built(plan, &watch) };
+        let inspection = Some(inspection);
+        let beside = Beside { shapers: readings.records(), inspection, ..Beside::built(plan, &watch) };
         let mut over = Over { turn, nonce, ordered, states, beside, output: Vec::new() };
         over.beside.loads = loads.records();
         // Nothing is known of what a path did whose program had ended, so the trial is kept as one

@@ -7,6 +7,7 @@ use crate::FORMAT;
 use crate::harmless::Json;
 use crate::machine::RulerRecord;
 use crate::verdict::Figure;
+use crate::xdp::Inspection;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -150,6 +151,9 @@ pub struct CellEntry {
     /// Why the machine could not run it; null if it could.
     #[serde(default)]
     pub refused: Option<String>,
+    /// What was found on its path before the first packet, if that is why it was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<Inspection>,
     /// What it asked for and could not have, and what was taken instead.
     #[serde(default)]
     pub short: Vec<String>,

@@ -65,16 +65,16 @@ fn request(family: u16, command: u8, attribute: u16, text: &str) -> Vec<u8> {
     bytes
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
 /// The value of an attribute.
-fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
+pub(crate) fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     loop {
         let (length, kind) = (usize::from(u16_at(bytes, 0)?), u16_at(bytes, 2)?);
         let value = bytes.get(4..length)?;
@@ -86,7 +86,7 @@ fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
 }
 
 /// errno of an answer that is an error or an acknowledgement.
-fn refusal(answer: &[u8]) -> Option<i32> {
+pub(crate) fn refusal(answer: &[u8]) -> Option<i32> {
     let is_error = u16_at(answer, 4)? == libc::NLMSG_ERROR as u16;
     is_error.then(|| u32_at(answer, HEAD).map(|errno| -(errno as i32)))?
 }
@@ -103,10 +103,11 @@ pub fn exit(message: &[u8], cpu: u32) -> Option<Exit> {
     Some(Exit { tid, name, cpu, run_ns: i64::try_from(run_ns).unwrap_or(i64::MAX) })
 }
 
-fn open() -> Result<OwnedFd, SysError> {
-    let on = || "generic netlink".to_owned();
+/// A socket of netlink, of this protocol of its.
+pub(crate) fn open(protocol: i32) -> Result<OwnedFd, SysError> {
+    let on = || "netlink".to_owned();
     // SAFETY: a plain call; a result that is no error is a descriptor that nobody else has.
-    let fd = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_GENERIC) };
+    let fd = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol) };
     check(i64::from(fd), "socket", on)?;
     // SAFETY: as above.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
@@ -150,7 +151,7 @@ impl Exits {
         let mut sockets = Vec::new();
         let mut family = None;
         for cpu in cpus {
-            let fd = open()?;
+            let fd = open(libc::NETLINK_GENERIC)?;
             buffer(&fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, ROOM_BYTES, "SO_RCVBUF")?;
             let family = match family {
                 Some(family) => family,

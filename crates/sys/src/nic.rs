@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A network device: what it can stamp (ETHTOOL_GET_TS_INFO), its driver, whether it has a link,
 //! and its features, as `ethtool -k` reports them: whether one is on, and whether it can be
-//! switched.
+//! switched. And the BPF programs among its filters, as `tc filter show` reports them.
 
-use crate::{SysError, check};
+use crate::exits::{attribute, open as netlink, refusal, u16_at, u32_at};
+use crate::{SysError, call, check};
 use serde::{Deserialize, Serialize};
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -119,6 +120,92 @@ pub fn index(device: &str) -> Result<u32, SysError> {
     let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
     let result = if index == 0 { -1 } else { i64::from(index) };
     Ok(check(result, "if_nametoindex", || device.to_owned())? as u32)
+}
+
+/// The name of the device of this number in the network namespace of the calling thread; `None`
+/// without one.
+pub fn name(index: u32) -> Option<String> {
+    let mut name = [0; libc::IFNAMSIZ];
+    // SAFETY: room for the longest name and the 0 at its end.
+    let found = unsafe { libc::if_indextoname(index, name.as_mut_ptr()) };
+    if found.is_null() {
+        return None;
+    }
+    // SAFETY: the call has written a text that ends in 0 there.
+    Some(unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned())
+}
+
+/// The way of packets that a filter is on, by the number that its parent has in a clsact or ingress
+/// queue discipline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum FilterWay {
+    Ingress = 0xffff_fff2,
+    Egress = 0xffff_fff3,
+}
+
+const RTM_NEWTFILTER: u16 = 44;
+const RTM_GETTFILTER: u16 = 46;
+const TCA_KIND: u16 = 1;
+const TCA_OPTIONS: u16 = 2;
+const TCA_BPF_ID: u16 = 11;
+/// Bytes of `nlmsghdr`, and with `tcmsg` after it.
+const MESSAGE_HEAD: usize = 16;
+const FILTER_HEAD: usize = MESSAGE_HEAD + 20;
+/// The kernel's answers come in buffers of at most this many bytes.
+const LARGEST_ANSWER: usize = 32 << 10;
+
+/// The ids of the BPF programs among the filters of a device, in their order. Empty without a
+/// queue discipline that has filters there.
+///
+/// # Errors
+/// ENODEV without such a device; what netlink says.
+pub fn filter_programs(device: &str, way: FilterWay) -> Result<Vec<u32>, SysError> {
+    let failed = |errno| SysError {
+        call: "RTM_GETTFILTER",
+        on: device.to_owned(),
+        source: std::io::Error::from_raw_os_error(errno),
+    };
+    let fd = netlink(libc::NETLINK_ROUTE)?;
+    let mut request = Vec::with_capacity(FILTER_HEAD);
+    request.extend((FILTER_HEAD as u32).to_ne_bytes());
+    request.extend(RTM_GETTFILTER.to_ne_bytes());
+    request.extend(((libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16).to_ne_bytes());
+    request.extend([0; 12]);
+    request.extend(index(device)?.to_ne_bytes());
+    request.extend([0; 4]);
+    request.extend((way as u32).to_ne_bytes());
+    request.extend([0; 4]);
+    call::send(&fd, &request, 0).map_err(failed)?;
+    let (mut ids, mut bytes) = (Vec::new(), vec![0; LARGEST_ANSWER]);
+    loop {
+        let got = call::recv(&fd, &mut bytes, 0).map_err(failed)?;
+        let mut left = &bytes[..got];
+        while let (Some(length), Some(kind)) = (u32_at(left, 0), u16_at(left, 4)) {
+            let Some(message) = left.get(..length as usize).filter(|message| message.len() >= MESSAGE_HEAD) else {
+                break;
+            };
+            match refusal(message) {
+                // What it says where there is no such queue discipline.
+                Some(0 | libc::EINVAL | libc::ENOENT | libc::EOPNOTSUPP) => return Ok(ids),
+                Some(errno) => return Err(failed(errno)),
+                None if kind == libc::NLMSG_DONE as u16 => return Ok(ids),
+                None if kind == RTM_NEWTFILTER => {
+                    ids.extend(filter_program(message).filter(|id| !ids.contains(id)));
+                }
+                None => {}
+            }
+            left = left.get((length as usize).next_multiple_of(4)..).unwrap_or_default();
+        }
+    }
+}
+
+/// The id of the BPF program that a filter is; `None` of another filter.
+fn filter_program(message: &[u8]) -> Option<u32> {
+    let attributes = message.get(FILTER_HEAD..)?;
+    let is_bpf = attribute(attributes, TCA_KIND)?.starts_with(b"bpf\0");
+    let options = attribute(attributes, TCA_OPTIONS).filter(|_| is_bpf)?;
+    u32_at(attribute(options, TCA_BPF_ID)?, 0)
 }
 
 const ETHTOOL_GCHANNELS: u32 = 0x3c;

@@ -197,5 +197,6 @@ pub fn record(n: u32, count: u32) -> TrialRecord {
         placement: PlacementRecord::default(),
         shapers: BTreeMap::new(),
         observer: Vec::new(),
+        inspection: None,
     }
 }

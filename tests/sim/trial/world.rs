@@ -78,6 +78,8 @@ pub(super) struct Faults {
     pub(super) stop: Option<u32>,
     /// The warm-up never finds a stamp.
     pub(super) cold: bool,
+    /// No packet of the warm-up has a stamp when it arrives.
+    pub(super) bare: bool,
     /// Senders take 40 s, and say every quarter of a second how many packets are out: always as
     /// many, or one more each time.
     pub(super) slow: Option<Slow>,
@@ -179,7 +181,12 @@ impl World {
             FromAgent::Ready { ends, .. } => {
                 ends.iter_mut().for_each(|end| end.activity = self.named(from, end.activity));
             }
-            FromAgent::Ruler(_) | FromAgent::Connected | FromAgent::Failed(_) => {}
+            FromAgent::Ruler(_)
+            | FromAgent::Connected
+            | FromAgent::Inspecting
+            | FromAgent::Probed { .. }
+            | FromAgent::Inspected { .. }
+            | FromAgent::Failed(_) => {}
         }
         message
     }
@@ -299,8 +306,9 @@ impl World {
             }
             ToAgent::WarmStatus { activity } => {
                 self.end(at, activity);
-                let (received, answered, answers_stamped, unstamped) = (10, 10, 10, 0);
-                let (last_stamped, napi_id) = (true, 0);
+                let (received, answered, answers_stamped) = (10, 10, 10);
+                let (last_stamped, unstamped) = if self.faults.bare { (false, 10) } else { (true, 0) };
+                let napi_id = 0;
                 let status = FromAgent::WarmStatus {
                     activity,
                     received,
@@ -344,7 +352,8 @@ impl World {
                 }
                 self.collected.insert(activity);
             }
-            ToAgent::Measure(_) => {}
+            // Nothing of a trial: what comes before it.
+            ToAgent::Measure(_) | ToAgent::Inspect { .. } | ToAgent::Probe { .. } | ToAgent::Inspected { .. } => {}
         }
     }
 
@@ -379,6 +388,7 @@ impl World {
         let of_loads = |id: &ActivityId| self.activities.get(id).is_some_and(|(_, what)| *what == What::Load);
         match order {
             ToAgent::Measure(_) => "measure",
+            ToAgent::Inspect { .. } | ToAgent::Probe { .. } | ToAgent::Inspected { .. } => "inspect",
             ToAgent::Prepare { .. } => "prepare",
             ToAgent::Connect => "connect loads",
             ToAgent::WarmUp { .. } | ToAgent::WarmStatus { .. } => "warm up",

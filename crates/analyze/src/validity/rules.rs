@@ -10,11 +10,13 @@ use tardy_model::validity::Validity;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
 /// All rules, in the order in which their verdicts are reported: the most severe causes first.
-pub const RULES: [Rule; 38] = [
+pub const RULES: [Rule; 44] = [
     broken::FAILED,
     broken::LATE_START,
     broken::RECEIVER_BROKE,
     broken::INTERRUPTED,
+    broken::ADDED_TAG,
+    broken::PROGRAM_DROPS,
     stamps::TAI_OFFSET,
     stamps::CLOCK_STEP,
     stamps::CAUSALITY,
@@ -34,6 +36,7 @@ pub const RULES: [Rule; 38] = [
     stamps::RECORDER,
     stamps::RECORDER_DELAY,
     stamps::QUEUE_OVERFLOW,
+    broken::NO_METADATA,
     stamps::LATE_STAMPS,
     stamps::COVERAGE,
     stamps::WARMUP,
@@ -47,6 +50,9 @@ pub const RULES: [Rule; 38] = [
     cpus::PM_QOS,
     launching::LAUNCH_IGNORED,
     launching::MOVED_POINT,
+    broken::PRINTK,
+    broken::GENERIC_XDP,
+    broken::PROGRAMS,
     packets::XDP_MODE,
     packets::FOREIGN,
 ];

@@ -14,7 +14,7 @@ mod shared;
 mod socket;
 
 pub use shared::{Putting, Taking};
-pub use socket::{WaitBy, Waiter, run_on};
+pub use socket::{WaitBy, Waiter, count_runs, run_on, tcx_programs};
 
 use crate::program::{AREA, Filter, ID, Ids, Program, ProgramError, RxTime, StampClock};
 use shared::Memory;

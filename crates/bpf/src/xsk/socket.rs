@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The calls on an AF_XDP socket, waiting for a packet at several sockets at once, and the two
-//! calls on a program that libbpf-rs has in no safe form.
+//! The calls on an AF_XDP socket, waiting for a packet at several sockets at once, and the calls
+//! on programs that libbpf-rs has in no safe form.
 
 use super::shared::{FillRing, ReceiveRing};
 use std::io;
@@ -217,6 +217,49 @@ pub fn run_on(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<(u32, Vec<u8
     }
     out.truncate(options.data_size_out as usize);
     Ok((options.retval, out))
+}
+
+/// The most programs of one hook that are listed.
+const MOST_PROGRAMS: usize = 64;
+
+/// The ids of the programs that are attached to a device without a queue discipline (tcx), in the
+/// order in which they run; none on a kernel that has no such hook (before Linux 6.6).
+///
+/// # Errors
+/// The kernel's.
+pub fn tcx_programs(index: u32, egress: bool) -> io::Result<Vec<u32>> {
+    let mut ids = vec![0u32; MOST_PROGRAMS];
+    // SAFETY: numbers and pointers, for which zero is a value: nothing is asked for.
+    let mut options: libbpf_sys::bpf_prog_query_opts = unsafe { mem::zeroed() };
+    options.sz = mem::size_of_val(&options) as _;
+    options.prog_ids = ids.as_mut_ptr();
+    options.__bindgen_anon_1.count = ids.len() as u32;
+    let hook = if egress { libbpf_sys::BPF_TCX_EGRESS } else { libbpf_sys::BPF_TCX_INGRESS };
+    // SAFETY: `options` is valid, states its size, and names room for as many ids as it counts.
+    match unsafe { libbpf_sys::bpf_prog_query_opts(index as i32, hook, &raw mut options) } {
+        0 => {
+            // SAFETY: a successful query has filled this member; every bit pattern is a number.
+            let count = unsafe { options.__bindgen_anon_1.count } as usize;
+            ids.truncate(count);
+            Ok(ids)
+        }
+        result if [-libc::EINVAL, -libc::ENOENT].contains(&result) => Ok(Vec::new()),
+        result => Err(io::Error::from_raw_os_error(-result)),
+    }
+}
+
+/// Has the kernel count how often and how long each program runs, until the descriptor is closed.
+///
+/// # Errors
+/// The kernel's: it can since Linux 5.8.
+pub fn count_runs() -> io::Result<OwnedFd> {
+    // SAFETY: takes a number only.
+    let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: the descriptor was made just now and has no other owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// How it is waited, ready for these sockets.

@@ -199,6 +199,17 @@ impl Warming {
         let tx_wanted = wants(Side::Tx, &[Point::TxKernel, Point::TxSched]);
         let answer_wanted = wants(Side::Rx, &[Point::ReplyTxKernel, Point::ReplyTxSched]);
         let rx_wanted = wants(Side::Rx, &[Point::RxKernel, Point::RxXdp]);
+        // The program writes its stamp before it hands a packet over, so none of so many came by chance.
+        if wants(Side::Rx, &[Point::RxXdp]) && far.received >= PACKETS && far.unstamped >= far.received {
+            let ends =
+                ordered.ends.iter().filter_map(|end| end.ways().receive().map(|receive| receive.device.as_str()));
+            let device = ends.last().unwrap_or("its device");
+            return Err(TrialError::CannotDo(format!(
+                "stream `{}`: none of {} warm-up packets has the stamp of the XDP program: {device} leaves no room for it \
+                 before a packet (bpf_xdp_adjust_meta); take another device, or port packet",
+                ordered.stream.name, far.received
+            )));
+        }
         let near = near.map(|(side, near)| (near, wants(side, &[Point::ReplyRxKernel])));
         let warm = shared.warmups.entry(ordered.id).or_default();
         warm.sent += PACKETS;
