@@ -5,7 +5,7 @@
 //
 //   rings generate DEVICE CPU COUNT BATCH NONCE STREAM SIZE   test frames out of DEVICE, without a pause
 //   rings send DEVICE CPU COUNT CYCLE_NS NONCE STREAM SIZE    the same by the clock, from a packet socket
-//   rings drop DEVICE CPU                                     takes packets and drops them unread
+//   rings drop DEVICE CPU plain|hints                         takes packets and drops them unread
 //   rings delay DEVICE CPU spin|poll COUNT                    the loop of AF_XDP-interaction
 //   rings hold DEVICE QUEUE                                   a socket without a program, until killed
 //   rings attach DEVICE native|generic                        a program that passes all, until killed
@@ -386,7 +386,7 @@ static int is_over(uint64_t received, int64_t last) {
 static void drop(char **args) {
     static struct queue *queues[QUEUES];
     pin(args[1]);
-    unsigned count = open_all(args[0], redirecting, queues), looks = 0;
+    unsigned count = open_all(args[0], strcmp(args[2], "hints") ? redirecting : stamping, queues), looks = 0;
     uint64_t received = 0;
     int64_t first = 0, last = now(CLOCK_MONOTONIC);
     for (;;) {
@@ -486,7 +486,7 @@ int main(int argc, char **argv) {
         const char *name;
         int args;
         void (*does)(char **args);
-    } modes[] = {{"generate", 7, generate}, {"send", 7, send_paced}, {"drop", 2, drop},
+    } modes[] = {{"generate", 7, generate}, {"send", 7, send_paced}, {"drop", 3, drop},
                  {"delay", 4, delay},       {"hold", 2, hold},       {"attach", 2, attach_passing}};
     for (unsigned n = 0; n < sizeof modes / sizeof *modes; n++)
         if (argc > 1 && !strcmp(argv[1], modes[n].name) && argc == 2 + modes[n].args) return modes[n].does(argv + 2), 0;

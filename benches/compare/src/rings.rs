@@ -239,8 +239,8 @@ fn our_rate(bench: &Bench, program: &Path, a: &End, b: &End) -> Result<Rate> {
     rate(&made, recorded.arrivals.len() as u64, span_ns, recorded.losses)
 }
 
-fn bare_rate(program: &Path, a: &End, b: &End) -> Result<Rate> {
-    let bare = Loop::start(b, program, &["drop", &b.device, CPUS[1]])?;
+fn bare_rate(program: &Path, a: &End, b: &End, kind: &str) -> Result<Rate> {
+    let bare = Loop::start(b, program, &["drop", &b.device, CPUS[1], kind])?;
     let made = generate(program, a, StreamId::FIRST.number())?;
     let text = bare.end()?;
     let of = |name| figure(&text, name);
@@ -252,64 +252,76 @@ fn bare_rate(program: &Path, a: &End, b: &End) -> Result<Rate> {
     rate(&made, of("received")? as u64, of("span_ns")?, losses)
 }
 
-/// Measures both sides in turn, `rounds` times, and gives the figures of each. Who went second goes
-/// first in the next round.
+/// Measures all sides in turn, `rounds` times. Who went first goes last in the next round.
 fn in_turn<T>(
     pair: usize,
     rounds: usize,
-    ours: impl Fn() -> Result<T>,
-    theirs: impl Fn() -> Result<T>,
-    mut each: impl FnMut(usize, bool, T) -> Result<()>,
+    sides: &[&dyn Fn() -> Result<T>],
+    mut each: impl FnMut(usize, usize, T) -> Result<()>,
 ) -> Result<()> {
-    for turn in 0..2 * rounds {
-        let round = turn / 2;
-        let is_ours = (pair + turn + round).is_multiple_of(2);
-        each(round, is_ours, if is_ours { ours()? } else { theirs()? })?;
+    for round in 0..rounds {
+        for turn in 0..sides.len() {
+            let side = (pair + round + turn) % sides.len();
+            each(round, side, sides[side]()?)?;
+        }
     }
     Ok(())
 }
 
+/// tardy and its peers: a loop that gets the same packets with the same hints, and one whose program
+/// does nothing but redirect.
+const SIDES: [&str; 3] = ["tardy", "hints", "plain"];
+
 /// Packets a second with hints decoded and samples recorded, compared with a loop that drops them.
 pub fn rates(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
     let program = child::compile(bench, "rings")?;
-    let (mut received, mut generated, mut parts) = (Vec::new(), Vec::new(), [Parts::default(); 2]);
+    let (mut hints, mut plain, mut generated) = (Vec::new(), Vec::new(), Vec::new());
+    let mut parts = [Parts::default(); SIDES.len()];
     for pair in 0..bench.pairs {
-        let (mut rates, mut made) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+        let mut rates = [const { (Vec::new(), Vec::new()) }; SIDES.len()];
         child::joined(bench, EXPERIMENT, |a, b| {
-            let (ours, theirs) = (|| our_rate(bench, &program, a, b), || bare_rate(&program, a, b));
-            in_turn(pair, RATE_ROUNDS, ours, theirs, |round, is_ours, rate| {
-                let (side, name) = if is_ours { (0, "tardy") } else { (1, "peer") };
-                eprintln!("bench: xdp-rate, {name}: {}", rate.parts.text());
-                raw.keep(pair, &format!("{name}-{round}"), &rate.text)?;
-                rates[side].push(rate.received / 1e3);
-                made[side].push(rate.generated / 1e3);
+            let ours = || our_rate(bench, &program, a, b);
+            let [with, without] = ["hints", "plain"].map(|kind| {
+                let program = &program;
+                move || bare_rate(program, a, b, kind)
+            });
+            in_turn(pair, RATE_ROUNDS, &[&ours, &with, &without], |round, side, rate| {
+                eprintln!("bench: xdp-rate, {}: {}", SIDES[side], rate.parts.text());
+                raw.keep(pair, &format!("{}-{round}", SIDES[side]), &rate.text)?;
+                rates[side].0.push(rate.received / 1e3);
+                rates[side].1.push(rate.generated / 1e3);
                 parts[side].add(rate.parts);
                 Ok(())
             })
         })?;
-        received.push(medians(rates)?);
-        generated.push(medians(made)?);
+        let [ours, with, without] = rates;
+        plain.push(medians([ours.0.clone(), without.0])?);
+        hints.push(medians([ours.0, with.0])?);
+        generated.push(medians([ours.1, with.1])?);
     }
-    let generator = format!("rings generate DEVICE {} {PACKETS} {BATCH} {NONCE} 0 {SIZE}", CPUS[0]);
-    let row = |what: String, unit, pairs, bound| Row {
-        what,
+    let row = |what: &str, unit, kind, pairs, bound| Row {
+        what: what.to_owned(),
         unit,
-        peer: "C loop that drops".to_owned(),
+        peer: format!("C loop that drops, {kind}"),
         command: "bench xdp-rate".to_owned(),
-        peer_command: format!("rings drop DEVICE {}; {generator}", CPUS[1]),
+        peer_command: format!(
+            "rings drop DEVICE {} {kind}; rings generate DEVICE {} {PACKETS} {BATCH} {NONCE} 0 {SIZE}",
+            CPUS[1], CPUS[0]
+        ),
         pairs,
         bound,
     };
     let what = "packets/s over AF_XDP, hints decoded, samples recorded";
     let mut rows = vec![
-        row(what.to_owned(), "k/s", received, Bound::RatioAtLeast(0.8)),
-        row("generated for that".to_owned(), "k/s", generated, Bound::None),
+        row(what, "k/s", "hints", hints, Bound::RatioAtLeast(0.8)),
+        row(what, "k/s", "plain", plain, Bound::None),
+        row("generated for that", "k/s", "hints", generated, Bound::None),
     ];
     // Of all runs together, so that they add up here as well.
-    let [ours, theirs] = parts.map(Parts::all);
-    for ((name, ours), theirs) in Parts::NAMES.iter().zip(ours).zip(theirs) {
+    let [ours, with, _] = parts.map(Parts::all);
+    for ((name, ours), theirs) in Parts::NAMES.iter().zip(ours).zip(with) {
         let pairs = vec![(ours as f64, Some(theirs as f64))];
-        rows.push(row(format!("of all its packets: {name}"), "packets", pairs, Bound::None));
+        rows.push(row(&format!("of all its packets: {name}"), "packets", "hints", pairs, Bound::None));
     }
     Ok(rows)
 }
@@ -368,8 +380,8 @@ pub fn delays(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
             child::joined(bench, EXPERIMENT, |a, b| {
                 let ours = || our_delay(bench, &program, (a, b), wait);
                 let theirs = || bare_delay(&program, (a, b), name);
-                in_turn(pair, DELAY_ROUNDS, ours, theirs, |round, is_ours, (p50_ns, text)| {
-                    let (side, who) = if is_ours { (0, "tardy") } else { (1, "peer") };
+                in_turn(pair, DELAY_ROUNDS, &[&ours, &theirs], |round, side, (p50_ns, text)| {
+                    let who = ["tardy", "peer"][side];
                     raw.keep(pair, &format!("{name}-{who}-{round}"), &text)?;
                     sides[side].push(p50_ns);
                     Ok(())
