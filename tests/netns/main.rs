@@ -21,3 +21,4 @@ mod truth;
 mod wire;
 mod wrong;
 mod xdp;
+mod xdp_refused;

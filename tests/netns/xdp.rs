@@ -19,10 +19,10 @@ use tardy_sys::packet::sender;
 use tardy_sys::process::enter_netns;
 use tardy_sys::stamps::TxStamps;
 
-const TEXT: &str = "name = \"xdp\"\ntrials = 2\n[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n\
+pub const TEXT: &str = "name = \"xdp\"\ntrials = 2\n[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n\
     port = \"packet\"\nrx.port = \"xdp\"\nrx.wait = \"poll\"\ncount = 600\n";
 
-fn write(place: &Place, text: &str) -> std::path::PathBuf {
+pub fn write(place: &Place, text: &str) -> std::path::PathBuf {
     let file = place.path("xdp.toml");
     std::fs::write(&file, text).expect("a file");
     file
@@ -39,17 +39,17 @@ fn record(place: &Place, cell: &str) -> Value {
     record["streams"]["ctl"].clone()
 }
 
-fn ip(args: &str) -> String {
+pub fn ip(args: &str) -> String {
     let output = Command::new("ip").args(args.split(' ')).output().expect("ip is installed");
     assert!(output.status.success(), "ip {args}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// A pair of devices in a namespace of the test's own.
-struct Pair(String);
+pub struct Pair(pub String);
 
 impl Pair {
-    fn new() -> Pair {
+    pub fn new() -> Pair {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("tardyxdp-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
         ip(&format!("netns add {name}"));
@@ -64,7 +64,7 @@ impl Pair {
     }
 
     /// Does this in the namespace.
-    fn inside<T: Send>(&self, does: impl FnOnce() -> T + Send) -> T {
+    pub fn inside<T: Send>(&self, does: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|threads| {
             let inside = || {
                 enter_netns(&Path::new("/run/netns").join(&self.0)).expect("the test's namespace");
@@ -81,9 +81,9 @@ impl Drop for Pair {
     }
 }
 
-const FILTER: Filter = Filter { ethertype: ETHERTYPE, stream: 3, nonce: 0x1122_3344_5566_7788 };
+pub const FILTER: Filter = Filter { ethertype: ETHERTYPE, stream: 3, nonce: 0x1122_3344_5566_7788 };
 
-fn asked(device: &str) -> Asked<'_> {
+pub fn asked(device: &str) -> Asked<'_> {
     Asked { device, queue: None, frames: 64, filter: FILTER }
 }
 

@@ -83,9 +83,17 @@ impl Program {
     /// # Errors
     /// As [`Program::load`].
     pub fn stamping(filter: Filter, queues: u32, clock: StampClock) -> Result<Program, ProgramError> {
+        Program::of_object(OBJECT, filter, queues, clock)
+    }
+
+    /// The same out of another object with its maps and its settings.
+    ///
+    /// # Errors
+    /// As [`Program::load`].
+    pub fn of_object(object: &[u8], filter: Filter, queues: u32, clock: StampClock) -> Result<Program, ProgramError> {
         let log = Log::start();
         let failed = |doing| move |source| ProgramError::Libbpf { doing, source };
-        let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(failed("opening"))?;
+        let mut open = ObjectBuilder::default().open_memory(object).map_err(failed("opening"))?;
         for mut map in open.maps_mut() {
             if map.name() == SOCKETS {
                 map.set_max_entries(queues.max(1)).map_err(failed("sizing the map of"))?;

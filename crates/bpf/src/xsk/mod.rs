@@ -177,22 +177,26 @@ impl Rings {
     #[inline]
     pub fn take(&mut self, most: usize) -> usize {
         self.take_back();
-        let (count, first) = (self.sockets.len(), self.next);
-        for n in 0..count {
-            let at = (first + n) % count;
+        let (behind, before) = (self.next..self.sockets.len(), 0..self.next);
+        for at in behind.chain(before) {
             let ring = &mut self.sockets[at].received;
             let waiting = ring.waiting((most - self.lent.len()) as u32);
             if waiting == 0 {
                 continue;
             }
+            let memory = &self.memory;
             self.lent.extend((0..waiting).map(|n| {
                 let (address, length) = ring.packet(n);
-                Held { socket: at, at: address as usize, length: length as usize }
+                let held = Held { socket: at, at: address as usize, length: length as usize };
+                // What the program wrote, and the packet's beginning, are two lines.
+                memory.fetch(held.at.saturating_sub(ID));
+                memory.fetch(held.at);
+                held
             }));
             ring.take(waiting);
             if self.lent.len() >= most {
                 // No queue keeps another one waiting.
-                self.next = (at + 1) % count;
+                self.next = if at + 1 < self.sockets.len() { at + 1 } else { 0 };
                 break;
             }
         }

@@ -78,6 +78,30 @@ impl Memory {
         // SAFETY: as in `bytes`; the exclusive borrow keeps any other slice away.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().add(at), length) }
     }
+
+    /// Has the CPU fetch what lies there, while the caller does something else. The kernel wrote it
+    /// on another CPU as a rule, and each line that is waited for takes longer than all that is
+    /// done with it.
+    #[inline]
+    pub fn fetch(&self, at: usize) {
+        if at >= self.length {
+            return;
+        }
+        // SAFETY: within the mapping, as checked above.
+        let line = unsafe { self.start.as_ptr().add(at) };
+        // SAFETY: a hint to the CPU, which neither reads nor writes what the program sees.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.cast())
+        };
+        // SAFETY: as above.
+        #[cfg(target_arch = "aarch64")]
+        unsafe {
+            std::arch::asm!("prfm pldl1keep, [{}]", in(reg) line, options(nostack, readonly, preserves_flags))
+        };
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        let _ = line;
+    }
 }
 
 impl Drop for Memory {

@@ -151,7 +151,7 @@ pub trait Lent {
 
     /// The payload of the packet at place `n`, and the kernel's stamp if it took one.
     fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>);
-    /// The VLAN tags that it came with.
+    /// The VLAN tags that it came with, after [`Lent::packet`].
     fn tags(&self, n: usize) -> Tags;
     /// What the XDP program wrote before it.
     #[inline]

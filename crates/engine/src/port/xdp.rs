@@ -11,6 +11,7 @@
 use crate::order::{EndOrder, ReceiveOrder, StreamOrder, Ways};
 use crate::port::packet::PacketSend;
 use crate::port::{BATCH, Bound, Lent, PortKind, ReceivePort, Received, Wake, XdpStamp, cannot};
+use std::cell::Cell;
 use std::io;
 use tardy_bpf::program::{Filter, StampClock};
 use tardy_bpf::xsk::{Asked, FRAMES, Opened, Rings, WaitBy, Waiter};
@@ -75,12 +76,13 @@ pub struct XdpReceive {
     record: XdpRecord,
 }
 
-/// The frames of the last receive call. They stay where the kernel put them.
+/// The frames of the last receive call. They stay where the kernel put them, and nobody has looked
+/// into them when the call returns: the clock is read meanwhile.
 pub struct LentFrames {
     rings: Rings,
     ethertype: u16,
-    /// Where the payload lies in each frame, and its tags.
-    places: [(usize, usize, Tags); BATCH],
+    /// The tags of each frame, once its payload was asked for.
+    tags: [Cell<Tags>; BATCH],
     /// What the program's clock must be put forward by to be TAI, ns.
     ahead_ns: i64,
 }
@@ -112,8 +114,8 @@ impl XdpReceive {
             }
         };
         let (record, ahead_ns) = record_of(opened);
-        let places = [(0, 0, Tags::UNSEEN); BATCH];
-        Ok(XdpReceive { idle, looks: 0, lent: LentFrames { rings, ethertype, places, ahead_ns }, record })
+        let tags = [const { Cell::new(Tags::UNSEEN) }; BATCH];
+        Ok(XdpReceive { idle, looks: 0, lent: LentFrames { rings, ethertype, tags, ahead_ns }, record })
     }
 
     /// Nothing came. A device that is gone ends no wait: whoever waits has to ask.
@@ -142,7 +144,7 @@ impl ReceivePort for XdpReceive {
             Idle::PollDevice => self.lent.rings.poll_device(),
             Idle::Spin => {}
         }
-        let packets = self.lent.take(if many { BATCH } else { 1 });
+        let packets = self.lent.rings.take(if many { BATCH } else { 1 });
         if packets > 0 {
             return Ok(Received::Packets(packets));
         }
@@ -169,32 +171,20 @@ impl ReceivePort for XdpReceive {
     }
 }
 
-impl LentFrames {
-    /// Takes frames that wait, at most `most`, and finds their payloads.
-    #[inline]
-    fn take(&mut self, most: usize) -> usize {
-        let packets = self.rings.take(most);
-        for n in 0..packets {
-            let frame = self.rings.packet(n);
-            // A frame of another type has no payload.
-            let (start, tags) = ethernet::open(frame, None, self.ethertype).unwrap_or((frame.len(), Tags::UNSEEN));
-            self.places[n] = (start, ethernet::unfilled(&frame[start..]).len(), tags);
-        }
-        packets
-    }
-}
-
 impl Lent for LentFrames {
     const PASSES_XDP: bool = true;
 
     #[inline]
     fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>) {
-        let (start, length, _) = self.places[n];
-        (&self.rings.packet(n)[start..start + length], None)
+        let frame = self.rings.packet(n);
+        // A frame of another type has no payload.
+        let (start, tags) = ethernet::open(frame, None, self.ethertype).unwrap_or((frame.len(), Tags::UNSEEN));
+        self.tags[n].set(tags);
+        (ethernet::unfilled(&frame[start..]), None)
     }
     #[inline]
     fn tags(&self, n: usize) -> Tags {
-        self.places[n].2
+        self.tags[n].get()
     }
     #[inline]
     fn xdp(&self, n: usize) -> XdpStamp {
