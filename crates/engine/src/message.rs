@@ -27,10 +27,10 @@ use tardy_model::stream::Side;
 use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
 use tardy_model::trial::{OwnNotes, SpinGaps};
 
-use tardy_model::xdp::XdpRecord;
+use tardy_model::xdp::{XdpRecord, XdpSendRecord};
 
 /// Version of the messages, also of those to a steward. Both sides must have the same.
-pub const PROTOCOL: u32 = 12;
+pub const PROTOCOL: u32 = 13;
 /// No message is longer; a longer length prefix is not one of ours.
 pub const LONGEST: usize = 64 << 20;
 /// Rows in one piece of a half.
@@ -136,6 +136,8 @@ pub struct EndSummary {
     pub own: OwnNotes,
     /// What its port `xdp` was and saw.
     pub xdp: Option<XdpRecord>,
+    /// What the port `xdp` was that it sent through.
+    pub xdp_sent: Option<XdpSendRecord>,
 }
 
 /// What an activity hands over last, after its pieces.
