@@ -20,3 +20,4 @@ mod truth;
 mod wire;
 mod wrong;
 mod xdp;
+mod xdp_send;

@@ -39,17 +39,17 @@ fn record(place: &Place, cell: &str) -> Value {
     record["streams"]["ctl"].clone()
 }
 
-fn ip(args: &str) -> String {
+pub fn ip(args: &str) -> String {
     let output = Command::new("ip").args(args.split(' ')).output().expect("ip is installed");
     assert!(output.status.success(), "ip {args}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// A pair of devices in a namespace of the test's own.
-struct Pair(String);
+pub struct Pair(pub String);
 
 impl Pair {
-    fn new() -> Pair {
+    pub fn new() -> Pair {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("tardyxdp-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
         ip(&format!("netns add {name}"));
@@ -64,7 +64,7 @@ impl Pair {
     }
 
     /// Does this in the namespace.
-    fn inside<T: Send>(&self, does: impl FnOnce() -> T + Send) -> T {
+    pub fn inside<T: Send>(&self, does: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|threads| {
             let inside = || {
                 enter_netns(&Path::new("/run/netns").join(&self.0)).expect("the test's namespace");
@@ -81,13 +81,13 @@ impl Drop for Pair {
     }
 }
 
-const FILTER: Filter = Filter { ethertype: ETHERTYPE, stream: 3, nonce: 0x1122_3344_5566_7788 };
+pub const FILTER: Filter = Filter { ethertype: ETHERTYPE, stream: 3, nonce: 0x1122_3344_5566_7788 };
 
-fn asked(device: &str) -> Asked<'_> {
+pub fn asked(device: &str) -> Asked<'_> {
     Asked { device, queue: None, frames: 64, filter: FILTER }
 }
 
-fn frame(stream: u8, nonce: u64, tag: Option<Tag>, seq: u32) -> Vec<u8> {
+pub fn frame(stream: u8, nonce: u64, tag: Option<Tag>, seq: u32) -> Vec<u8> {
     let mut frame = ethernet::head([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], tag, ETHERTYPE);
     let at = frame.len();
     frame.resize(at + 64, 0);

@@ -147,6 +147,5 @@ pub struct XdpSendRecord {
     pub umem_bytes: u64,
     /// It is of huge pages.
     pub huge_pages: bool,
-    #[serde(flatten)]
     pub counted: XdpSent,
 }
