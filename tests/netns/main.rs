@@ -22,3 +22,4 @@ mod wire;
 mod wrong;
 mod xdp;
 mod xdp_refused;
+mod xdp_send;

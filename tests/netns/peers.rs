@@ -51,6 +51,7 @@ pub fn orders(port: u16, count: u32) -> (AskOrder, ReflectOrder) {
         device: "lo".into(),
         macs: [[0; 6]; 2],
         priority: 0,
+        queue: 0,
         advance: Nanos::ZERO,
         spin: Nanos::ZERO,
         overrun: Overrun::Burst,

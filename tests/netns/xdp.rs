@@ -87,7 +87,7 @@ pub fn asked(device: &str) -> Asked<'_> {
     Asked { device, queue: None, frames: 64, filter: FILTER }
 }
 
-fn frame(stream: u8, nonce: u64, tag: Option<Tag>, seq: u32) -> Vec<u8> {
+pub fn frame(stream: u8, nonce: u64, tag: Option<Tag>, seq: u32) -> Vec<u8> {
     let mut frame = ethernet::head([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], tag, ETHERTYPE);
     let at = frame.len();
     frame.resize(at + 64, 0);

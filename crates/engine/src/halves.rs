@@ -17,7 +17,7 @@ use tardy_model::sample::{Batch, MaybeNanos};
 use tardy_model::stream::{Side, Stream};
 use tardy_model::time::{ClockReading, Conversion, EndOffsets, Instant, Nanos, Offset, Tai};
 use tardy_model::trial::{Counters, OwnNotes, ReplyRecord, SpinGaps, StreamRecord, TagRecord, WarmUp};
-use tardy_model::xdp::XdpRecord;
+use tardy_model::xdp::{XdpRecord, XdpSendRecord};
 
 /// What was recorded of a stream's replies.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,6 +56,8 @@ pub struct Halves {
     pub xdp_stamps: Vec<XdpStamp>,
     /// What that port was and saw.
     pub xdp: Option<XdpRecord>,
+    /// What the port `xdp` was that packets were sent through.
+    pub xdp_sent: Option<XdpSendRecord>,
     /// Receiver's events.
     pub rx_counters: ReceiverCounters,
     /// Receiver's thread.
@@ -172,6 +174,7 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         reply,
         launching: LaunchRecord::default(),
         xdp: halves.xdp.clone().map(|port| XdpRecord { seen: matched.xdp, ..port }),
+        xdp_sent: halves.xdp_sent.clone(),
         own_work: halves.own.work.clone(),
         own_between: halves.own.between.clone(),
         own_work_left_out: halves.own.left_out,

@@ -27,7 +27,7 @@ use tardy_model::port::TcpRecord;
 use tardy_model::stream::Side;
 use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
 use tardy_model::trial::{OwnNotes, SpinGaps};
-use tardy_model::xdp::{ProgramCost, ProgramRecord, XdpRecord};
+use tardy_model::xdp::{ProgramCost, ProgramRecord, XdpRecord, XdpSendRecord};
 
 /// Version of the messages, also of those to a steward. Both sides must have the same.
 pub const PROTOCOL: u32 = 13;
@@ -147,6 +147,8 @@ pub struct EndSummary {
     pub own: OwnNotes,
     /// What its port `xdp` was and saw.
     pub xdp: Option<XdpRecord>,
+    /// What the port `xdp` was that it sent through.
+    pub xdp_sent: Option<XdpSendRecord>,
 }
 
 /// What an activity hands over last, after its pieces.

@@ -123,6 +123,8 @@ pub struct SendOrder {
     /// frames.
     pub macs: [Mac; 2],
     pub priority: u32,
+    /// The transmit queue that it is to go through, where its port chooses one.
+    pub queue: u32,
     /// Wake this long before a packet is due.
     pub advance: Nanos,
     /// Spin for this last stretch.

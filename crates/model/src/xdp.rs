@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is known of a port `xdp`: how the device gave its packets away, what was lost there, and
-//! where the XDP program ran. And what is found of BPF programs on a path before its first packet.
+//! What is known of a port `xdp`: how the device gave its packets away and took them, what was lost
+//! there, and where the XDP program ran. And what is found of BPF programs on a path before its
+//! first packet.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -98,6 +99,57 @@ pub struct XdpSeen {
     pub unstamped: u64,
     /// Packets with a stamp that is later than their receive call, so that it is another's.
     pub implausible: u64,
+}
+
+/// How packets get from a socket of AF_XDP to the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum XdpSendMode {
+    /// The driver reads the ring by itself, in its own NAPI context, and the device reads packets
+    /// out of the socket's memory.
+    ZeroCopy,
+    /// The kernel makes a packet buffer of each, and the sender's own thread runs the driver, in
+    /// its send call.
+    Copy,
+}
+
+impl XdpSendMode {
+    /// The name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            XdpSendMode::ZeroCopy => "zero-copy",
+            XdpSendMode::Copy => "copy",
+        }
+    }
+}
+
+/// What was counted at a socket that sends, since it was bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct XdpSent {
+    /// Packets whose frames came back, those of the warm-up too. In copy mode the kernel gives a
+    /// frame back when it frees the packet buffer.
+    pub completions: u64,
+    /// Descriptors that the kernel passed over. Those that tardy made void are among them.
+    pub tx_invalid_descs: u64,
+    /// Times that the kernel looked for a packet and there was none.
+    pub tx_ring_empty_descs: u64,
+    /// Packets that tardy took back because the kernel had not taken them: each was refused.
+    pub voided: u64,
+}
+
+/// A port `xdp` that sends, in one trial.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct XdpSendRecord {
+    pub mode: XdpSendMode,
+    /// Faster modes that were refused.
+    pub refused: Vec<XdpRefusal>,
+    /// The queue of the device that it sends through.
+    pub queue: u32,
+    /// Bytes of its memory.
+    pub umem_bytes: u64,
+    /// It is of huge pages.
+    pub huge_pages: bool,
+    pub counted: XdpSent,
 }
 
 // What is found on a path before the first packet of a trial.

@@ -65,7 +65,7 @@ pub(crate) fn setup(view: &View<'_>) -> Option<(Setup, Vec<Expectation>)> {
     let of_threads = ["*.cpu", "*.policy", "*.wait", "*.spin", "kind", "reflect", "port", "*.port"]
         .map(|key| format!("stream.*.{key}"));
     let of_threads = of_threads.each_ref().map(String::as_str);
-    view.check(&["stream.*.port", "stream.*.*.port", "stream.*.to"], || check::ports(view, &streams));
+    view.check(&["stream.*.port", "stream.*.*.port", "stream.*.from", "stream.*.to"], || check::ports(view, &streams));
     check::sizes(view, &streams, mtu);
     view.check(&["stream.*.port", "stream.*.vlan", "stream.*.pcp", "stream.*.priority"], || {
         check::tags(view, &streams)

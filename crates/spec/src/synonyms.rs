@@ -155,7 +155,7 @@ const VALUES: &[(&str, &[&str], &str)] = &[
     ("stream.*.kind", &["reflect", "reflected", "echo"], "write reflect = true, with kind = \"cyclic\""),
     ("stream.*.kind", &["udp", "tcp", "packet"], "write port = \"udp\", \"tcp\" or \"packet\"; kind is \"cyclic\" or \"pingpong\""),
     ("stream.*.port", &["raw", "l2", "ethernet", "af_packet", "eth"], "write \"packet\""),
-    ("stream.*.port", &["af_xdp", "xsk", "xdp"], "write port = \"packet\" and rx.port = \"xdp\": AF_XDP receives what packet sends"),
+    ("stream.*.port", &["af_xdp", "xsk"], "write \"xdp\""),
     ("stream.*.launch", &["true", "on", "txtime", "etf"], "write \"strict\" or \"deadline\""),
     ("path.kind", &["cable", "direct", "b2b", "back-to-back", "nic", "physical", "real"], "write \"wire\", with the devices of both ends: a = \"enp1s0\", b = \"enp2s0\""),
     ("path.kind", &["loopback", "lo", "pair", "virtual"], "write \"veth\""),

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A network device: what it can stamp (ETHTOOL_GET_TS_INFO), its driver, whether it has a link,
-//! and its features, as `ethtool -k` reports them: whether one is on, and whether it can be
-//! switched. And the BPF programs among its filters, as `tc filter show` reports them.
+//! what it can do for AF_XDP (generic netlink, family netdev), and its features, as `ethtool -k`
+//! reports them: whether one is on, and whether it can be switched. And the BPF programs among its
+//! filters, as `tc filter show` reports them.
 
-use crate::exits::{attribute, open as netlink, refusal, u16_at, u32_at};
+use crate::exits::{self, attribute, open as netlink, refusal, u16_at, u32_at};
 use crate::{SysError, call, check};
 use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, CString};
@@ -226,13 +227,82 @@ struct EthtoolChannels {
 /// # Errors
 /// ENODEV without such a device.
 pub fn rx_queues(device: &str) -> Result<u32, SysError> {
+    queues(device, |channels| channels.rx + channels.combined)
+}
+
+/// The same of transmit queues.
+///
+/// # Errors
+/// As [`rx_queues`].
+pub fn tx_queues(device: &str) -> Result<u32, SysError> {
+    queues(device, |channels| channels.tx + channels.combined)
+}
+
+fn queues(device: &str, of: fn(&EthtoolChannels) -> u32) -> Result<u32, SysError> {
     let mut channels = EthtoolChannels { cmd: ETHTOOL_GCHANNELS, ..Default::default() };
     // SAFETY: `channels` is the struct that this command fills, and outlives the call.
     match unsafe { ask(device, SIOCETHTOOL, "ETHTOOL_GCHANNELS", (&raw mut channels).cast()) } {
         Err(error) if error.errno() == libc::EOPNOTSUPP => Ok(1),
         Err(error) => Err(error),
-        Ok(()) => Ok((channels.rx + channels.combined).max(1)),
+        Ok(()) => Ok(of(&channels).max(1)),
     }
+}
+
+/// What a driver can do for AF_XDP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct XdpFeatures {
+    /// Packets need not be copied.
+    pub zero_copy: bool,
+    /// The device's own stamp of each packet that is sent.
+    pub tx_timestamp: bool,
+    pub tx_checksum: bool,
+    /// Launch times.
+    pub tx_launch_time: bool,
+}
+
+/// Of include/uapi/linux/netdev.h: the command and its attributes, and flags in two of those.
+const DEV_GET: u8 = 1;
+const DEV_IFINDEX: u16 = 1;
+const DEV_XDP_FEATURES: u16 = 3;
+const DEV_XSK_FEATURES: u16 = 6;
+const ACT_XSK_ZEROCOPY: u64 = 8;
+const XSK_TX_TIMESTAMP: u64 = 1;
+const XSK_TX_CHECKSUM: u64 = 2;
+const XSK_TX_LAUNCH_TIME_FIFO: u64 = 4;
+
+/// Asks what the driver can do for AF_XDP, in the network namespace of the calling thread.
+///
+/// # Errors
+/// ENOENT before Linux 6.3, which has no family netdev; ENODEV without such a device; EBADMSG for
+/// an answer that is none.
+pub fn xdp_features(device: &str) -> Result<XdpFeatures, SysError> {
+    let index = index(device)?;
+    let socket = exits::open()?;
+    let family = exits::family(&socket, "netdev", "CTRL_CMD_GETFAMILY netdev")?;
+    let request = exits::asking(family, DEV_GET, DEV_IFINDEX, &index.to_ne_bytes());
+    let answer = exits::ask(&socket, &request, "NETDEV_CMD_DEV_GET")?;
+    read_xdp_features(&answer).ok_or_else(|| SysError {
+        call: "NETDEV_CMD_DEV_GET",
+        on: device.to_owned(),
+        source: std::io::Error::from_raw_os_error(libc::EBADMSG),
+    })
+}
+
+/// Reads the answer; `None` if it does not say. Without `xsk-features` (before Linux 6.8) nothing
+/// goes with packets.
+pub fn read_xdp_features(answer: &[u8]) -> Option<XdpFeatures> {
+    let attributes = answer.get(exits::HEADS..)?;
+    let flags = |of| {
+        let bytes: Option<[u8; 8]> = exits::attribute(attributes, of)?.try_into().ok();
+        bytes.map(u64::from_ne_bytes)
+    };
+    let (xdp, xsk) = (flags(DEV_XDP_FEATURES)?, flags(DEV_XSK_FEATURES).unwrap_or(0));
+    Some(XdpFeatures {
+        zero_copy: xdp & ACT_XSK_ZEROCOPY != 0,
+        tx_timestamp: xsk & XSK_TX_TIMESTAMP != 0,
+        tx_checksum: xsk & XSK_TX_CHECKSUM != 0,
+        tx_launch_time: xsk & XSK_TX_LAUNCH_TIME_FIFO != 0,
+    })
 }
 
 /// A socket to ask through, and a request that names the device.

@@ -150,6 +150,7 @@ fn trial(told: Vec<FromAgent>) {
         arrivals: rx.arrivals.clone(),
         xdp_stamps: rx.stamps.clone(),
         xdp: rx_rest.xdp.clone(),
+        xdp_sent: tx_rest.xdp_sent.clone(),
         rx_counters: rx_rest.arrived.unwrap_or_default(),
         rx_thread: rx_rest.thread.clone(),
         rx_clocks,
@@ -185,6 +186,7 @@ fn gone(clocks: ClockReading) -> EndSummary {
         tcp: None,
         own: Default::default(),
         xdp: None,
+        xdp_sent: None,
     }
 }
 

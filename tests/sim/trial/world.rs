@@ -432,7 +432,17 @@ pub(super) fn arrivals(end: EndId, packets: u32) -> Vec<Arrival> {
 pub(super) fn summary(end: EndId) -> EndSummary {
     let thread = ThreadRecord { tid: mark(end), ..ThreadRecord::default() };
     let own = OwnNotes::default();
-    EndSummary { sent: None, arrived: None, gaps: None, thread, clocks: clocks(), tcp: None, own, xdp: None }
+    EndSummary {
+        sent: None,
+        arrived: None,
+        gaps: None,
+        thread,
+        clocks: clocks(),
+        tcp: None,
+        own,
+        xdp: None,
+        xdp_sent: None,
+    }
 }
 
 pub(super) fn clocks() -> ClockReading {

@@ -7,6 +7,7 @@ use crate::says;
 use tardy_model::ethernet::TAG;
 use tardy_model::trial::StreamRecord;
 use tardy_model::verdict::{Figure, Level, Verdict};
+use tardy_model::xdp::XdpRefusal;
 
 /// `rate`: the stream was sent slower than intended, or left out too many slots.
 pub(super) const RATE: Rule = Rule { id: "rate", spoils: Spoils::Path, judge: rate };
@@ -374,20 +375,26 @@ fn foreign(evidence: &Evidence<'_>) -> Vec<Verdict> {
 pub(super) const XDP_MODE: Rule = Rule { id: "xdp-mode", spoils: Spoils::Measuring, judge: mode };
 
 fn mode(evidence: &Evidence<'_>) -> Vec<Verdict> {
-    let ports = evidence.record.streams.iter().filter_map(|(stream, record)| Some((stream, record.xdp.as_ref()?)));
-    let fell_back = ports.filter(|(_, port)| !port.refused.is_empty());
-    let found = fell_back.map(|(stream, port)| {
-        let refused: Vec<String> = port.refused.iter().map(|of| format!("{} ({})", of.mode.name(), of.why)).collect();
-        let mode = port.mode.name();
-        let says = format!(
-            "packets of {stream} come to AF_XDP in {mode} mode, because what is faster was refused: {}",
-            refused.join(", ")
-        );
-        let modes: Vec<&str> = port.refused.iter().map(|of| of.mode.name()).collect();
-        Verdict::new(XDP_MODE.id, Level::Note, says)
-            .with("stream", stream.as_str())
-            .with("mode", mode)
-            .with("refused", modes.join(" "))
+    let streams = || evidence.record.streams.iter();
+    let came = streams().filter_map(|(stream, record)| {
+        let port = record.xdp.as_ref()?;
+        fell_back(stream, "come to", port.mode.name(), &port.refused)
     });
-    found.collect()
+    let went = streams().filter_map(|(stream, record)| {
+        let port = record.xdp_sent.as_ref()?;
+        fell_back(stream, "are sent by", port.mode.name(), &port.refused)
+    });
+    came.chain(went).collect()
+}
+
+fn fell_back(stream: &str, way: &str, mode: &str, refused: &[XdpRefusal]) -> Option<Verdict> {
+    let why: Vec<String> = refused.iter().map(|of| format!("{} ({})", of.mode.name(), of.why)).collect();
+    let says = format!(
+        "packets of {stream} {way} AF_XDP in {mode} mode, because what is faster was refused: {}",
+        why.join(", ")
+    );
+    let modes: Vec<&str> = refused.iter().map(|of| of.mode.name()).collect();
+    let verdict = Verdict::new(XDP_MODE.id, Level::Note, says);
+    let verdict = verdict.with("stream", stream).with("mode", mode).with("refused", modes.join(" "));
+    (!refused.is_empty()).then_some(verdict)
 }

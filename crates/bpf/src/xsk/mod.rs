@@ -10,9 +10,11 @@
 //! All queues share the memory (`XDP_SHARED_UMEM`), which the kernel allows between the queues of
 //! one device since Linux 5.10. Each queue has a part of the frames to itself.
 
+mod send;
 mod shared;
 mod socket;
 
+pub use send::{METADATA, OpenedToSend, Outlet, ToSend, WithPackets, completion, request, went_out};
 pub use shared::{Putting, Taking};
 pub use socket::{WaitBy, Waiter, count_runs, run_on, tcx_programs};
 
@@ -62,6 +64,10 @@ pub enum XdpError {
          free some, or give the device fewer queues (path.queues, or `ethtool -L`)"
     )]
     TooLarge { device: String, bytes: u64, queues: u32, available: u64 },
+    #[error(
+        "packets of {device} cannot have {what} through AF_XDP: {why}: send through port packet, or write {instead}"
+    )]
+    NoMetadata { device: String, what: &'static str, why: String, instead: &'static str },
     #[error(
         "{call} for {device}: {source}: does this kernel have AF_XDP (CONFIG_XDP_SOCKETS, Linux 5.11), and may \
          this user have it (root)?"
@@ -318,7 +324,7 @@ fn bound(
     is_native: bool,
     refused: &mut Vec<XdpRefusal>,
 ) -> Result<(Vec<Socket>, bool), XdpError> {
-    let registered = Umem::Registered(memory.address(), memory.length() as u64, FRAME);
+    let registered = Umem::Registered(memory.address(), memory.length() as u64, FRAME, 0);
     let mut sockets: Vec<Socket> = Vec::with_capacity(queues.len());
     for (n, queue) in queues.iter().enumerate() {
         let socket = match sockets.first() {
@@ -350,7 +356,7 @@ fn first_of(
         let socket = Socket::new(memory, asked.frames).map_err(|why| failed(asked, why))?;
         match bind(&socket, index, queue, memory, libc::XDP_ZEROCOPY) {
             Ok(()) => return Ok(socket),
-            Err(why) if why.raw_os_error() == Some(libc::EBUSY) => return Err(not_bound(asked, queue, why)),
+            Err(why) if why.raw_os_error() == Some(libc::EBUSY) => return Err(not_bound(asked.device, queue, why)),
             Err(why) => {
                 let why = format!("the driver does not write into a socket's memory: {why}");
                 // It is the faster of two: it belongs before what was refused so far.
@@ -360,14 +366,14 @@ fn first_of(
     }
     // One that was not bound is not used again: what it had registered goes with it.
     let socket = Socket::new(memory, asked.frames).map_err(|why| failed(asked, why))?;
-    bind(&socket, index, queue, memory, libc::XDP_COPY).map_err(|why| not_bound(asked, queue, why))?;
+    bind(&socket, index, queue, memory, libc::XDP_COPY).map_err(|why| not_bound(asked.device, queue, why))?;
     Ok(socket)
 }
 
 /// A socket over the memory of the first one.
 fn of_first(asked: &Asked<'_>, index: u32, queue: u32, memory: &Umem<'_>) -> Result<Socket, XdpError> {
     let socket = Socket::new(memory, asked.frames).map_err(|why| failed(asked, why))?;
-    bind(&socket, index, queue, memory, 0).map_err(|why| not_bound(asked, queue, why))?;
+    bind(&socket, index, queue, memory, 0).map_err(|why| not_bound(asked.device, queue, why))?;
     Ok(socket)
 }
 
@@ -389,8 +395,8 @@ fn failed(asked: &Asked<'_>, (call, source): socket::Failed) -> XdpError {
     XdpError::Socket { call, device: asked.device.to_owned(), source }
 }
 
-fn not_bound(asked: &Asked<'_>, queue: u32, source: io::Error) -> XdpError {
-    let device = asked.device.to_owned();
+fn not_bound(device: &str, queue: u32, source: io::Error) -> XdpError {
+    let device = device.to_owned();
     match source.raw_os_error() {
         Some(libc::EBUSY) => XdpError::Bound { device, queue },
         _ => XdpError::Bind { device, queue, source },

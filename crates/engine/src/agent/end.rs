@@ -265,6 +265,7 @@ impl StreamEnd {
             tcp: half.tcp,
             own: half.own,
             xdp: half.xdp.map(|(_, record)| record),
+            xdp_sent: half.xdp_sent,
         };
         tell(FromAgent::Collected { activity, summary: Box::new(ActivitySummary::End(summary)) })
     }
@@ -328,8 +329,14 @@ fn absent_tx(send: &SendOrder, one_way: bool) -> Vec<(Point, String)> {
     let info = nic::ts_info(&send.device);
     let offers = |can: fn(&nic::TsInfo) -> bool| info.as_ref().is_ok_and(can);
     let none = |what| lacks(&send.device, &info, what);
-    let [_, _, driver] = send.points();
+    let [_, sched, driver] = send.points();
     let mut points = vec![(driver, offers(nic::TsInfo::tx_software), none("software tx stamp"))];
+    let port = send.order.port;
+    if !port.traits().passes_qdisc {
+        let why =
+            format!("port {} passes no queue discipline, and the kernel stamps nothing that it sends", port.name());
+        points = [sched, driver].map(|point| (point, false, why.clone())).to_vec();
+    }
     if !send.replies {
         let clock = match (one_way, offers(nic::TsInfo::tx_hardware)) {
             (true, _) if send.order.wants(Point::TxHw) => threads::device_clock(send).map(|_| ()),

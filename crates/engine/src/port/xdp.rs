@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Port `xdp`: frames of port `packet`, received by AF_XDP sockets. tardy's XDP program stamps each
+//! Port `xdp`: frames of port `packet`, through AF_XDP sockets. Here is the receiving half. tardy's XDP program stamps each
 //! test frame and redirects it to the socket of its queue, before the kernel's stack sees it. All
 //! other traffic of the device goes on to the kernel.
 //!
 //! The program, its link, the memory and the sockets are made on the control thread. The measuring
 //! thread gets all of it and reads the rings itself.
 //!
-//! Sending is not built yet: the other end sends through port `packet`.
+//! One end has one half: both at one device would need one memory for its queues.
+
+pub mod send;
 
 use crate::order::{EndOrder, ReceiveOrder, StreamOrder, Ways};
-use crate::port::packet::PacketSend;
 use crate::port::{BATCH, Bound, Lent, PortKind, ReceivePort, Received, Wake, XdpStamp, cannot};
+use send::XdpSend;
 use std::cell::Cell;
 use std::io;
 use tardy_bpf::program::{Filter, StampClock};
@@ -28,29 +30,30 @@ use tardy_sys::{SysError, clock};
 pub struct Xdp;
 
 impl PortKind for Xdp {
-    type Bound = XdpReceive;
-    type Opened = XdpReceive;
-    type To = PacketSend;
+    type Bound = Ways<XdpSend, XdpReceive>;
+    type Opened = Self::Bound;
+    type To = XdpSend;
     type From = XdpReceive;
 
-    fn bind(order: &EndOrder) -> Result<Bound<XdpReceive>, SysError> {
-        match order {
-            EndOrder::Receive(receive) if !receive.replies => {
-                Ok(Bound { port: XdpReceive::open(receive)?, error_queue_bytes: 0, wake: Wake::ByItself })
-            }
-            _ => Err(cannot("port xdp receives one-way streams; it does not send yet")),
-        }
+    fn bind(order: &EndOrder) -> Result<Bound<Self::Bound>, SysError> {
+        let port = match order {
+            EndOrder::Receive(receive) if !receive.replies => Ways::Receive(XdpReceive::open(receive)?),
+            EndOrder::Send(send) if !send.order.kind.is_answered() => Ways::Send(XdpSend::open(send)?),
+            _ => return Err(cannot("port xdp has one-way streams only")),
+        };
+        let error_queue_bytes = port.send().map_or(0, XdpSend::room_bytes);
+        Ok(Bound { port, error_queue_bytes, wake: Wake::ByItself })
     }
 
-    fn open(bound: XdpReceive) -> Result<XdpReceive, SysError> {
+    fn open(bound: Self::Bound) -> Result<Self::Opened, SysError> {
         Ok(bound)
     }
 
     fn connect(
-        opened: XdpReceive,
+        opened: Self::Opened,
         _: impl Fn() -> bool,
-    ) -> Result<(Option<Ways<PacketSend, XdpReceive>>, u64), SysError> {
-        Ok((Some(Ways::Receive(opened)), 0))
+    ) -> Result<(Option<Ways<XdpSend, XdpReceive>>, u64), SysError> {
+        Ok((Some(opened), 0))
     }
 }
 

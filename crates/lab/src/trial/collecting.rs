@@ -235,6 +235,7 @@ impl Shared<'_> {
             tcp: None,
             own: Default::default(),
             xdp: None,
+            xdp_sent: None,
         };
         HandedOver { sent: SentRows::default(), arrivals: Vec::new(), stamps: Vec::new(), rest }
     }
@@ -272,6 +273,7 @@ impl Shared<'_> {
             arrivals: rx.arrivals,
             xdp_stamps: rx.stamps,
             xdp: rx.rest.xdp,
+            xdp_sent: tx.rest.xdp_sent,
             rx_counters: rx.rest.arrived.unwrap_or_default(),
             rx_clocks: [before(ordered.to, rx.rest.clocks), rx.rest.clocks],
             rx_thread: rx.rest.thread,

@@ -105,6 +105,7 @@ fn orders() -> Vec<ToAgent> {
         device: "tardy0-0".into(),
         macs: [[2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1]],
         priority: 3,
+        queue: 0,
         advance: Nanos(50_000),
         spin: Nanos(10_000),
         overrun: Overrun::Skip,
@@ -238,7 +239,7 @@ fn halves(kind: Kind) -> Vec<FromAgent> {
     let Halves { sent, tx_counters, tx_thread, arrivals, rx_counters, rx_thread, gaps, reply, .. } = trial.halves;
     let rest = |activity, sent, arrived, thread, gaps| {
         let (clocks, own) = (clocks(), Default::default());
-        let rest = EndSummary { sent, arrived, gaps, thread, clocks, tcp: None, own, xdp: None };
+        let rest = EndSummary { sent, arrived, gaps, thread, clocks, tcp: None, own, xdp: None, xdp_sent: None };
         FromAgent::Collected { activity, summary: Box::new(ActivitySummary::End(rest)) }
     };
     let rows = FromAgent::SenderPiece { activity: TX, rows: sent };

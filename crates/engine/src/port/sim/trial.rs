@@ -88,6 +88,7 @@ pub fn trial(stream: &Stream, id: StreamId, nonce: u64, phase: Nanos, shaper: &S
         arrivals: recorded.arrived.0,
         xdp_stamps: Vec::new(),
         xdp: None,
+        xdp_sent: None,
         rx_thread: record(stream.rx.policy, 1, 12),
         rx_clocks: [clocks_before, clocks_after],
         absent: absent.map(|(point, why)| (point, why.to_owned())).collect(),
