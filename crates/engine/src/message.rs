@@ -30,7 +30,7 @@ use tardy_model::trial::{OwnNotes, SpinGaps};
 use tardy_model::xdp::XdpRecord;
 
 /// Version of the messages, also of those to a steward. Both sides must have the same.
-pub const PROTOCOL: u32 = 12;
+pub const PROTOCOL: u32 = 13;
 /// No message is longer; a longer length prefix is not one of ours.
 pub const LONGEST: usize = 64 << 20;
 /// Rows in one piece of a half.
@@ -178,6 +178,8 @@ pub enum FromAgent {
         answered: u32,
         /// Answers for which every tx stamp that is asked for came back.
         answers_stamped: u32,
+        /// CPUs that ran the XDP program, on port `xdp`: the first one, and one that differs.
+        program_cpus: Vec<u32>,
     },
     Progress {
         /// The activity they are of.

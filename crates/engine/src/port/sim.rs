@@ -93,6 +93,7 @@ impl Ends<'_> {
             port: 0,
             device: "sim".into(),
             wait,
+            queue: None,
             replies,
         }
     }
