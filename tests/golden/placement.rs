@@ -268,7 +268,8 @@ fn what_runs_the_xdp_program_may_not_depend_on_the_receiver() {
     let load = |softirq: &str| tardy_spec::load(&Source { name: "x.toml".into(), text: text(softirq) }, &[]);
     for softirq in ["\"same\"", "\"different\"", "\"auto\""] {
         let says = load(softirq).expect_err("a ring").one_line();
-        let begins = format!("`station.b.softirq` is {softirq}, which depends on where `ctl.rx` is, and `stream.ctl.rx.core`");
+        let begins =
+            format!("`station.b.softirq` is {softirq}, which depends on where `ctl.rx` is, and `stream.ctl.rx.core`");
         assert!(says.contains(&begins), "{says}");
     }
     let experiment = load("1").expect("a number depends on nothing");

@@ -67,7 +67,14 @@ pub fn stream(sim: Sim) -> Stream {
             spin: Nanos::ZERO,
             wait: Wait::Block,
         },
-        rx: Rx { port: Port::Sim, cpu: CpuChoice::Different, policy: Policy::Fifo(80), wait: Wait::Block, core: None, queue: None },
+        rx: Rx {
+            port: Port::Sim,
+            cpu: CpuChoice::Different,
+            policy: Policy::Fifo(80),
+            wait: Wait::Block,
+            core: None,
+            queue: None,
+        },
         sim,
     }
 }

@@ -229,11 +229,7 @@ pub fn place(setup: &Setup, found: &FactsByHost) -> Result<(Vec<Placed>, Vec<Str
 /// # Errors
 /// A CPU that its host does not have, a station that is not there, or two threads that would starve
 /// each other.
-pub fn place_by(
-    setup: &Setup,
-    found: &FactsByHost,
-    shown: &Shown,
-) -> Result<(Vec<Placed>, Vec<String>), PlaceError> {
+pub fn place_by(setup: &Setup, found: &FactsByHost, shown: &Shown) -> Result<(Vec<Placed>, Vec<String>), PlaceError> {
     let mut taken = Taken::default();
     let (mut chosen, mut short) = (Vec::new(), Vec::new());
     for stream in &setup.streams {

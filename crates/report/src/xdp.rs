@@ -159,7 +159,8 @@ fn systems(picture: &Picture<'_>, rows: &[Row<'_>]) -> Table {
         let before = read(same().flat_map(|row| &row.port.dma_latency_before_us));
         let after = read(same().flat_map(|row| &row.port.dma_latency_after_us));
         let who = if picture.manifest.guest.is_some() { "this run, in a guest" } else { "this run" };
-        let facts = [text("cpu.model"), text("kernel.release"), preemption(picture), idle(machine.get("cpu.idle_states"))];
+        let facts =
+            [text("cpu.model"), text("kernel.release"), preemption(picture), idle(machine.get("cpu.idle_states"))];
         table.rows.push([who.to_owned()].into_iter().chain(facts).chain([bound(row), before, after]).collect());
     }
     if picture.facts.reference.as_deref() == Some("R4") {

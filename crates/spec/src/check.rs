@@ -90,7 +90,8 @@ pub(crate) fn belongs(field: &str, stream: &Stream) -> bool {
 }
 
 pub(crate) fn stream(view: &View<'_>, table: &Table<'_>, stream: &Stream) {
-    let differs = ["kind", "reflect", "port", "rx.port", "rx.core", "vlan"].iter().any(|field| view.differs(&table.key(field)));
+    let differs =
+        ["kind", "reflect", "port", "rx.port", "rx.core", "vlan"].iter().any(|field| view.differs(&table.key(field)));
     let what = ["kind", "reflect", "port"];
     let is_wrong_way = stream.port.traits().is_connection && stream.kind != Kind::Pingpong;
     for (field, belongs, to) in BELONGS {
@@ -436,7 +437,11 @@ pub(crate) fn softirq(view: &View<'_>, softirq: &Softirq, streams: &[Stream]) ->
                 "`{key}` is \"{choice}\", which depends on where `{}.rx` is, and `{core}` on where the XDP program runs",
                 stream.name
             );
-            return Err(view.combination(&[key, core], message, "write the number of a CPU, or leave it out".to_owned()));
+            return Err(view.combination(
+                &[key, core],
+                message,
+                "write the number of a CPU, or leave it out".to_owned(),
+            ));
         }
         if !relative(choice) {
             continue;

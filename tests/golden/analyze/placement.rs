@@ -320,7 +320,8 @@ fn an_application_that_is_not_on_the_core_that_was_asked_for() {
     assert_is(&remote, "core", Level::Invalid, "another core than the XDP program, and had not: ctl.rx was on CPU 1");
     let nowhere = judged(by_program(Core::Remote, None, &[(0, 10_000)]));
     assert_is(&nowhere, "core", Level::Invalid, "the program ran on CPU 0, and ctl.rx was not on one CPU");
-    for sound in [by_program(Core::Same, Some(1), &[(1, 10_000)]), by_program(Core::Remote, Some(1), &[(0, 9), (2, 9)])] {
+    for sound in [by_program(Core::Same, Some(1), &[(1, 10_000)]), by_program(Core::Remote, Some(1), &[(0, 9), (2, 9)])]
+    {
         let mut record = record(1, COUNT);
         ctl(&mut record).xdp = Some(sound);
         assert_eq!(super::validity::judge(&record, &healthy_packets(1, COUNT as usize)).verdicts, Vec::new());
@@ -334,7 +335,10 @@ fn a_cell_has_where_its_xdp_program_and_its_application_ran() {
         let mut record = record(n, COUNT);
         ctl(&mut record).xdp = Some(by_program(Core::Remote, Some(n), &[(0, 6_000), (n, 4_000)]));
         (record.before.cpu_dma_latency_us, record.after.cpu_dma_latency_us) = (Some(bound), Some(2));
-        cell.trial(&record, batches(&healthy_packets(1, COUNT as usize), 4_096).into_iter().map(|batch| ("ctl", batch)));
+        cell.trial(
+            &record,
+            batches(&healthy_packets(1, COUNT as usize), 4_096).into_iter().map(|batch| ("ctl", batch)),
+        );
     }
     let xdp = cell.finish().result.xdp;
     let [port] = xdp.as_slice() else { panic!("{xdp:?}") };

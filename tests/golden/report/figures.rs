@@ -361,7 +361,8 @@ fn time_delays_of_af_xdp_have_a_table_of_their_own_and_one_of_the_systems() {
     let run = by_xdp();
     let text = run.draw("md", 100);
     let (_, delays) = text.split_once("## From the XDP program to the application\n").expect("its heading");
-    let head = delays.lines().find(|line| line.starts_with('|')).expect("a head").split_whitespace().collect::<Vec<_>>();
+    let head =
+        delays.lines().find(|line| line.starts_with('|')).expect("a head").split_whitespace().collect::<Vec<_>>();
     let head = head.join(" ");
     assert_eq!(
         head,
