@@ -246,8 +246,8 @@ fn a_remote_core_needs_two_cpus_and_the_same_one_that_may_be_used() {
     assert_eq!((refused("same", &one), refused("remote", &two_cpus())), (None, None));
     let says = refused("remote", &one).expect("there is no other CPU");
     let whole = Kinds::default().refusal(&by_xdp("remote", ""), &one).expect("a known host");
-    assert_eq!(whole.as_deref(), Some(&*says), "the plan says it too");
-    assert!(says.starts_with("stream `ctl`: rx.core = \"remote\" needs a CPU besides the one"), "{says}");
+    assert_eq!(whole.as_deref(), Some(&*says), "as the plan has it");
+    assert!(says.starts_with("stream `ctl`: rx.core = \"remote\" needs another CPU than the one"), "{says}");
     let shown = Shown::from([("ctl".to_owned(), 7)]);
     let error = place_by(&by_xdp("same", ""), &two_cpus(), &shown).expect_err("not one of its own").to_string();
     assert_eq!(
@@ -275,7 +275,7 @@ fn what_runs_the_xdp_program_may_not_depend_on_the_receiver() {
     let experiment = load("1").expect("a number depends on nothing");
     assert!(experiment.effective.contains("core = \"same\"\n"), "{}", experiment.effective);
     let stream = experiment.effective.split_once("[stream.ctl.rx]").expect("its table").1;
-    assert!(!stream.contains("cpu ="), "nothing is said of a key without a use: {}", experiment.effective);
+    assert!(!stream.contains("cpu ="), "a key without a use is left out: {}", experiment.effective);
     let again = Source { name: "x.toml".into(), text: experiment.effective.clone() };
     assert_eq!(tardy_spec::load(&again, &[]).expect("it loads again"), experiment);
 }

@@ -234,6 +234,17 @@ fn a_case_says_whether_a_machine_may_lack_it() {
 }
 
 #[test]
+fn the_effective_file_of_every_ready_made_experiment_is_read_as_the_same() {
+    for (name, text) in tardy_spec::READY_MADE {
+        let source = |text: &str| Source { name: format!("{name}.toml"), text: text.to_owned() };
+        let experiment = load(&source(text), &[]).unwrap_or_else(|error| panic!("{}", error.one_line()));
+        let again = load(&source(&experiment.effective), &[]);
+        let again = again.unwrap_or_else(|error| panic!("{name}: {}\n{}", error.one_line(), experiment.effective));
+        assert_eq!(again, experiment, "{name}");
+    }
+}
+
+#[test]
 fn effective_keeps_what_depends_on_the_cell() {
     let experiment = good("[matrix]\n\"stream.ctl.cycle\" = [\"1ms\", \"2ms\"]", &[]);
     assert!(experiment.effective.contains("deadline = \"cycle\""), "{}", experiment.effective);

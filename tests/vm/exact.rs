@@ -322,7 +322,7 @@ fn time_delays_of_af_xdp_repeat_on_two_kernels() {
                 cell["verdicts"].as_array().into_iter().flatten().filter_map(|v| v["id"].as_str()).collect();
             if id.ends_with("-remote") {
                 let why = cell["not_available"].as_str().unwrap_or_else(|| panic!("{kernel} {id}: {cell}"));
-                assert!(why.contains("needs a CPU besides the one"), "{kernel} {id}: {why}");
+                assert!(why.contains("needs another CPU than the one"), "{kernel} {id}: {why}");
             } else if cell["not_available"].is_null() {
                 assert_eq!(cell["streams"]["ctl"]["metrics"]["rx_xdp..receive"]["count"], 40, "{kernel} {id}: {cell}");
                 assert_eq!(cell["xdp"][0]["same"], 40, "{kernel} {id}: {cell}");

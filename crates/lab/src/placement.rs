@@ -206,7 +206,7 @@ pub fn refusal(setup: &Setup, found: &FactsByHost) -> Result<Option<String>, Not
     for stream in setup.streams.iter().filter(|stream| stream.rx.core == Some(Core::Remote)) {
         if found.at(setup, &stream.to)?.usable.len() < 2 {
             return Ok(Some(format!(
-                "stream `{}`: rx.core = \"remote\" needs a CPU besides the one that runs the XDP program, and there is one: give \
+                "stream `{}`: rx.core = \"remote\" needs another CPU than the one that runs the XDP program, and there is one: give \
                  the run more CPUs, or write rx.core = \"same\"",
                 stream.name
             )));

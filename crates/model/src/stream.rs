@@ -363,7 +363,7 @@ pub struct Tx {
 pub struct Rx {
     /// What packets are received through.
     pub port: Port,
-    /// Where the thread runs; without meaning where `core` says it.
+    /// Where the thread runs; without meaning where there is a `core`.
     pub cpu: CpuChoice,
     /// The same by the CPU of the XDP program, where the port has one.
     pub core: Option<Core>,

@@ -176,7 +176,7 @@ fn read<'a>(values: impl Iterator<Item = &'a i32>) -> String {
     if values.is_empty() { figure::ABSENT.to_owned() } else { values.iter().map(show).collect::<Vec<_>>().join(", ") }
 }
 
-/// How the kernel preempts: as it says itself, else by the words of its version.
+/// How the kernel preempts: by its own words, else by those of its version.
 fn preemption(picture: &Picture<'_>) -> String {
     let machine = &picture.manifest.machine;
     let version = match machine.get("kernel.version") {

@@ -376,7 +376,8 @@ fn can_be_had(table: &Table<'_>, field: &str, metric: Metric, kind: Kind, stamps
 /// latency which it writes first: who writes one asks about it.
 fn lead(view: &View<'_>, name: &Named, stream: &Stream) -> Result<Option<Metric>, Problem> {
     let table = view.table("stream.*", Some(name));
-    if let Some(Value::Metrics(named)) = table.find("lead") {
+    let of_stamps = ["stamps", "kind", "reflect", "port", "tx.port", "rx.port", "tx.wait", "rx.wait"];
+    if let Some(Value::Metrics(named)) = table.find("lead").filter(|_| table.are_sound(&of_stamps)) {
         named.iter().try_for_each(|metric| can_be_had(&table, "lead", *metric, stream.kind, &stream.stamps))?;
         return Ok(named.first().copied());
     }
