@@ -121,6 +121,7 @@ fn receiver() -> ActivityOrder {
         port,
         device: "lo".into(),
         wait: Wait::Block,
+        queue: None,
         replies: false,
     }))
 }

@@ -65,6 +65,7 @@ pub fn orders(port: u16, count: u32) -> (AskOrder, ReflectOrder) {
         port,
         device: "lo".into(),
         wait: Wait::Block,
+        queue: None,
         replies,
     };
     let ask = AskOrder { send: send(false), receive: receive(true), in_flight: 1, timeout: Nanos::from_secs(1) };

@@ -67,7 +67,14 @@ pub fn stream(sim: Sim) -> Stream {
             spin: Nanos::ZERO,
             wait: Wait::Block,
         },
-        rx: Rx { port: Port::Sim, cpu: CpuChoice::Different, policy: Policy::Fifo(80), wait: Wait::Block },
+        rx: Rx {
+            port: Port::Sim,
+            cpu: CpuChoice::Different,
+            policy: Policy::Fifo(80),
+            wait: Wait::Block,
+            core: None,
+            queue: None,
+        },
         sim,
     }
 }
@@ -352,6 +359,7 @@ fn receive(steps: Vec<Step>, wait: Wait) -> (Receiver, Shared) {
         port: 1,
         device: String::new(),
         wait,
+        queue: None,
         replies: false,
     };
     let (mut receiver, shared) = (Receiver::new(order), Shared::default());
@@ -414,6 +422,7 @@ fn a_receiver_that_is_behind_takes_all_that_wait_and_one_that_is_not_takes_one()
         port: 1,
         device: String::new(),
         wait: Wait::Block,
+        queue: None,
         replies: false,
     };
     let script = || {

@@ -358,6 +358,7 @@ fn receive_order(order: StreamOrder) -> ReceiveOrder {
         port: 1,
         device: String::new(),
         wait: Wait::Block,
+        queue: None,
         replies: false,
     }
 }

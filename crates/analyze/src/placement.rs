@@ -6,10 +6,11 @@ use crate::validity::{Evidence, TrialCpu, TrialHost, cpu_use};
 use std::collections::BTreeMap;
 use tardy_model::machine::{MachineState, ThreadRecord};
 use tardy_model::placement::{CpuWork, SoftirqRecord};
-use tardy_model::result::{CellResult, CpuPlacement, CpuUser, Placement, SoftirqPlacement};
+use tardy_model::result::{CellResult, CpuPlacement, CpuUser, Placement, SoftirqPlacement, XdpPlacement};
 use tardy_model::time::Offset;
 use tardy_model::trial::TrialRecord;
 use tardy_model::validity::Validity;
+use tardy_model::xdp::{XdpMode, XdpRecord};
 
 /// For each CPU this many names of other users are kept.
 const MOST_USERS: usize = 10;
@@ -19,6 +20,7 @@ const MOST_USERS: usize = 10;
 pub struct Placements {
     threads: BTreeMap<String, Placement>,
     softirq: BTreeMap<String, SoftirqPlacement>,
+    xdp: BTreeMap<String, XdpPlacement>,
     /// By host, the coordinator's first, and number.
     cpus: BTreeMap<(Option<String>, u32), OneCpu>,
 }
@@ -94,6 +96,12 @@ impl Placements {
         for (station, softirq) in &record.placement.softirq {
             self.station(station, softirq, record);
         }
+        for (name, stream) in &record.streams {
+            if let Some(port) = &stream.xdp {
+                let receiver = TrialHost::called(stream.offsets.rx.as_ref().map(|offset| offset.host.as_str()));
+                self.program(name, port, receiver.states(record));
+            }
+        }
         self.cpus_of(None, [&record.before, &record.after], record);
         for (host, [before, after]) in &record.hosts {
             self.cpus_of(Some(host), [before, after], record);
@@ -114,6 +122,39 @@ impl Placements {
             one.sum.packets += work.packets;
             one.sum.interrupts += work.interrupts;
             used(one, record);
+        }
+    }
+
+    /// Adds what is known of an XDP program and its application, and of the receiver's host before
+    /// the trial and after it.
+    fn program(&mut self, stream: &str, port: &XdpRecord, states: Option<[&MachineState; 2]>) {
+        let sum = self.xdp.entry(stream.to_owned()).or_insert_with(|| XdpPlacement {
+            stream: stream.to_owned(),
+            driver: port.driver.clone(),
+            wait: port.wait.clone(),
+            core: port.core.asked.map(|core| core.name().to_owned()),
+            ..XdpPlacement::default()
+        });
+        // Of trials in several modes the slowest one is what a reader must see.
+        let slowness = |mode: &str| XdpMode::ALL.iter().position(|of| of.name() == mode);
+        if slowness(port.mode.name()) > slowness(&sum.mode) {
+            port.mode.name().clone_into(&mut sum.mode);
+        }
+        for (cpu, packets) in &port.seen.by_cpu {
+            let all = sum.packets_by_program_cpu.entry(*cpu).or_default();
+            *all = all.saturating_add(*packets);
+        }
+        sum.receiver_cpus.extend(port.core.cpu);
+        sum.receiver_cpus.sort_unstable();
+        sum.receiver_cpus.dedup();
+        sum.same = sum.same.saturating_add(port.core.same);
+        sum.remote = sum.remote.saturating_add(port.core.remote);
+        sum.unknown = sum.unknown.saturating_add(port.core.unknown);
+        let Some([before, after]) = states else { return };
+        for (bounds, state) in [(&mut sum.dma_latency_before_us, before), (&mut sum.dma_latency_after_us, after)] {
+            bounds.extend(state.cpu_dma_latency_us);
+            bounds.sort_unstable();
+            bounds.dedup();
         }
     }
 
@@ -174,6 +215,7 @@ impl Placements {
     pub fn finish(self, into: &mut CellResult) {
         into.placement = self.threads.into_values().collect();
         into.softirq = self.softirq.into_values().collect();
+        into.xdp = self.xdp.into_values().collect();
         let cpus = self.cpus.into_values().map(|OneCpu { mut sum, others }| {
             sum.others = others.into_values().collect();
             sum.others.sort_by_key(|user| std::cmp::Reverse(user.run_ns));

@@ -17,7 +17,7 @@ use tardy_model::sample::{Batch, MaybeNanos};
 use tardy_model::stream::{Side, Stream};
 use tardy_model::time::{ClockReading, Conversion, EndOffsets, Instant, Nanos, Offset, Tai};
 use tardy_model::trial::{Counters, OwnNotes, ReplyRecord, SpinGaps, StreamRecord, TagRecord, WarmUp};
-use tardy_model::xdp::{XdpRecord, XdpSendRecord};
+use tardy_model::xdp::{CoreRecord, XdpRecord, XdpSendRecord};
 
 /// What was recorded of a stream's replies.
 #[derive(Clone, Debug, PartialEq)]
@@ -173,7 +173,10 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         tags: tags(stream, &halves.arrivals),
         reply,
         launching: LaunchRecord::default(),
-        xdp: halves.xdp.clone().map(|port| XdpRecord { seen: matched.xdp, ..port }),
+        xdp: halves.xdp.clone().map(|port| {
+            let core = CoreRecord::of(stream.rx.core, only_cpu(&halves.rx_thread), &matched.xdp.by_cpu);
+            XdpRecord { seen: matched.xdp, core, ..port }
+        }),
         xdp_sent: halves.xdp_sent.clone(),
         own_work: halves.own.work.clone(),
         own_between: halves.own.between.clone(),
@@ -181,6 +184,13 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         offsets: halves.offsets.clone(),
     };
     (matched.batch, record)
+}
+
+/// The CPU that a thread was on during the whole trial: it was pinned there and did not move.
+fn only_cpu(thread: &ThreadRecord) -> Option<u32> {
+    let [cpu] = thread.affinity[..] else { return None };
+    let has_stayed = thread.migrations.is_none_or(|moves| moves == 0);
+    (has_stayed && thread.cpus_seen.iter().all(|seen| *seen == cpu)).then_some(cpu)
 }
 
 /// From the first packet that was sent to the last one: how long that was meant to take, and how

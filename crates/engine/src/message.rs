@@ -209,6 +209,8 @@ pub enum FromAgent {
         answered: u32,
         /// Answers for which every tx stamp that is asked for came back.
         answers_stamped: u32,
+        /// CPUs that ran the XDP program, on port `xdp`: the first one, and one that differs.
+        program_cpus: Vec<u32>,
     },
     Progress {
         /// The activity they are of.

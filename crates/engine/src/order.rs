@@ -282,6 +282,8 @@ pub struct ReceiveOrder {
     /// The network device, to ask what it can stamp.
     pub device: String,
     pub wait: Wait,
+    /// The one receive queue that has a socket, on port `xdp`; `None` for all of them.
+    pub queue: Option<u32>,
     /// True for the end that receives the replies.
     pub replies: bool,
 }

@@ -83,6 +83,32 @@ pub struct Shared {
     pub warm_answered: AtomicU32,
     /// Answers for which every tx stamp that is asked for came back.
     pub warm_answers_stamped: AtomicU32,
+    /// Where the XDP program ran for warm-up packets.
+    pub warm_program: ProgramCpus,
+}
+
+/// The CPUs that ran an XDP program: the first one, and one that differs from it, if any does. Each
+/// is its number and one more; 0 is none.
+#[derive(Default)]
+pub struct ProgramCpus {
+    first: AtomicU32,
+    other: AtomicU32,
+}
+
+impl ProgramCpus {
+    fn saw(&self, cpu: u32) {
+        let cpu = cpu.saturating_add(1);
+        match self.first.load(Relaxed) {
+            0 => self.first.store(cpu, Relaxed),
+            first if first != cpu => self.other.store(cpu, Relaxed),
+            _ => {}
+        }
+    }
+
+    /// Their numbers, at most two.
+    pub fn seen(&self) -> Vec<u32> {
+        [&self.first, &self.other].into_iter().filter_map(|cpu| cpu.load(Relaxed).checked_sub(1)).collect()
+    }
 }
 
 impl Shared {
@@ -313,8 +339,10 @@ impl Receiver {
         let StreamOrder { cycle, count, .. } = self.order.order;
         let (payload, stamp) = port.lent().packet(n);
         let Some(seq) = self.heads.number(payload).filter(|seq| *seq < count || *seq == LEAD) else {
-            let is_stamped = stamp.is_some() || P::Lent::PASSES_XDP && port.lent().xdp(n).time_ns.is_some();
-            self.other(timer, (payload, is_stamped), *receive, shared, answer);
+            let xdp = if P::Lent::PASSES_XDP { port.lent().xdp(n) } else { XdpStamp::NONE };
+            let program = xdp.time_ns.is_some().then_some(xdp.cpu);
+            let is_stamped = stamp.is_some() || program.is_some();
+            self.other(timer, (payload, is_stamped, program), *receive, shared, answer);
             return false;
         };
         // [`LEAD`] wraps around into the first word.
@@ -361,7 +389,7 @@ impl Receiver {
     fn other<T: Timer, A: Answer>(
         &mut self,
         timer: &mut T,
-        (payload, is_stamped): (&[u8], bool),
+        (payload, is_stamped, program): (&[u8], bool, Option<u32>),
         receive: Option<Instant<Tai>>,
         shared: &Shared,
         answer: &mut A,
@@ -375,6 +403,7 @@ impl Receiver {
                 if frame.seq == PAUSE {
                     return;
                 }
+                program.into_iter().for_each(|cpu| shared.warm_program.saw(cpu));
                 shared.warm_unstamped.fetch_add(u32::from(!is_stamped), Relaxed);
                 shared.warm_last_stamped.store(is_stamped, Relaxed);
                 shared.warm.fetch_add(1, Relaxed);

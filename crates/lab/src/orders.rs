@@ -208,7 +208,7 @@ fn ends(
         // Replies come back through what they were sent through.
         let through = if replies { stream.port } else { stream.rx.port };
         let order = StreamOrder { port: through, ..order.clone() };
-        ReceiveOrder { order, thread, local, port, device, wait, replies }
+        ReceiveOrder { order, thread, local, port, device, wait, queue: stream.rx.queue, replies }
     };
     let reflect = || EndOrder::Reflect(ReflectOrder { receive: receive(false, &rx), send: send(true, &rx) });
     Ok(match stream.kind {

@@ -66,6 +66,7 @@ pub const RULES: &[RuleDefault] = &[
     condition("load", Level::Invalid),
     condition("starved-load", Level::Warning),
     condition("softirq", Level::Invalid),
+    limited("core", RuleLimit::Share(0.01)),
     limited("rate", RuleLimit::Share(0.01)),
     fact("send-errors"),
     fact("launch-drops"),

@@ -7,16 +7,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How packets come from the device to an AF_XDP socket, the fastest way first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum XdpMode {
-    /// The driver runs the program, and the device writes packets into the socket's memory.
-    ZeroCopy,
-    /// The driver runs the program, and the kernel copies packets.
-    Native,
-    /// The kernel runs the program after the driver, on its own packet buffers, and copies.
-    Generic,
+listed! {
+    /// How packets come from the device to an AF_XDP socket, the fastest way first.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum XdpMode {
+        /// The driver runs the program, and the device writes packets into the socket's memory.
+        ZeroCopy,
+        /// The driver runs the program, and the kernel copies packets.
+        Native,
+        /// The kernel runs the program after the driver, on its own packet buffers, and copies.
+        Generic,
+    }
 }
 
 impl XdpMode {
@@ -26,6 +28,28 @@ impl XdpMode {
             XdpMode::ZeroCopy => "zero-copy",
             XdpMode::Native => "native",
             XdpMode::Generic => "generic",
+        }
+    }
+}
+
+listed! {
+    /// Where an AF_XDP application runs, by the CPU that runs the XDP program.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Core {
+        /// On that CPU.
+        Same,
+        /// On another one.
+        Remote,
+    }
+}
+
+impl Core {
+    /// The name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Core::Same => "same",
+            Core::Remote => "remote",
         }
     }
 }
@@ -86,6 +110,64 @@ pub struct XdpRecord {
     /// What the program wrote before the trial's packets; empty where they were received, it is
     /// known when the rows are.
     pub seen: XdpSeen,
+    /// The device's driver; empty if it does not say.
+    #[serde(default)]
+    pub driver: String,
+    /// How the receiver waited, as `rx.wait` has it.
+    #[serde(default)]
+    pub wait: String,
+    /// The application's CPU compared with the program's, packet by packet.
+    #[serde(default)]
+    pub core: CoreRecord,
+}
+
+/// The CPU of an AF_XDP application compared with the CPU that ran the XDP program, over the
+/// packets of a trial that have the program's stamp. Empty where they were received: it is known
+/// when the rows are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoreRecord {
+    /// What the experiment asks for.
+    pub asked: Option<Core>,
+    /// The receiving thread's CPU, if it was on one during the whole trial: it may run on no other,
+    /// and did not move.
+    pub cpu: Option<u32>,
+    /// Packets whose program ran on that CPU.
+    pub same: u64,
+    /// Packets whose program ran on another one.
+    pub remote: u64,
+    /// Packets of which that is not known, because the thread's CPU is not.
+    pub unknown: u64,
+}
+
+impl CoreRecord {
+    /// Of a thread on `cpu`, and packets by the CPU that ran the program.
+    pub fn of(asked: Option<Core>, cpu: Option<u32>, by_cpu: &BTreeMap<u32, u64>) -> CoreRecord {
+        let mut record = CoreRecord { asked, cpu, ..CoreRecord::default() };
+        for (program, packets) in by_cpu {
+            let count = match cpu {
+                Some(cpu) if cpu == *program => &mut record.same,
+                Some(_) => &mut record.remote,
+                None => &mut record.unknown,
+            };
+            *count += packets;
+        }
+        record
+    }
+
+    /// Packets that are not where the experiment asks for them, those of which nothing is known
+    /// among them.
+    pub fn elsewhere(&self) -> u64 {
+        match self.asked {
+            Some(Core::Same) => self.remote + self.unknown,
+            Some(Core::Remote) => self.same + self.unknown,
+            None => 0,
+        }
+    }
+
+    /// Packets that have the program's stamp.
+    pub fn packets(&self) -> u64 {
+        self.same + self.remote + self.unknown
+    }
 }
 
 /// What the XDP program wrote before the packets of a trial. Second arrivals are not counted.

@@ -35,6 +35,7 @@ pub(crate) fn of(picture: &Picture<'_>) -> Vec<Block> {
         let why = cells.refused(id).map_or("none finished".to_owned(), |remark| remark.says);
         blocks.push(Block::Sentence("not run".to_owned(), why));
     }
+    blocks.extend(crate::xdp::blocks(picture));
     // Behind the run's own: it is other hardware.
     blocks.extend(crate::reference::beside(picture).into_iter().flat_map(crate::reference::Beside::blocks));
     if !results.expectations.is_empty() {

@@ -55,7 +55,7 @@ pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: PathKind) {
 type Belongs = (&'static str, fn(&Stream) -> bool, &'static str);
 
 const ANSWERED: &str = "a stream that is answered (reflect = true or kind = \"pingpong\")";
-const BELONGS: [Belongs; 16] = [
+const BELONGS: [Belongs; 19] = [
     ("cycle", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
     ("launch", |stream| stream.kind.is_scheduled() && !stream.port.traits().is_connection, "a cyclic stream"),
     ("overrun", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
@@ -72,6 +72,9 @@ const BELONGS: [Belongs; 16] = [
     ("ethertype", |stream| stream.port.traits().is_frames, "a stream on port packet or xdp"),
     ("vlan", |stream| stream.port.traits().tag != TagBy::Nobody, "a stream on port packet, xdp or udp"),
     ("pcp", |stream| stream.tag.is_some(), "a stream with a VLAN tag (vlan = 100)"),
+    ("rx.core", |stream| stream.rx.port.passes_xdp(), "a stream that is received on port xdp"),
+    ("rx.queue", |stream| stream.rx.port.passes_xdp(), "a stream that is received on port xdp"),
+    ("rx.cpu", |stream| stream.rx.core.is_none(), "a receiver without rx.core"),
 ];
 
 /// True if the key of a stream, without the stream's name, has a meaning for it.
@@ -80,7 +83,8 @@ pub(crate) fn belongs(field: &str, stream: &Stream) -> bool {
 }
 
 pub(crate) fn stream(view: &View<'_>, table: &Table<'_>, stream: &Stream) {
-    let differs = ["kind", "reflect", "port", "vlan"].iter().any(|field| view.differs(&table.key(field)));
+    let differs =
+        ["kind", "reflect", "port", "rx.port", "rx.core", "vlan"].iter().any(|field| view.differs(&table.key(field)));
     let what = ["kind", "reflect", "port"];
     let is_wrong_way = stream.port.traits().is_connection && stream.kind != Kind::Pingpong;
     for (field, belongs, to) in BELONGS {
@@ -432,8 +436,24 @@ pub(crate) fn spinners(view: &View<'_>, streams: &[Stream]) -> Result<(), Proble
 /// `same` and `different` need a thread that receives at the station and is pinned.
 pub(crate) fn softirq(view: &View<'_>, softirq: &Softirq, streams: &[Stream]) -> Result<(), Problem> {
     let relative = |cpu: &CpuChoice| matches!(cpu, CpuChoice::Same | CpuChoice::Different);
-    for (station, choice) in softirq.cpus.iter().filter(|(_, choice)| relative(choice)) {
+    for (station, choice) in softirq.cpus.iter().filter(|(_, choice)| !matches!(choice, CpuChoice::Number(_))) {
         let key = format!("station.{station}.softirq");
+        let by_program = |stream: &&Stream| stream.rx.core.is_some() && stream.to == *station;
+        if let Some(stream) = streams.iter().find(by_program) {
+            let core = format!("stream.{}.rx.core", stream.name);
+            let message = format!(
+                "`{key}` is \"{choice}\", which depends on where `{}.rx` is, and `{core}` on where the XDP program runs",
+                stream.name
+            );
+            return Err(view.combination(
+                &[key, core],
+                message,
+                "write the number of a CPU, or leave it out".to_owned(),
+            ));
+        }
+        if !relative(choice) {
+            continue;
+        }
         let Some((stream, end)) = experiment::receiver_at(streams, station) else {
             let message = format!("`{key}` is \"{choice}\", and no stream's packets arrive at `{station}`");
             return Err(view.combination(&[key], message, "write a number, or leave it out".to_owned()));

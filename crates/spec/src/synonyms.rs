@@ -65,7 +65,8 @@ pub const KEYS: &[Synonym] = &[
     of("stream.*", &["qdisc", "tc", "shaper"], "shaper.kind", "the queue discipline that streams leave by: [shaper] kind = \"etf\""),
 
     of("stream.*.*", &["sched", "scheduler", "sched_policy", "sched_priority", "prio", "priority", "rt_priority", "rtprio", "fifo"], ".policy", POLICY),
-    of("stream.*.*", &["cpus", "core", "cores", "affinity", "cpu_mask", "cpumask"], ".cpu", "the thread's CPU: cpu = 2"),
+    of("stream.*.tx", &["core"], ".cpu", "the thread's CPU: cpu = 2"),
+    of("stream.*.*", &["cpus", "cores", "affinity", "cpu_mask", "cpumask"], ".cpu", "the thread's CPU: cpu = 2"),
     of("stream.*.*", &["busy_poll", "poll", "polling", "blocking", "mode", "busy_wait"], ".wait", "how the thread waits: wait = \"spin\""),
     of("stream.*.*", DEVICE_WORDS, "path.a", DEVICES),
 

@@ -277,7 +277,7 @@ const XSK_TX_LAUNCH_TIME_FIFO: u64 = 4;
 /// an answer that is none.
 pub fn xdp_features(device: &str) -> Result<XdpFeatures, SysError> {
     let index = index(device)?;
-    let socket = exits::open()?;
+    let socket = exits::open(libc::NETLINK_GENERIC)?;
     let family = exits::family(&socket, "netdev", "CTRL_CMD_GETFAMILY netdev")?;
     let request = exits::asking(family, DEV_GET, DEV_IFINDEX, &index.to_ne_bytes());
     let answer = exits::ask(&socket, &request, "NETDEV_CMD_DEV_GET")?;

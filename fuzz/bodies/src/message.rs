@@ -229,7 +229,14 @@ fn stream(kind: Kind) -> Stream {
             spin: Nanos::ZERO,
             wait: Wait::Block,
         },
-        rx: Rx { port: Port::Udp, cpu: CpuChoice::Auto, policy: Policy::Other, wait: Wait::Block },
+        rx: Rx {
+            port: Port::Udp,
+            cpu: CpuChoice::Auto,
+            policy: Policy::Other,
+            wait: Wait::Block,
+            core: None,
+            queue: None,
+        },
         sim: Sim::default(),
     }
 }

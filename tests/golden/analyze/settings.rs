@@ -165,6 +165,7 @@ fn cell(p99_ns: Option<i64>) -> CellResult {
         loads: Default::default(),
         placement: vec![placement],
         softirq: Vec::new(),
+        xdp: Vec::new(),
         cpus: Vec::new(),
         classes: Vec::new(),
         trials: vec![trial],

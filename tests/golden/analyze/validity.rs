@@ -12,7 +12,7 @@ use tardy_model::time::Conversion;
 use tardy_model::trial::{SpinGaps, StreamRecord, TrialRecord};
 use tardy_model::verdict::{Figure, Level, Verdict};
 use tardy_model::xdp::{
-    XdpClock, XdpLosses, XdpMode, XdpRecord, XdpRefusal, XdpSeen, XdpSendMode, XdpSendRecord, XdpSent,
+    CoreRecord, XdpClock, XdpLosses, XdpMode, XdpRecord, XdpRefusal, XdpSeen, XdpSendMode, XdpSendRecord, XdpSent,
 };
 
 pub(super) const COUNT: u32 = 10_000;
@@ -74,6 +74,9 @@ fn packets_that_come_to_af_xdp_by_a_slower_way_than_others_are_noted() {
         clock_bound_ns: 0,
         losses: XdpLosses::default(),
         seen: XdpSeen::default(),
+        core: CoreRecord::default(),
+        driver: "veth".to_owned(),
+        wait: "poll".to_owned(),
     };
     let slow = verdict(|record, _| ctl(record).xdp = Some(port(XdpMode::Generic, refused.clone())));
     assert_is(

@@ -118,6 +118,7 @@ pub fn cell(id: &str) -> CellResult {
             wait_ns: Some(12_340),
             napi_ids: Vec::new(),
         }],
+        xdp: Vec::new(),
         classes: Vec::new(),
         softirq: vec![SoftirqPlacement {
             station: "b".into(),

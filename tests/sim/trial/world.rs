@@ -90,6 +90,8 @@ pub(super) struct Faults {
     /// How many of a thousand messages about an activity name one that is nobody's or another
     /// station's instead.
     pub(super) misnamed: u32,
+    /// Where the XDP program runs, as the warm-up shows it.
+    pub(super) program_cpus: &'static [u32],
 }
 
 pub(super) struct World {
@@ -317,6 +319,7 @@ impl World {
                     napi_id,
                     answered,
                     answers_stamped,
+                    program_cpus: self.faults.program_cpus.to_vec(),
                 };
                 self.say(at, status);
             }

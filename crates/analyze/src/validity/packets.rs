@@ -7,7 +7,7 @@ use crate::says;
 use tardy_model::ethernet::TAG;
 use tardy_model::trial::StreamRecord;
 use tardy_model::verdict::{Figure, Level, Verdict};
-use tardy_model::xdp::XdpRefusal;
+use tardy_model::xdp::{Core, XdpRefusal};
 
 /// `rate`: the stream was sent slower than intended, or left out too many slots.
 pub(super) const RATE: Rule = Rule { id: "rate", spoils: Spoils::Path, judge: rate };
@@ -367,6 +367,47 @@ fn foreign(evidence: &Evidence<'_>) -> Vec<Verdict> {
                 .with("socket_drops", dropped)
         })
         .collect()
+}
+
+/// `core`: an AF_XDP application was not where the experiment asks for it, by the CPU that ran the
+/// XDP program.
+pub(super) const CORE: Rule = Rule { id: "core", spoils: Spoils::Measuring, judge: core };
+
+fn core(evidence: &Evidence<'_>) -> Vec<Verdict> {
+    let limit = evidence.settings.share(CORE.id);
+    let ports = evidence.record.streams.iter().filter_map(|(stream, record)| Some((stream, record.xdp.as_ref()?)));
+    let mut verdicts = Vec::new();
+    for (stream, port) in ports {
+        let (of, elsewhere, packets) = (&port.core, port.core.elsewhere(), port.core.packets());
+        let Some(asked) = of.asked.filter(|_| elsewhere > 0) else { continue };
+        let share = elsewhere as f64 / packets as f64;
+        let level = if share >= limit { Level::Invalid } else { Level::Warning };
+        let cpus: Vec<u32> = port.seen.by_cpu.keys().copied().collect();
+        let what = match asked {
+            Core::Same => "the same core as",
+            Core::Remote => "another core than",
+        };
+        let ran = format!("the program ran on CPU {}", says::list(&cpus));
+        let why = match of.cpu {
+            Some(cpu) => format!("{stream}.rx was on CPU {cpu} and {ran} ({elsewhere} of {packets} packets disagree)"),
+            None => format!("{ran}, and {stream}.rx was not on one CPU"),
+        };
+        let says = format!("{stream}.rx was asked to have {what} the XDP program, and had not: {why}");
+        let counts = port.seen.by_cpu.values().map(|packets| (*packets).into()).collect();
+        let verdict = Verdict::new(CORE.id, level, says)
+            .with("stream", stream.as_str())
+            .with("asked", asked.name())
+            .with("program_cpus", Figure::List(cpus.into_iter().map(Figure::from).collect()))
+            .with("packets_by_program_cpu", Figure::List(counts))
+            .with("elsewhere", elsewhere)
+            .with("elsewhere_share", share)
+            .with("limit_share", limit);
+        verdicts.push(match of.cpu {
+            Some(cpu) => verdict.with("receiver_cpu", cpu),
+            None => verdict,
+        });
+    }
+    verdicts
 }
 
 // What is worth knowing of a port `xdp`: a faster way for packets than the one that was taken.

@@ -10,7 +10,7 @@ use tardy_model::validity::Validity;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
 /// All rules, in the order in which their verdicts are reported: the most severe causes first.
-pub const RULES: [Rule; 44] = [
+pub const RULES: [Rule; 45] = [
     broken::FAILED,
     broken::LATE_START,
     broken::RECEIVER_BROKE,
@@ -26,6 +26,7 @@ pub const RULES: [Rule; 44] = [
     load::RULE,
     shared_cpu::STARVED_LOAD,
     cpus::SOFTIRQ,
+    packets::CORE,
     packets::RATE,
     packets::SEND_ERRORS,
     launching::LAUNCH_DROPS,

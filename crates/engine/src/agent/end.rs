@@ -139,6 +139,7 @@ impl StreamEnd {
             unstamped: self.shared.warm_unstamped.load(Relaxed),
             last_stamped: self.shared.warm_last_stamped.load(Relaxed),
             napi_id: self.napi_id.get(),
+            program_cpus: self.shared.warm_program.seen(),
         }
     }
 

@@ -94,6 +94,7 @@ impl Ends<'_> {
             port: 0,
             device: "sim".into(),
             wait,
+            queue: None,
             replies,
         }
     }

@@ -21,9 +21,9 @@ use tardy_model::ethernet::{self, Tags};
 use tardy_model::sample::MaybeNanos;
 use tardy_model::stream::Wait;
 use tardy_model::time::{Instant, Realtime};
-use tardy_model::xdp::{XdpClock, XdpRecord, XdpSeen};
+use tardy_model::xdp::{CoreRecord, XdpClock, XdpRecord, XdpSeen};
 use tardy_sys::wait::LIMIT_MS;
-use tardy_sys::{SysError, clock};
+use tardy_sys::{SysError, clock, nic};
 
 /// Port `xdp`. Nothing wakes its receiver: it checks for the order to stop when the wait's own
 /// limit has passed.
@@ -99,7 +99,7 @@ impl XdpReceive {
         let StreamOrder { stream, nonce, ethertype, .. } = order.order;
         let filter = Filter { ethertype, stream: stream.number(), nonce };
         let failed = |call| move |source| SysError { call, on: order.device.clone(), source };
-        let asked = Asked { device: &order.device, queue: None, frames: FRAMES, filter };
+        let asked = Asked { device: &order.device, queue: order.queue, frames: FRAMES, filter };
         let (rings, opened) = Rings::open(&asked).map_err(io::Error::other).map_err(failed("opening port xdp"))?;
         let sleeps = |by| rings.waiter(by).map(Idle::Sleep).map_err(failed("waiting for AF_XDP sockets"));
         let idle = match order.wait {
@@ -116,7 +116,7 @@ impl XdpReceive {
                 return Err(cannot("an AF_XDP socket has no receive call that sleeps: take wait = \"poll\""));
             }
         };
-        let (record, ahead_ns) = record_of(opened);
+        let (record, ahead_ns) = record_of(opened, order);
         let tags = [const { Cell::new(Tags::UNSEEN) }; BATCH];
         Ok(XdpReceive { idle, looks: 0, lent: LentFrames { rings, ethertype, tags, ahead_ns }, record })
     }
@@ -199,7 +199,7 @@ impl Lent for LentFrames {
 
 /// What is known of the port before a packet came, and what its stamps must be put forward by. TAI
 /// and MONOTONIC run at the same rate, so one reading of both is enough for a trial.
-fn record_of(opened: Opened) -> (XdpRecord, i64) {
+fn record_of(opened: Opened, order: &ReceiveOrder) -> (XdpRecord, i64) {
     let (clock, ahead_ns, clock_bound_ns) = match opened.clock {
         StampClock::Tai => (XdpClock::Tai, 0, 0),
         StampClock::Monotonic => {
@@ -217,6 +217,9 @@ fn record_of(opened: Opened) -> (XdpRecord, i64) {
         clock_bound_ns,
         losses: Default::default(),
         seen: XdpSeen::default(),
+        driver: nic::driver(&order.device).unwrap_or_default(),
+        wait: order.wait.name().to_owned(),
+        core: CoreRecord::default(),
     };
     (record, ahead_ns)
 }

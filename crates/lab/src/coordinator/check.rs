@@ -28,6 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tardy_engine::order::ProbeOrder;
 use tardy_model::shaper::Shaper;
+use tardy_model::stream::Stream;
 use tardy_model::xdp::{Inspection, ProbeRecord, ProgramFault, ProgramRecord};
 use tardy_spec::experiment::{Experiment, Setup};
 use tardy_sys::clock;
@@ -36,10 +37,17 @@ use tardy_sys::clock;
 /// and their analysis.
 const BYTES_A_PACKET: u64 = 400;
 
+/// Memory of one queue of port `xdp`: its frames.
+const BYTES_A_QUEUE: u64 = 4_096 * 4_096;
+
 /// About what a trial takes at its peak, bytes.
 pub fn memory(setup: &Setup) -> u64 {
     let streams: u64 = setup.streams.iter().map(|stream| u64::from(stream.count) * BYTES_A_PACKET).sum();
-    streams.saturating_add(loads::memory(setup))
+    // How many queues a device has that is there already is not known here; its driver has them.
+    let queues = |stream: &Stream| stream.rx.queue.map_or(setup.path.queues.unwrap_or(1), |_| 1);
+    let by_xdp = setup.streams.iter().filter(|stream| stream.rx.port.passes_xdp());
+    let frames: u64 = by_xdp.map(|stream| u64::from(queues(stream)) * BYTES_A_QUEUE).sum();
+    streams.saturating_add(frames).saturating_add(loads::memory(setup))
 }
 
 /// What can be known before anything is touched: CPUs that are there, threads that do not starve

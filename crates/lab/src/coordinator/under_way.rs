@@ -9,10 +9,12 @@ use crate::host::clocks::OffsetSource;
 use crate::host::hosts::Hosts;
 use crate::machine::FactsByHost;
 use crate::names::Names;
+use crate::placement::Shown;
 use crate::plan::{self, Kinds};
 use crate::run::{Event, RunError, Sink, What};
 use crate::station::{PlannedStation, StationId, Stations};
 use crate::undo::UndoError;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tardy_model::machine::RulerRecord;
 use tardy_model::port::Port;
@@ -41,6 +43,8 @@ pub(super) struct Run<'a, 'h> {
     pub(super) hosts: &'a mut Hosts<'h>,
     pub(super) refused: Vec<String>,
     pub(super) found: FactsByHost,
+    /// Where XDP programs ran that did not where it was assumed, by cell.
+    pub(super) shown: BTreeMap<String, Shown>,
     /// When the hosts' clocks among them were read.
     pub(super) clocks_read: std::time::Instant,
     pub(super) standing: Standing,

@@ -119,6 +119,7 @@ fn orders() -> Vec<ToAgent> {
         port: 7_000,
         device: "tardy0-1".into(),
         wait: Wait::Poll,
+        queue: None,
         replies,
     };
     let load = LoadOrder {
@@ -219,6 +220,7 @@ fn answers() -> Vec<FromAgent> {
             napi_id: 0,
             answered: 9,
             answers_stamped: 8,
+            program_cpus: vec![1],
         },
         FromAgent::Progress { activity: RX, digest },
         FromAgent::Done { activity: TX, packets: 6 },
