@@ -122,6 +122,7 @@ fn receiver() -> ActivityOrder {
         device: "lo".into(),
         wait: Wait::Block,
         replies: false,
+        object: None,
     }))
 }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
-use tardy_bpf::program::{Filter, Program, RxTime, StampClock};
+use tardy_bpf::program::{Chosen, Filter, Program, RxTime, StampClock};
 use tardy_bpf::xsk::{Asked, Rings, WaitBy, XdpError};
 use tardy_model::ethernet::{self, ETHERTYPE, Tag};
 use tardy_model::frame::{Frame, HEAD, MARK, PacketKind};
@@ -84,7 +84,7 @@ impl Drop for Pair {
 const FILTER: Filter = Filter { ethertype: ETHERTYPE, stream: 3, nonce: 0x1122_3344_5566_7788 };
 
 fn asked(device: &str) -> Asked<'_> {
-    Asked { device, queue: None, frames: 64, filter: FILTER }
+    Asked { device, queue: None, frames: 64, program: Chosen::Own(FILTER) }
 }
 
 fn frame(stream: u8, nonce: u64, tag: Option<Tag>, seq: u32) -> Vec<u8> {
@@ -111,11 +111,11 @@ fn the_program_takes_its_streams_frames_and_lets_all_others_go_on() {
             assert_eq!(decided, PASS);
             let before = out.len() - packet.len();
             assert_eq!(&out[before..], packet, "the packet is as it was");
-            program.ids.read(&[&[0; 24], &out[..before]].concat())
+            program.stamps.read(&[&[0; 24], &out[..before]].concat())
         };
         let at = |clock| match clock {
             StampClock::Tai => clock::read_clocks().tai_ns as u64,
-            StampClock::Monotonic => clock::read_clocks().monotonic_ns as u64,
+            _ => clock::read_clocks().monotonic_ns as u64,
         };
         for tag in [None, tagged] {
             let before = at(clock);

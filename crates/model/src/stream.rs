@@ -8,6 +8,7 @@ use crate::point::{Metric, Point};
 use crate::port::{Headers, Port};
 use crate::shaper;
 use crate::time::Nanos;
+use crate::xdp::XdpObject;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -367,6 +368,8 @@ pub struct Rx {
     /// How it is scheduled.
     pub policy: Policy,
     pub wait: Wait,
+    /// The program that port `xdp` loads in place of tardy's own.
+    pub object: Option<XdpObject>,
 }
 
 /// The replies of a stream that is answered.

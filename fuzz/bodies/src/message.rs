@@ -149,6 +149,7 @@ fn trial(told: Vec<FromAgent>) {
         tx_clocks,
         arrivals: rx.arrivals.clone(),
         xdp_stamps: rx.stamps.clone(),
+        areas: Vec::new(),
         xdp: rx_rest.xdp.clone(),
         rx_counters: rx_rest.arrived.unwrap_or_default(),
         rx_thread: rx_rest.thread.clone(),
@@ -227,7 +228,7 @@ fn stream(kind: Kind) -> Stream {
             spin: Nanos::ZERO,
             wait: Wait::Block,
         },
-        rx: Rx { port: Port::Udp, cpu: CpuChoice::Auto, policy: Policy::Other, wait: Wait::Block },
+        rx: Rx { port: Port::Udp, cpu: CpuChoice::Auto, policy: Policy::Other, wait: Wait::Block, object: None },
         sim: Sim::default(),
     }
 }

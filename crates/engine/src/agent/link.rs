@@ -45,6 +45,8 @@ pub(super) struct EndRecord {
     pub arrived: Option<(Vec<Arrival>, ReceiverCounters)>,
     /// What the XDP program wrote before each arrival, and what the port was, on port `xdp`.
     pub xdp: Option<(Vec<XdpStamp>, XdpRecord)>,
+    /// The bytes before each arrival's packet, where they are kept.
+    pub areas: Vec<u8>,
     /// Gaps of its spinning.
     pub gaps: Option<SpinGaps>,
     /// The thread, read back.

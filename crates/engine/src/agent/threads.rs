@@ -130,7 +130,16 @@ fn send<P: PortKind>(order: SendOrder, bound: P::Bound, shared: &Shared, link: &
     let (mut counters, gaps, own) = (sender.counters, sender.gaps, sender.own.take());
     let mut half = sender.finish();
     convert_hardware(&mut half, &mut counters, before, after);
-    Some(EndRecord { sent: Some((half, counters)), arrived: None, xdp: None, gaps, thread, tcp: None, own })
+    Some(EndRecord {
+        sent: Some((half, counters)),
+        arrived: None,
+        xdp: None,
+        areas: Vec::new(),
+        gaps,
+        thread,
+        tcp: None,
+        own,
+    })
 }
 
 /// Receives from the moment at which it is made ready.
@@ -155,10 +164,10 @@ fn receive<P: PortKind>(order: ReceiveOrder, bound: P::Bound, shared: &Shared, l
         xdp = port.xdp();
     }
     let thread = account.end();
-    let xdp = xdp.map(|record| (receiver.take_stamps(), record));
+    let (xdp, areas) = (xdp.map(|record| (receiver.take_stamps(), record)), receiver.take_areas());
     let (counters, gaps) = (receiver.counters, receiver.gaps);
     let arrived = Some((receiver.finish(), counters));
-    Some(EndRecord { sent: None, arrived, xdp, gaps, thread, tcp: None, own: Default::default() })
+    Some(EndRecord { sent: None, arrived, xdp, areas, gaps, thread, tcp: None, own: Default::default() })
 }
 
 /// Receives and sends back from the moment at which it is made ready.
@@ -206,6 +215,7 @@ fn reflected(reflector: Reflector, account: Account, tcp: Option<TcpRecord>) -> 
         sent: Some((sender.finish(), sent)),
         arrived: Some((receiver.finish(), counters)),
         xdp: None,
+        areas: Vec::new(),
         gaps,
         thread,
         tcp,
@@ -279,6 +289,7 @@ fn asked(mut requester: Requester, thread: ThreadRecord, tcp: Option<TcpRecord>)
         sent: Some((requester.sender.finish(), sent)),
         arrived: Some((arrivals, counters)),
         xdp: None,
+        areas: Vec::new(),
         gaps,
         thread,
         tcp,

@@ -94,6 +94,7 @@ impl Ends<'_> {
             device: "sim".into(),
             wait,
             replies,
+            object: None,
         }
     }
 

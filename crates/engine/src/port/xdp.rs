@@ -6,13 +6,16 @@
 //! The program, its link, the memory and the sockets are made on the control thread. The measuring
 //! thread gets all of it and reads the rings itself.
 //!
+//! A user's own program may take the place of tardy's. What it writes before each packet is lent as
+//! it is, and decoded when the rows are collected.
+//!
 //! Sending is not built yet: the other end sends through port `packet`.
 
 use crate::order::{EndOrder, ReceiveOrder, StreamOrder, Ways};
 use crate::port::packet::PacketSend;
 use crate::port::{BATCH, Bound, Lent, PortKind, ReceivePort, Received, Wake, XdpStamp, cannot};
 use std::io;
-use tardy_bpf::program::{Filter, StampClock};
+use tardy_bpf::program::{Chosen, Filter, StampClock};
 use tardy_bpf::xsk::{Asked, FRAMES, Opened, Rings, WaitBy, Waiter};
 use tardy_model::ethernet::{self, Tags};
 use tardy_model::sample::MaybeNanos;
@@ -83,6 +86,8 @@ pub struct LentFrames {
     places: [(usize, usize, Tags); BATCH],
     /// What the program's clock must be put forward by to be TAI, ns.
     ahead_ns: i64,
+    /// What the program writes is kept: it is a user's own.
+    is_kept: bool,
 }
 
 impl XdpReceive {
@@ -92,9 +97,12 @@ impl XdpReceive {
     /// As [`Rings::open`], inside the kernel's reason.
     pub fn open(order: &ReceiveOrder) -> Result<Self, SysError> {
         let StreamOrder { stream, nonce, ethertype, .. } = order.order;
-        let filter = Filter { ethertype, stream: stream.number(), nonce };
         let failed = |call| move |source| SysError { call, on: order.device.clone(), source };
-        let asked = Asked { device: &order.device, queue: None, frames: FRAMES, filter };
+        let object = order.object.as_ref().map(|object| object.read()).transpose();
+        let object = object.map_err(|why| cannot(&format!("the XDP object cannot be loaded: {why}")))?;
+        let own = Chosen::Own(Filter { ethertype, stream: stream.number(), nonce });
+        let program = object.as_ref().map_or(own, Chosen::User);
+        let asked = Asked { device: &order.device, queue: None, frames: FRAMES, program };
         let (rings, opened) = Rings::open(&asked).map_err(io::Error::other).map_err(failed("opening port xdp"))?;
         let sleeps = |by| rings.waiter(by).map(Idle::Sleep).map_err(failed("waiting for AF_XDP sockets"));
         let idle = match order.wait {
@@ -113,7 +121,12 @@ impl XdpReceive {
         };
         let (record, ahead_ns) = record_of(opened);
         let places = [(0, 0, Tags::UNSEEN); BATCH];
-        Ok(XdpReceive { idle, looks: 0, lent: LentFrames { rings, ethertype, places, ahead_ns }, record })
+        Ok(XdpReceive {
+            idle,
+            looks: 0,
+            lent: LentFrames { rings, ethertype, places, ahead_ns, is_kept: object.is_some() },
+            record,
+        })
     }
 
     /// Nothing came. A device that is gone ends no wait: whoever waits has to ask.
@@ -202,10 +215,14 @@ impl Lent for LentFrames {
         let time_ns = MaybeNanos::some((stamp.time_ns as i64).wrapping_add(self.ahead_ns));
         XdpStamp { time_ns, cpu: stamp.cpu, queue: stamp.queue }
     }
+    #[inline]
+    fn area(&self, n: usize) -> &[u8] {
+        if self.is_kept { self.rings.area(n) } else { &[] }
+    }
 }
 
-/// What is known of the port before a packet came, and what its stamps must be put forward by. TAI
-/// and MONOTONIC run at the same rate, so one reading of both is enough for a trial.
+/// What is known of the port before a packet came, and what its stamps must be put forward by. TAI,
+/// MONOTONIC and BOOTTIME run at the same rate, so one reading of both is enough for a trial.
 fn record_of(opened: Opened) -> (XdpRecord, i64) {
     let (clock, ahead_ns, clock_bound_ns) = match opened.clock {
         StampClock::Tai => (XdpClock::Tai, 0, 0),
@@ -213,6 +230,11 @@ fn record_of(opened: Opened) -> (XdpRecord, i64) {
             let now = clock::read_clocks();
             (XdpClock::Monotonic, now.tai_ns - now.monotonic_ns, now.bound_ns)
         }
+        StampClock::Boottime => {
+            let (ahead_ns, bound_ns) = clock::tai_minus_boottime();
+            (XdpClock::Boottime, ahead_ns, bound_ns)
+        }
+        StampClock::Unknown => (XdpClock::Unknown, 0, 0),
     };
     let record = XdpRecord {
         mode: opened.mode,

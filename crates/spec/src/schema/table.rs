@@ -98,6 +98,7 @@ pub const KEYS: &[Key] = &[
     key("stream.*.port", choice(&["udp", "tcp", "packet", "sim"], &["xdp"]), Text("udp"), "What the engine sends and receives through; `tcp` for ping-pongs; `packet` for tardy's own Ethernet frames; `sim` simulates path and clocks."),
     key("stream.*.tx.port", choice(&["udp", "tcp", "packet", "sim"], &["xdp"]), None("as `port`"), "What its packets are sent through, and so what they look like."),
     key("stream.*.rx.port", choice(&Port::WORDS, &[]), None("as `port`"), "What they are received through: `xdp` gets what `packet` sends by AF_XDP sockets, each packet stamped by an XDP program (`rx_xdp`)."),
+    key("stream.*.rx.object", Kind::Object, None("tardy's own"), "A BPF object of your own whose XDP program port `xdp` loads in place of tardy's, `\"FILE\"` or `\"FILE:SECTION\"`, relative to the experiment file; `tardy run` asks for `--allow-commands`. What it leaves before packets becomes columns of `samples.parquet`."),
     key("stream.*.ip", choice(&["ipv4", "ipv6"], &[]), Text("ipv4"), "Version of the Internet protocol."),
     key("stream.*.cycle", Kind::Cycle { min_ns: 1, max_ns: DAY }, Text("500us"), "Time between scheduled instants, or how many there are a second: `\"1kHz\"` is `\"1ms\"`. A rate must be a whole number of ns; the effective file has the time."),
     key("stream.*.count", number(1, MOST_PACKETS as i64), Integer(10_000), "Intended packets in a trial.").rival("duration"),
