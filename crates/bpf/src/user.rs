@@ -187,6 +187,9 @@ fn timed(layouts: &Layouts, clocks: Vec<(StampClock, &str)>) -> (StampClock, Opt
     let lacking = (!lacking.is_empty()).then(|| lacking.join("; "));
     match clocks[..] {
         _ if !has_time => (StampClock::Unknown, lacking),
+        [(StampClock::Unknown, name)] => {
+            (StampClock::Unknown, Some(format!("the program calls {name}, which gives the time of the last tick")))
+        }
         [(clock, _)] => (clock, lacking),
         [] => {
             let why = "the program calls no helper that gives a time (bpf_ktime_get_tai_ns and the like)";
