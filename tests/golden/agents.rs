@@ -123,6 +123,7 @@ fn receiver() -> ActivityOrder {
         wait: Wait::Block,
         queue: None,
         replies: false,
+        object: None,
     }))
 }
 

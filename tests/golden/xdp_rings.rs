@@ -5,7 +5,8 @@
 
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use tardy_bpf::program::{AREA, Ids, RxTime, last_lines};
+use tardy_bpf::hints::Layouts;
+use tardy_bpf::program::{MARK, OBJECT, RX_TIME, RxTime, Stamps, last_lines};
 use tardy_bpf::xsk::{METADATA, Putting, Taking, completion, request, went_out};
 use tardy_sys::nic::{XdpFeatures, read_xdp_features};
 
@@ -95,29 +96,32 @@ proptest! {
 
     #[test]
     fn no_bytes_before_a_packet_are_read_beyond_their_beginning(area in prop::collection::vec(any::<u8>(), 0..64)) {
-        let ids = Ids { rx_time: u32::MAX, mark: 7 };
-        let read = ids.read(&area);
-        prop_assert!(read.is_none() || area.len() >= AREA);
+        let stamps = Stamps::own().expect("its own object");
+        let read = stamps.read(&area);
+        prop_assert!(read.is_none() || area.len() >= 20);
     }
 }
 
 #[test]
 fn what_the_program_writes_is_read_member_by_member_at_any_alignment() {
-    let ids = Ids { rx_time: 5, mark: 9 };
+    let stamps = Stamps::own().expect("its own object");
+    assert_eq!(stamps.area(), 24, "of the larger struct");
+    let layouts = Layouts::of_object(OBJECT).expect("its BTF");
+    let [rx_time, mark] = [RX_TIME, MARK].map(|name| layouts.by_name(name).next().expect("a struct").id);
     let (time, cpu, queue) = (0x0102_0304_0506_0708_u64, 3_u32, 2_u32);
     for before in 4..12 {
         let mut area = vec![0xee; before];
         area.extend(time.to_ne_bytes());
-        area.extend([cpu, queue, 5].map(u32::to_ne_bytes).concat());
-        assert_eq!(ids.read(&area), Some(RxTime { time_ns: time, cpu, queue, mark: None }), "{before}");
+        area.extend([cpu, queue, rx_time].map(u32::to_ne_bytes).concat());
+        assert_eq!(stamps.read(&area), Some(RxTime { time_ns: time, cpu, queue, mark: None }), "{before}");
         let mut area = vec![0xee; before];
         area.extend(time.to_ne_bytes());
-        area.extend([cpu, queue, 77, 9].map(u32::to_ne_bytes).concat());
-        assert_eq!(ids.read(&area), Some(RxTime { time_ns: time, cpu, queue, mark: Some(77) }), "{before}");
+        area.extend([cpu, queue, 77, mark].map(u32::to_ne_bytes).concat());
+        assert_eq!(stamps.read(&area), Some(RxTime { time_ns: time, cpu, queue, mark: Some(77) }), "{before}");
         // A frame that was used before and cleared shows nothing.
         let end = area.len();
         area[end - 4..].fill(0);
-        assert_eq!(ids.read(&area), None, "{before}");
+        assert_eq!(stamps.read(&area), None, "{before}");
     }
 }
 

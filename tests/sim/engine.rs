@@ -74,6 +74,7 @@ pub fn stream(sim: Sim) -> Stream {
             wait: Wait::Block,
             core: None,
             queue: None,
+            object: None,
         },
         sim,
     }
@@ -361,6 +362,7 @@ fn receive(steps: Vec<Step>, wait: Wait) -> (Receiver, Shared) {
         wait,
         queue: None,
         replies: false,
+        object: None,
     };
     let (mut receiver, shared) = (Receiver::new(order), Shared::default());
     let mut script = Script { steps: steps.into(), wait, many: Vec::new(), inbox: Inbox::new(65) };
@@ -424,6 +426,7 @@ fn a_receiver_that_is_behind_takes_all_that_wait_and_one_that_is_not_takes_one()
         wait: Wait::Block,
         queue: None,
         replies: false,
+        object: None,
     };
     let script = || {
         let steps = (0..200).map(|seq| packet(PacketKind::Test, 77, seq)).collect();

@@ -203,6 +203,7 @@ fn trial(foreign_each: u32) -> (Matched, ReceiverCounters, u64, u64) {
         sent: &sent,
         arrivals: &arrivals,
         xdp: &[],
+        areas: None,
         tx: conversion,
         rx: conversion,
         hosts_bound_ns: 0,
@@ -360,6 +361,7 @@ fn receive_order(order: StreamOrder) -> ReceiveOrder {
         wait: Wait::Block,
         queue: None,
         replies: false,
+        object: None,
     }
 }
 

@@ -8,6 +8,7 @@ use crate::receiver::{Arrival, ReceiverCounters};
 use crate::sender::{SenderCounters, SentRows};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use tardy_bpf::user::UserObject;
 use tardy_model::ethernet::TAG;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::point::{Point, Source};
@@ -54,6 +55,9 @@ pub struct Halves {
     pub arrivals: Vec<Arrival>,
     /// What the XDP program wrote before each of them, on port `xdp`; else empty.
     pub xdp_stamps: Vec<XdpStamp>,
+    /// The bytes before each of their packets, where a user's own XDP program wrote them; else
+    /// empty.
+    pub areas: Vec<u8>,
     /// What that port was and saw.
     pub xdp: Option<XdpRecord>,
     /// What the port `xdp` was that packets were sent through.
@@ -132,6 +136,9 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
     let sources: Vec<(Point, Source)> = had.map(|point| (*point, source_of(stream.port, *point))).collect();
     let tx_conversion = Conversion::between(&halves.tx_clocks[0], &halves.tx_clocks[1]);
     let rx_conversion = Conversion::between(&halves.rx_clocks[0], &halves.rx_clocks[1]);
+    let object = stream.rx.object.as_ref().filter(|_| !halves.areas.is_empty());
+    // One that cannot be read was never loaded.
+    let object = object.and_then(|object| UserObject::of(&object.bytes, object.section.as_deref()).ok());
     let matched = Match {
         base_ns: base.ns(),
         cycle: stream.cycle,
@@ -139,6 +146,7 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         sent: &halves.sent,
         arrivals: &halves.arrivals,
         xdp: &halves.xdp_stamps,
+        areas: object.as_ref().map(|object| (object.columns(), &halves.areas[..])),
         tx: tx_conversion,
         rx: rx_conversion,
         hosts_bound_ns: halves.offsets.bound_ns(),

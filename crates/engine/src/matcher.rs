@@ -9,11 +9,12 @@
 use crate::port::XdpStamp;
 use crate::receiver::Arrival;
 use crate::sender::{Sending, SentRows};
+use tardy_bpf::hints::Columns;
 use tardy_model::point::{Point, Source};
 use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
 use tardy_model::time::{Conversion, Instant, Nanos};
 use tardy_model::trial::StreamRecord;
-use tardy_model::xdp::XdpSeen;
+use tardy_model::xdp::{Hints, UNKNOWN, XdpSeen};
 
 /// What the matcher must know besides the halves.
 #[derive(Clone, Debug)]
@@ -31,6 +32,9 @@ pub struct Match<'a> {
     pub arrivals: &'a [Arrival],
     /// What an XDP program wrote before each arrival; empty where there was none.
     pub xdp: &'a [XdpStamp],
+    /// The bytes before each arrival's packet, and the columns that they become; only where a
+    /// user's own XDP program wrote them.
+    pub areas: Option<(&'a Columns, &'a [u8])>,
     /// From the sender's REALTIME to TAI.
     pub tx: Conversion,
     /// From the receiver's REALTIME to TAI.
@@ -76,6 +80,8 @@ struct Taken {
     duplicates: u64,
     strangers: u64,
     xdp: XdpSeen,
+    /// The arrival that each row has its hint from.
+    hints: Vec<Option<usize>>,
 }
 
 impl Taken {
@@ -90,8 +96,11 @@ impl Taken {
             self.xdp.implausible += 1;
             return None;
         }
-        *self.xdp.by_cpu.entry(stamp.cpu).or_default() += 1;
-        *self.xdp.by_queue.entry(stamp.queue).or_default() += 1;
+        for (seen, of) in [(&mut self.xdp.by_cpu, stamp.cpu), (&mut self.xdp.by_queue, stamp.queue)] {
+            if of != UNKNOWN {
+                *seen.entry(of).or_default() += 1;
+            }
+        }
         Some(ns)
     }
 }
@@ -140,10 +149,11 @@ impl Match<'_> {
         let points = [Point::RxKernel, Point::Receive];
         let ends = self.reply.is_none();
         let arrived = (self.arrivals, self.xdp);
-        let taken = self.receive(&mut batch, arrived, (&self.rx, self.hosts_bound_ns), points, ends, |row| {
+        let mut taken = self.receive(&mut batch, arrived, (&self.rx, self.hosts_bound_ns), points, ends, |row| {
             self.sent.sending[row].sent()
         });
         unmatched += taken.strangers;
+        batch.hints = self.hints(&mut taken);
         let mut reply = WayMatched::default();
         if let Some((sent, arrivals)) = self.reply {
             let points = [Point::ReplySend, Point::ReplyTxSched, Point::ReplyTxKernel];
@@ -158,6 +168,19 @@ impl Match<'_> {
         }
         let there = WayMatched { duplicates: taken.duplicates, tx_stamps_missing, unmatched };
         Matched { batch, there, xdp: taken.xdp, reply }
+    }
+
+    /// What the bytes before the packets were, row by row.
+    fn hints(&self, taken: &mut Taken) -> Option<Hints> {
+        let (columns, areas) = self.areas?;
+        let area = |arrival: usize| areas.chunks_exact(columns.area().max(1)).nth(arrival);
+        let hints = columns.decode(taken.hints.iter().map(|arrival| arrival.and_then(area)));
+        for row in 0..hints.of.len() {
+            if let Some(name) = hints.name(row) {
+                *taken.xdp.by_hint.entry(name.to_owned()).or_default() += 1;
+            }
+        }
+        Some(hints)
     }
 
     fn has(&self, point: Point) -> bool {
@@ -220,6 +243,8 @@ impl Match<'_> {
             batch.pcp = vec![None; rows];
         }
         let (mut taken, mut newest) = (Taken::default(), None);
+        let keeps_hints = points.contains(&Point::Receive) && self.areas.is_some();
+        taken.hints = if keeps_hints { vec![None; rows] } else { Vec::new() };
         for (n, arrival) in arrivals.iter().enumerate() {
             let row = arrival.seq.wrapping_sub(self.sent.first) as usize;
             match seen.get_mut(row) {
@@ -243,6 +268,11 @@ impl Match<'_> {
             }
             let stamp = stamps.get(n);
             let xdp = stamp.and_then(|stamp| taken.passed_xdp(*stamp, arrival.receive_ns)).map(|ns| ns - scheduled);
+            // What a stamp that cannot be this packet's is in is another packet's too.
+            let is_another = stamp.is_some_and(|stamp| stamp.time_ns.is_some()) && xdp.is_none();
+            if let Some(of) = taken.hints.get_mut(row).filter(|_| !is_another) {
+                *of = Some(n);
+            }
             if let (Some(column), Some(offset)) = (&mut rx_xdp, xdp) {
                 column[row] = MaybeNanos::some(offset);
             }

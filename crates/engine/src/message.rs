@@ -35,6 +35,8 @@ pub const PROTOCOL: u32 = 13;
 pub const LONGEST: usize = 64 << 20;
 /// Rows in one piece of a half.
 pub const PIECE: usize = 65_536;
+/// Bytes in one piece of what was before packets.
+pub const AREA_PIECE: usize = 1 << 20;
 const MAGIC: &[u8; 5] = b"tardy";
 
 /// Why a message is not available.
@@ -242,6 +244,14 @@ pub enum FromAgent {
         activity: ActivityId,
         stamps: Vec<XdpStamp>,
     },
+    /// Part of the bytes before the packets that arrived, where a user's own XDP program wrote
+    /// them: as many for each arrival as the object's largest struct has.
+    AreaPiece {
+        /// The end that recorded it.
+        activity: ActivityId,
+        /// The next bytes.
+        areas: Vec<u8>,
+    },
     /// Part of what a load's program wrote.
     LoadOutput {
         /// The load that ran it.
@@ -276,6 +286,7 @@ impl FromAgent {
             | FromAgent::SenderPiece { activity, .. }
             | FromAgent::ArrivalPiece { activity, .. }
             | FromAgent::XdpPiece { activity, .. }
+            | FromAgent::AreaPiece { activity, .. }
             | FromAgent::LoadOutput { activity, .. }
             | FromAgent::Collected { activity, .. }
             | FromAgent::Broke { activity, .. } => vec![*activity],

@@ -3,7 +3,9 @@
 //! decides nothing.
 
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::net::IpAddr;
+use tardy_bpf::user::{UserError, UserObject};
 use tardy_model::ethernet::{self, Mac, Tag};
 use tardy_model::frame::{Frame, HEAD, Heads, PROBE, PacketKind};
 use tardy_model::point::{Metric, Point};
@@ -286,6 +288,33 @@ pub struct ReceiveOrder {
     pub queue: Option<u32>,
     /// True for the end that receives the replies.
     pub replies: bool,
+    /// The program that port `xdp` loads in place of tardy's own.
+    pub object: Option<ObjectOrder>,
+}
+
+/// A user's own XDP program.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct ObjectOrder {
+    /// The object's bytes: the receiver may be on a host that does not have the file.
+    pub bytes: Vec<u8>,
+    pub section: Option<String>,
+}
+
+impl ObjectOrder {
+    /// The same with what is known of it.
+    ///
+    /// # Errors
+    /// What it lacks.
+    pub fn read(&self) -> Result<UserObject<'_>, UserError> {
+        UserObject::of(&self.bytes, self.section.as_deref())
+    }
+}
+
+impl fmt::Debug for ObjectOrder {
+    /// The bytes would say nothing.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ObjectOrder({} bytes, section {:?})", self.bytes.len(), self.section)
+    }
 }
 
 impl ReceiveOrder {

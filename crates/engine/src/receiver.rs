@@ -166,6 +166,10 @@ pub struct Receiver {
     arrived: usize,
     /// Of each arrival, where packets pass an XDP program; else empty.
     stamps: Vec<XdpStamp>,
+    /// Of each arrival the bytes before its packet, `area` of them, where a user's own XDP program
+    /// wrote them; else empty.
+    areas: Vec<u8>,
+    area: usize,
     /// The live figures are of the XDP program's stamps.
     live_by_xdp: bool,
     /// One bit for each packet, after a word for those of the lead-in.
@@ -197,6 +201,10 @@ impl Receiver {
         let StreamOrder { kind, port, lead, ref stamps, .. } = order.order;
         let live_by_xdp = live(kind, stamps, lead) == (Side::Rx, Metric::Span(Point::Scheduled, Point::RxXdp));
         let stamps = if port.passes_xdp() { vec![UNSTAMPED; room] } else { Vec::new() };
+        let object = order.object.as_ref().and_then(|object| object.read().ok());
+        let area = object.map_or(0, |object| object.columns().area());
+        let mut areas = vec![1; room * area];
+        areas.fill(0);
         // Written once, so that the kernel has given the memory before the loop runs.
         let mut seen = vec![u64::MAX; order.order.count as usize / 64 + 2];
         seen.fill(0);
@@ -206,6 +214,8 @@ impl Receiver {
             arrivals,
             arrived: 0,
             stamps,
+            areas,
+            area,
             live_by_xdp,
             seen,
             counters: ReceiverCounters::default(),
@@ -363,6 +373,9 @@ impl Receiver {
             if let Some(place) = self.stamps.get_mut(self.arrived) {
                 *place = xdp;
             }
+            if self.area > 0 {
+                self.keep(port.lent().area(n));
+            }
             if let Some(ns) = xdp.time_ns.get().filter(|_| self.live_by_xdp) {
                 live_at = Instant::from_ns(ns);
             }
@@ -381,6 +394,15 @@ impl Receiver {
             shared.live.count_if(!is_lead, shared.lateness(seq, cycle, stamp.map(Instant::ns), live_at));
         }
         !is_lead
+    }
+
+    /// Keeps the bytes before a packet.
+    #[inline]
+    fn keep(&mut self, area: &[u8]) {
+        let at = self.arrived * self.area;
+        if let Some(place) = self.areas.get_mut(at..at + self.area).filter(|place| place.len() == area.len()) {
+            place.copy_from_slice(area);
+        }
     }
 
     /// Handles what is no packet of the trial: a warm-up packet, which has a number of its own, or
@@ -418,6 +440,13 @@ impl Receiver {
         let mut stamps = std::mem::take(&mut self.stamps);
         stamps.truncate(self.arrived);
         stamps
+    }
+
+    /// The bytes before each arrival's packet, in the same order; empty where none are kept.
+    pub fn take_areas(&mut self) -> Vec<u8> {
+        let mut areas = std::mem::take(&mut self.areas);
+        areas.truncate(self.arrived * self.area);
+        areas
     }
 
     /// The arrivals in the order of the receive calls, when the trial is over.

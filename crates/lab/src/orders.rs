@@ -17,7 +17,7 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::net::IpAddr;
 use tardy_engine::order::{
-    AskOrder, EndOrder, ReceiveOrder, ReflectOrder, SendOrder, StreamOrder, ThreadOrder, launch_order,
+    AskOrder, EndOrder, ObjectOrder, ReceiveOrder, ReflectOrder, SendOrder, StreamOrder, ThreadOrder, launch_order,
 };
 use tardy_model::ethernet::{self, Mac};
 use tardy_model::port::TagBy;
@@ -208,7 +208,9 @@ fn ends(
         // Replies come back through what they were sent through.
         let through = if replies { stream.port } else { stream.rx.port };
         let order = StreamOrder { port: through, ..order.clone() };
-        ReceiveOrder { order, thread, local, port, device, wait, queue: stream.rx.queue, replies }
+        let object = stream.rx.object.as_ref().filter(|_| through.passes_xdp());
+        let object = object.map(|object| ObjectOrder { bytes: object.bytes.to_vec(), section: object.section.clone() });
+        ReceiveOrder { order, thread, local, port, device, wait, queue: stream.rx.queue, replies, object }
     };
     let reflect = || EndOrder::Reflect(ReflectOrder { receive: receive(false, &rx), send: send(true, &rx) });
     Ok(match stream.kind {

@@ -8,7 +8,7 @@ use crate::point::{Metric, Point};
 use crate::port::{Headers, Port};
 use crate::shaper;
 use crate::time::Nanos;
-use crate::xdp::Core;
+use crate::xdp::{Core, XdpObject};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -372,6 +372,8 @@ pub struct Rx {
     pub wait: Wait,
     /// The one receive queue that has a socket, on port `xdp`; `None` for all of them.
     pub queue: Option<u32>,
+    /// The program that port `xdp` loads in place of tardy's own.
+    pub object: Option<XdpObject>,
 }
 
 /// The replies of a stream that is answered.

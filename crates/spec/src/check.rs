@@ -109,6 +109,13 @@ pub(crate) fn stream(view: &View<'_>, table: &Table<'_>, stream: &Stream) {
         }
         _ => Ok(()),
     });
+    if table.is_written("rx.object") && !stream.rx.port.passes_xdp() && !view.differs(&table.key("rx.port")) {
+        table.check(&["port", "rx.port", "rx.object"], || {
+            let message =
+                format!("`{}` has no meaning here: an XDP program belongs to port xdp", table.key("rx.object"));
+            Err(table.wrong(&["rx.object", "rx.port"], message, "write rx.port = \"xdp\", or leave it out"))
+        });
+    }
     let ports = ["kind", "reflect", "port", "tx.port", "rx.port", "rx.wait", "size"];
     table.check(&ports, || match stream.rx.port.receives_from(stream.port) {
         true => by_xdp(table, stream),

@@ -17,7 +17,7 @@ use tardy_model::port::Port;
 use tardy_model::station::StationKind;
 use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Reply, Rx, Sim, Stream, Tx, Wait};
 use tardy_model::time::Nanos;
-use tardy_model::xdp::Core;
+use tardy_model::xdp::{Core, XdpObject};
 
 /// What a packet may have where nobody knows; nothing is checked against it.
 const MTU: u32 = 65_535;
@@ -245,6 +245,7 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
             policy: table.get("rx.policy", policy)?,
             wait: rx_wait,
             queue: table.find("rx.queue").and_then(integer).map(|queue| queue as u32),
+            object: table.find("rx.object").and_then(object).filter(|_| rx_port.passes_xdp()),
         },
         reply: Reply {
             size: table.find("reply_size").and_then(integer).map_or(size, |size| size as u16),
@@ -258,6 +259,10 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
     };
     check::stream(view, &table, &stream);
     Ok(stream)
+}
+
+fn object(value: &Value) -> Option<XdpObject> {
+    if let Value::Text(text) = value { Some(XdpObject::of(text)) } else { None }
 }
 
 fn ip(value: &Value) -> Option<Ip> {

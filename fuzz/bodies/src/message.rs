@@ -149,6 +149,7 @@ fn trial(told: Vec<FromAgent>) {
         tx_clocks,
         arrivals: rx.arrivals.clone(),
         xdp_stamps: rx.stamps.clone(),
+        areas: Vec::new(),
         xdp: rx_rest.xdp.clone(),
         xdp_sent: tx_rest.xdp_sent.clone(),
         rx_counters: rx_rest.arrived.unwrap_or_default(),
@@ -236,6 +237,7 @@ fn stream(kind: Kind) -> Stream {
             wait: Wait::Block,
             core: None,
             queue: None,
+            object: None,
         },
         sim: Sim::default(),
     }

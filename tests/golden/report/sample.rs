@@ -189,6 +189,7 @@ pub fn lost(cell: &str, got: u64) -> ExpectationResult {
 pub fn run(cells: &[&str]) -> Run {
     let manifest = Manifest {
         hosts: BTreeMap::new(),
+        xdp_objects: Vec::new(),
         format: 1,
         tardy: "0.1.0".into(),
         name: "host-to-host".into(),

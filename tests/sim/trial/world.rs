@@ -177,6 +177,7 @@ impl World {
             | FromAgent::SenderPiece { activity, .. }
             | FromAgent::ArrivalPiece { activity, .. }
             | FromAgent::XdpPiece { activity, .. }
+            | FromAgent::AreaPiece { activity, .. }
             | FromAgent::LoadOutput { activity, .. }
             | FromAgent::Collected { activity, .. }
             | FromAgent::Broke { activity, .. } => *activity = self.named(from, *activity),

@@ -18,7 +18,7 @@ pub use send::{METADATA, OpenedToSend, Outlet, ToSend, WithPackets, completion, 
 pub use shared::{Putting, Taking};
 pub use socket::{WaitBy, Waiter, count_runs, run_on, tcx_programs};
 
-use crate::program::{AREA, Filter, ID, Ids, Program, ProgramError, RxTime, StampClock};
+use crate::program::{Chosen, ID, Program, ProgramError, RxTime, StampClock, Stamps};
 use shared::Memory;
 use socket::{Socket, Umem, attach};
 use std::io;
@@ -96,7 +96,8 @@ pub struct Asked<'a> {
     pub queue: Option<u32>,
     /// Frames of each queue, a power of two.
     pub frames: u32,
-    pub filter: Filter,
+    /// The program to attach.
+    pub program: Chosen<'a>,
 }
 
 /// What was found and decided on the way.
@@ -126,7 +127,7 @@ pub struct Rings {
     _link: OwnedFd,
     sockets: Vec<Socket>,
     memory: Memory,
-    ids: Ids,
+    stamps: Stamps,
     lent: Vec<Held>,
     /// The socket to begin with.
     next: usize,
@@ -148,7 +149,7 @@ impl Rings {
             Some(queue) => return Err(XdpError::NoQueue { device, queue, queues: there }),
         };
         let memory = memory_for(asked, queues.len() as u32)?;
-        let program = Program::load(asked.filter, there)?;
+        let program = Program::load(asked.program, there)?;
         let (link, is_native, mut refused) = attached(asked.device, index, &program)?;
         let (sockets, is_zero_copy) = bound(asked, index, &queues, &memory, is_native, &mut refused)?;
         for (queue, socket) in queues.iter().zip(&sockets) {
@@ -168,7 +169,7 @@ impl Rings {
             clock: program.clock,
         };
         let lent = Vec::with_capacity(asked.frames as usize);
-        Ok((Rings { _link: link, sockets, memory, ids: program.ids, lent, next: 0 }, opened))
+        Ok((Rings { _link: link, sockets, memory, stamps: program.stamps, lent, next: 0 }, opened))
     }
 
     /// Ready to be waited for.
@@ -238,7 +239,15 @@ impl Rings {
     /// What the program wrote before packet `n`; `None` if it wrote nothing.
     #[inline]
     pub fn stamp(&self, n: usize) -> Option<RxTime> {
-        self.ids.read(self.memory.bytes(self.lent[n].at.checked_sub(AREA)?, AREA))
+        self.stamps.read(self.area(n))
+    }
+
+    /// The bytes before packet `n`, as many as the largest struct has.
+    #[inline]
+    pub fn area(&self, n: usize) -> &[u8] {
+        let area = self.stamps.area();
+        // No driver puts a packet nearer to its frame's beginning than the headroom.
+        self.lent[n].at.checked_sub(area).map_or(&[], |at| self.memory.bytes(at, area))
     }
 
     /// Wakes drivers that wait to be woken for the frames that they were given.

@@ -18,7 +18,7 @@
 use super::shared::{CompletedRing, Memory, SendRing};
 use super::socket::{self, Socket, Umem};
 use super::{Asked, FRAME, XdpError, attach, bind, memory_for, not_bound};
-use crate::program::{Filter, Program};
+use crate::program::{Chosen, Filter, Program};
 use std::os::fd::{AsFd, OwnedFd};
 use tardy_model::xdp::{XdpMode, XdpRefusal, XdpSendMode, XdpSent};
 use tardy_sys::nic::{self, XdpFeatures};
@@ -378,7 +378,7 @@ fn needs_none(asked: &ToSend<'_>, why: &str) -> Result<(), XdpError> {
 /// A memory of so many parts, each of as many frames as are asked for.
 fn memory(asked: &ToSend<'_>, parts: u32) -> Result<Memory, XdpError> {
     let ToSend { device, queue, frames, filter, .. } = *asked;
-    memory_for(&Asked { device, queue: Some(queue), frames, filter }, parts)
+    memory_for(&Asked { device, queue: Some(queue), frames, program: Chosen::Own(filter) }, parts)
 }
 
 fn failed(asked: &ToSend<'_>, (call, source): socket::Failed) -> XdpError {
@@ -409,7 +409,7 @@ fn zero_copy(asked: &ToSend<'_>, index: u32) -> Result<Outlet, String> {
     let says = |error: XdpError| error.to_string();
     let of_call = |(call, source): socket::Failed| format!("{call}: {source}");
     let queues = nic::rx_queues(asked.device).map_err(|error| error.to_string())?;
-    let program = Program::load(asked.filter, queues).map_err(|error| error.to_string())?;
+    let program = Program::load(Chosen::Own(asked.filter), queues).map_err(|error| error.to_string())?;
     let link = attach(program.as_fd(), index, libbpf_sys::XDP_FLAGS_DRV_MODE)
         .map_err(|why| format!("the driver needs an XDP program to send so, and refuses tardy's: {why}"))?;
     let whole = memory(asked, 2).map_err(says)?;

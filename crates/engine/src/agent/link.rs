@@ -47,6 +47,8 @@ pub(super) struct EndRecord {
     pub xdp: Option<(Vec<XdpStamp>, XdpRecord)>,
     /// What its port was that it sent through, on port `xdp`.
     pub xdp_sent: Option<XdpSendRecord>,
+    /// The bytes before each arrival's packet, where they are kept.
+    pub areas: Vec<u8>,
     /// Gaps of its spinning.
     pub gaps: Option<SpinGaps>,
     /// The thread, read back.

@@ -131,7 +131,17 @@ fn send<P: PortKind>(order: SendOrder, bound: P::Bound, shared: &Shared, link: &
     let (mut counters, gaps, own) = (sender.counters, sender.gaps, sender.own.take());
     let mut half = sender.finish();
     convert_hardware(&mut half, &mut counters, before, after);
-    Some(EndRecord { sent: Some((half, counters)), arrived: None, xdp: None, xdp_sent, gaps, thread, tcp: None, own })
+    Some(EndRecord {
+        sent: Some((half, counters)),
+        arrived: None,
+        xdp: None,
+        areas: Vec::new(),
+        xdp_sent,
+        gaps,
+        thread,
+        tcp: None,
+        own,
+    })
 }
 
 /// Receives from the moment at which it is made ready.
@@ -156,10 +166,20 @@ fn receive<P: PortKind>(order: ReceiveOrder, bound: P::Bound, shared: &Shared, l
         xdp = port.xdp();
     }
     let thread = account.end();
-    let xdp = xdp.map(|record| (receiver.take_stamps(), record));
+    let (xdp, areas) = (xdp.map(|record| (receiver.take_stamps(), record)), receiver.take_areas());
     let (counters, gaps) = (receiver.counters, receiver.gaps);
     let arrived = Some((receiver.finish(), counters));
-    Some(EndRecord { sent: None, arrived, xdp, xdp_sent: None, gaps, thread, tcp: None, own: Default::default() })
+    Some(EndRecord {
+        sent: None,
+        arrived,
+        xdp,
+        areas,
+        xdp_sent: None,
+        gaps,
+        thread,
+        tcp: None,
+        own: Default::default(),
+    })
 }
 
 /// Receives and sends back from the moment at which it is made ready.
@@ -208,6 +228,7 @@ fn reflected(reflector: Reflector, account: Account, tcp: Option<TcpRecord>) -> 
         arrived: Some((receiver.finish(), counters)),
         xdp: None,
         xdp_sent: None,
+        areas: Vec::new(),
         gaps,
         thread,
         tcp,
@@ -282,6 +303,7 @@ fn asked(mut requester: Requester, thread: ThreadRecord, tcp: Option<TcpRecord>)
         arrived: Some((arrivals, counters)),
         xdp: None,
         xdp_sent: None,
+        areas: Vec::new(),
         gaps,
         thread,
         tcp,

@@ -96,6 +96,7 @@ impl Ends<'_> {
             wait,
             queue: None,
             replies,
+            object: None,
         }
     }
 

@@ -7,6 +7,9 @@
 //! thread gets all of it and reads the rings itself.
 //!
 //! One end has one half: both at one device would need one memory for its queues.
+//!
+//! A user's own program may take the place of tardy's. What it writes before each packet is lent as
+//! it is, and decoded when the rows are collected.
 
 pub mod send;
 
@@ -15,7 +18,7 @@ use crate::port::{BATCH, Bound, Lent, PortKind, ReceivePort, Received, Wake, Xdp
 use send::XdpSend;
 use std::cell::Cell;
 use std::io;
-use tardy_bpf::program::{Filter, StampClock};
+use tardy_bpf::program::{Chosen, Filter, StampClock};
 use tardy_bpf::xsk::{Asked, FRAMES, Opened, Rings, WaitBy, Waiter};
 use tardy_model::ethernet::{self, Tags};
 use tardy_model::sample::MaybeNanos;
@@ -88,6 +91,8 @@ pub struct LentFrames {
     tags: [Cell<Tags>; BATCH],
     /// What the program's clock must be put forward by to be TAI, ns.
     ahead_ns: i64,
+    /// What the program writes is kept: it is a user's own.
+    is_kept: bool,
 }
 
 impl XdpReceive {
@@ -97,9 +102,12 @@ impl XdpReceive {
     /// As [`Rings::open`], inside the kernel's reason.
     pub fn open(order: &ReceiveOrder) -> Result<Self, SysError> {
         let StreamOrder { stream, nonce, ethertype, .. } = order.order;
-        let filter = Filter { ethertype, stream: stream.number(), nonce };
         let failed = |call| move |source| SysError { call, on: order.device.clone(), source };
-        let asked = Asked { device: &order.device, queue: order.queue, frames: FRAMES, filter };
+        let object = order.object.as_ref().map(|object| object.read()).transpose();
+        let object = object.map_err(|why| cannot(&format!("the XDP object cannot be loaded: {why}")))?;
+        let own = Chosen::Own(Filter { ethertype, stream: stream.number(), nonce });
+        let program = object.as_ref().map_or(own, Chosen::User);
+        let asked = Asked { device: &order.device, queue: order.queue, frames: FRAMES, program };
         let (rings, opened) = Rings::open(&asked).map_err(io::Error::other).map_err(failed("opening port xdp"))?;
         let sleeps = |by| rings.waiter(by).map(Idle::Sleep).map_err(failed("waiting for AF_XDP sockets"));
         let idle = match order.wait {
@@ -118,7 +126,8 @@ impl XdpReceive {
         };
         let (record, ahead_ns) = record_of(opened, order);
         let tags = [const { Cell::new(Tags::UNSEEN) }; BATCH];
-        Ok(XdpReceive { idle, looks: 0, lent: LentFrames { rings, ethertype, tags, ahead_ns }, record })
+        let lent = LentFrames { rings, ethertype, tags, ahead_ns, is_kept: object.is_some() };
+        Ok(XdpReceive { idle, looks: 0, lent, record })
     }
 
     /// Nothing came. A device that is gone ends no wait: whoever waits has to ask.
@@ -195,10 +204,14 @@ impl Lent for LentFrames {
         let time_ns = MaybeNanos::some((stamp.time_ns as i64).wrapping_add(self.ahead_ns));
         XdpStamp { time_ns, cpu: stamp.cpu, queue: stamp.queue }
     }
+    #[inline]
+    fn area(&self, n: usize) -> &[u8] {
+        if self.is_kept { self.rings.area(n) } else { &[] }
+    }
 }
 
-/// What is known of the port before a packet came, and what its stamps must be put forward by. TAI
-/// and MONOTONIC run at the same rate, so one reading of both is enough for a trial.
+/// What is known of the port before a packet came, and what its stamps must be put forward by. TAI,
+/// MONOTONIC and BOOTTIME run at the same rate, so one reading of both is enough for a trial.
 fn record_of(opened: Opened, order: &ReceiveOrder) -> (XdpRecord, i64) {
     let (clock, ahead_ns, clock_bound_ns) = match opened.clock {
         StampClock::Tai => (XdpClock::Tai, 0, 0),
@@ -206,6 +219,11 @@ fn record_of(opened: Opened, order: &ReceiveOrder) -> (XdpRecord, i64) {
             let now = clock::read_clocks();
             (XdpClock::Monotonic, now.tai_ns - now.monotonic_ns, now.bound_ns)
         }
+        StampClock::Boottime => {
+            let (ahead_ns, bound_ns) = clock::tai_minus_boottime();
+            (XdpClock::Boottime, ahead_ns, bound_ns)
+        }
+        StampClock::Unknown => (XdpClock::Unknown, 0, 0),
     };
     let record = XdpRecord {
         mode: opened.mode,

@@ -130,6 +130,7 @@ pub const KEYS: &[Key] = &[
     key("stream.*.rx.wait", choice(&Wait::WORDS, &["scheduled"]), Text("block"), "How the receiver, or the reflector, waits; port `xdp` has `poll`, `select`, `epoll`, `spin` and `busypoll`."),
     key("stream.*.rx.core", choice(&Core::WORDS, &[]), None("as `rx.cpu` says"), "Port `xdp`, instead of `rx.cpu`: the receiving thread is on the CPU that runs the XDP program (`same`), or on another one (`remote`)."),
     key("stream.*.rx.queue", number(0, 63), None("all of them"), "Port `xdp`: the one receive queue of the device that is received from; packets that come to another queue go on to the kernel and are lost."),
+    key("stream.*.rx.object", Kind::Object, None("tardy's own"), "A BPF object of your own whose XDP program port `xdp` loads in place of tardy's, `\"FILE\"` or `\"FILE:SECTION\"`, relative to the experiment file; `tardy run` asks for `--allow-commands`. What it leaves before packets becomes columns of `samples.parquet`."),
     key("stream.*.reply.cpu", Kind::Cpu, Text("same"), "CPU of the thread that receives the replies of a reflected stream: auto, same or different (as the sender's), any (not pinned), or a number."),
     key("stream.*.reply.policy", Kind::Policy, None("as `tx.policy`"), "Scheduling of that thread, as `tx.policy`."),
 

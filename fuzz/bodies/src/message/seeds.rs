@@ -13,8 +13,8 @@ use tardy_engine::message::{
     self, ActivityId, ActivityOrder, ActivitySummary, EndReady, EndSummary, FromAgent, ToAgent,
 };
 use tardy_engine::order::{
-    AskOrder, EndOrder, LaunchOrder, ProbeOrder, ReceiveOrder, ReflectOrder, RulerOrder, SendOrder, StreamOrder,
-    ThreadOrder,
+    AskOrder, EndOrder, LaunchOrder, ObjectOrder, ProbeOrder, ReceiveOrder, ReflectOrder, RulerOrder, SendOrder,
+    StreamOrder, ThreadOrder,
 };
 use tardy_engine::port::{XdpStamp, sim};
 use tardy_lab::guest::relay::Relay;
@@ -121,6 +121,7 @@ fn orders() -> Vec<ToAgent> {
         wait: Wait::Poll,
         queue: None,
         replies,
+        object: Some(ObjectOrder { bytes: b"\x7fELF".to_vec(), section: Some("xdp".into()) }),
     };
     let load = LoadOrder {
         at: LoadAt { load: 0, instance: 1, peer: true },

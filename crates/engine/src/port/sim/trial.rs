@@ -87,6 +87,7 @@ pub fn trial(stream: &Stream, id: StreamId, nonce: u64, phase: Nanos, shaper: &S
         tx_gaps: None,
         arrivals: recorded.arrived.0,
         xdp_stamps: Vec::new(),
+        areas: Vec::new(),
         xdp: None,
         xdp_sent: None,
         rx_thread: record(stream.rx.policy, 1, 12),
