@@ -249,8 +249,9 @@ fn bash_offers_ready_made_experiments_beside_files_and_the_keys_of_set() {
 fn zsh_and_fish_know_the_ready_made_experiments_and_the_keys_of_set() {
     let zsh = says(&["completions", "zsh"]);
     assert!(
-        zsh.contains("experiment:(host-to-host roundtrip-load car tsn-qdiscs etf-drops mqprio-etf igb waits)")
-            && zsh.contains("compadd -S '' -- name= trials="),
+        zsh.contains(
+            "experiment:(host-to-host roundtrip-load car tsn-qdiscs etf-drops mqprio-etf igb waits afxdp-triggered)"
+        ) && zsh.contains("compadd -S '' -- name= trials="),
         "{zsh}"
     );
     for function in ["_tardy_experiments", "_tardy_keys"] {
@@ -262,7 +263,7 @@ fn zsh_and_fish_know_the_ready_made_experiments_and_the_keys_of_set() {
         let of = format!("complete -c tardy -n \"__fish_tardy_using_subcommand {verb}\"");
         assert!(
             fish.contains(&format!(
-                "{of} -a \"host-to-host roundtrip-load car tsn-qdiscs etf-drops mqprio-etf igb waits\""
+                "{of} -a \"host-to-host roundtrip-load car tsn-qdiscs etf-drops mqprio-etf igb waits afxdp-triggered\""
             )),
             "{fish}"
         );

@@ -147,4 +147,5 @@ pub const READY_MADE: &[(&str, &str)] = &[
     ("mqprio-etf", include_str!("../../../experiments/mqprio-etf.toml")),
     ("igb", include_str!("../../../experiments/igb.toml")),
     ("waits", include_str!("../../../experiments/waits.toml")),
+    ("afxdp-triggered", include_str!("../../../experiments/afxdp-triggered.toml")),
 ];

@@ -55,6 +55,7 @@ pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportE
             escape(&why)
         );
     }
+    receivers(picture, &mut out);
     beside(picture, &mut out);
     made_by(picture, &mut out);
     out += &format!(
@@ -113,6 +114,15 @@ fn limits(results: &Results, out: &mut String) {
             *out += &format!("<li><b class=\"bad\">{label}</b> {}</li>\n", escape(&summary::failure(e)));
         }
         *out += "</ul>\n";
+    }
+}
+
+/// What receivers through AF_XDP cost, where there are any.
+fn receivers(picture: &Picture<'_>, out: &mut String) {
+    if let Some(receivers) = crate::receivers::table(picture, Some(THIN)) {
+        *out += "<section class=\"cell\">\n<h2>Receivers</h2>\n";
+        *out += &table(&receivers, crate::receivers::SAYS);
+        *out += "</section>\n";
     }
 }
 
