@@ -28,7 +28,7 @@ use tardy_lab::undo::{PutBack, UndoError};
 use tardy_model::load::LoadKind;
 use tardy_model::manifest::{HostEntry, ReadBack};
 use tardy_model::port::Port;
-use tardy_model::stream::{Kind, Policy, Wait};
+use tardy_model::stream::{Kind, Policy, Triggered, Wait};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos, Tai};
 
@@ -114,6 +114,7 @@ fn receiver() -> ActivityOrder {
             ethertype: tardy_model::ethernet::ETHERTYPE,
             tag: None,
             stamps: Vec::new(),
+            triggered: Triggered::default(),
             lead: None,
         },
         thread: thread(),

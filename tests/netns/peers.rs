@@ -16,7 +16,7 @@ use tardy_model::frame::{Frame, LEAD, PacketKind};
 use tardy_model::point::Point;
 use tardy_model::port::Port;
 use tardy_model::stream;
-use tardy_model::stream::{Overrun, Policy, Wait};
+use tardy_model::stream::{Overrun, Policy, Triggered, Wait};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
 use tardy_sys::tcp::{Buffers, Tcp};
@@ -40,6 +40,7 @@ pub fn orders(port: u16, count: u32) -> (AskOrder, ReflectOrder) {
         ethertype: tardy_model::ethernet::ETHERTYPE,
         tag: None,
         stamps: vec![Point::Send, Point::RxKernel, Point::Receive, Point::ReplyReceive],
+        triggered: Triggered::default(),
         lead: None,
     };
     let send = |replies| SendOrder {

@@ -278,6 +278,55 @@ fn every_way_to_wait_has_each_packets_xdp_stamp() {
 }
 
 #[test]
+fn a_receiver_by_the_schedule_wakes_for_bulks_and_knows_each_arrival() {
+    if !can_run("a_receiver_by_the_schedule_wakes_for_bulks_and_knows_each_arrival") {
+        return;
+    }
+    let place = Place::new();
+    let matrix = "sync = 64\nrx.bulk = 8\n[matrix]\n\"stream.ctl.rx.wait\" = [\"poll\", \"scheduled\"]\n";
+    let run = run(&place, &(TEXT.replace("count = 600", "count = 2000") + matrix));
+    run.ran();
+    let cells = run.results["cells"].as_array().expect("cells");
+    let [poll, scheduled] = &cells[..] else { panic!("two cells: {cells:?}") };
+    for cell in cells {
+        let ctl = &cell["streams"]["ctl"];
+        for metric in ["rx_xdp..receive", "scheduled..rx_xdp"] {
+            assert_eq!(ctl["metrics"][metric]["coverage"], 1.0, "{} {metric}: {}", cell["id"], run.stdout);
+        }
+        let record = record(&place, cell["id"].as_str().expect("an id"));
+        for counter in ["foreign", "duplicates", "socket_drops"] {
+            assert_eq!(record["counters"][counter], 0, "{counter}: {record}");
+        }
+    }
+    let wakeups = |cell: &Value| {
+        let thread = cell["placement"].as_array().into_iter().flatten().find(|thread| thread["thread"] == "ctl.rx");
+        let thread = thread.expect("the receiver");
+        let ns = |name: &str| thread[name].as_i64().unwrap_or_else(|| panic!("no {name}: {thread}"));
+        assert!(ns("run_ns") + ns("wait_ns") < ns("over_ns") && ns("over_ns") >= 2 * 999_500_000, "{thread}");
+        ns("wakeups")
+    };
+    assert!(wakeups(scheduled) * 4 <= wakeups(poll), "{} and {}", wakeups(scheduled), wakeups(poll));
+    let p50 = |cell: &Value, metric: &str| {
+        let p50 = &cell["streams"]["ctl"]["metrics"][metric]["p50_ns"];
+        p50.as_i64().unwrap_or_else(|| panic!("{metric}: {}", run.stdout))
+    };
+    // A packet in the middle of a bulk waits for four cycles, and is not late by that.
+    assert!(p50(scheduled, "rx_xdp..receive") > 1_000_000, "{}", run.stdout);
+    assert!(p50(scheduled, "scheduled..rx_xdp") < 500_000, "{}", run.stdout);
+    let by_bulk = record(&place, "rx.wait=scheduled");
+    let triggered = &by_bulk["xdp"]["triggered"];
+    let (fetched, polled) = (triggered["fetched"].as_u64(), triggered["polled"].as_u64());
+    assert!(fetched.zip(polled).is_some_and(|(fetched, polled)| fetched >= 9 * polled), "{triggered}");
+    assert_eq!(
+        triggered["marks"],
+        8 + 2_000 / 64,
+        "the first eight and each 64th, of which number 0 is both: {triggered}"
+    );
+    assert_eq!(record(&place, "rx.wait=poll")["xdp"]["triggered"], Value::Null);
+    assert!(run.stdout.contains("packets each"), "the table of receivers: {}", run.stdout);
+}
+
+#[test]
 fn busy_polling_reaches_the_device_or_is_refused() {
     if !can_run("busy_polling_reaches_the_device_or_is_refused") {
         return;

@@ -47,6 +47,7 @@ fn record(place: &Place, cell: &str) -> Value {
 
 fn order(port: Port, size: u16, tag: Option<Tag>) -> SendOrder {
     let order = StreamOrder {
+        triggered: Default::default(),
         stream: StreamId::FIRST,
         nonce: 7,
         kind: Kind::Cyclic,

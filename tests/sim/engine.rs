@@ -18,7 +18,7 @@ use tardy_model::point::{Metric, Point};
 use tardy_model::port::Port;
 use tardy_model::sample::{Batch, Flags, Outcome};
 use tardy_model::shaper::Shaper;
-use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Policy, Reply, Rx, Sim, Stream, Tx, Wait};
+use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Policy, Reply, Rx, Sim, Stream, Triggered, Tx, Wait};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::StreamRecord;
@@ -59,6 +59,7 @@ pub fn stream(sim: Sim) -> Stream {
             .filter(|p| ![Point::Scheduled, Point::RxXdp].contains(p) && !p.is_of_reply())
             .collect(),
         metrics: Metric::DEFAULT.to_vec(),
+        triggered: Triggered::default(),
         lead: None,
         tx: Tx {
             cpu: CpuChoice::Auto,

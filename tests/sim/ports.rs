@@ -13,7 +13,7 @@ use tardy_engine::port::{BATCH, DRAIN, SendPort, Timer, TxPoint, TxStamp};
 use tardy_engine::sender::Sender;
 use tardy_model::frame::{Frame, LEAD, PacketKind};
 use tardy_model::point::Point;
-use tardy_model::stream::{Overrun, Policy};
+use tardy_model::stream::{Overrun, Policy, Triggered};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::{Between, OwnNotes, OwnReason};
@@ -68,6 +68,7 @@ pub(super) fn order(count: u32, cycle_ns: i64) -> StreamOrder {
         ethertype: tardy_model::ethernet::ETHERTYPE,
         tag: None,
         stamps: vec![Point::Wakeup, Point::Send, Point::TxKernel, Point::RxKernel, Point::Receive],
+        triggered: Triggered::default(),
         lead: None,
     }
 }

@@ -1,22 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an XDP program wrote before packets becomes a point of their samples, if it is theirs.
+//! What an XDP program wrote before packets becomes a point of their samples, if it is theirs; and
+//! a receiver wakes by the schedule that it learned from them.
 
 use crate::engine::{all, spans, stream};
-use std::collections::BTreeMap;
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::collections::{BTreeMap, VecDeque};
 use tardy_engine::halves::{Halves, join};
 use tardy_engine::port::{XdpStamp, sim};
+use tardy_engine::triggered::{Bulks, Next};
 use tardy_model::machine::ThreadRecord;
 use tardy_model::point::{Point, Source};
 use tardy_model::sample::{Flags, MaybeNanos};
 use tardy_model::shaper::Shaper;
-use tardy_model::stream::{Sim, Stream};
+use tardy_model::stream::{Sim, Stream, Triggered};
 use tardy_model::stream_id::StreamId;
-use tardy_model::time::Nanos;
-use tardy_model::xdp::{Core, CoreRecord, XdpClock, XdpLosses, XdpMode, XdpRecord, XdpSeen};
+use tardy_model::time::{Instant, Nanos, Tai};
+use tardy_model::xdp::{Core, CoreRecord, TriggeredRecord, XdpClock, XdpLosses, XdpMode, XdpRecord, XdpSeen};
 
 /// From the XDP program to the end of the receive call.
 const DELAY_NS: i64 = 700;
 
+/// A port that has received nothing yet.
 fn port() -> XdpRecord {
     XdpRecord {
         mode: XdpMode::Native,
@@ -27,6 +32,7 @@ fn port() -> XdpRecord {
         clock: XdpClock::Tai,
         clock_bound_ns: 0,
         losses: XdpLosses::default(),
+        triggered: None,
         seen: XdpSeen::default(),
         core: CoreRecord::default(),
         driver: "veth".to_owned(),
@@ -127,4 +133,174 @@ fn a_packet_is_early_by_when_the_xdp_program_saw_it() {
         batch.flags.iter().filter(|flags| flags.has(Flags::EARLY)).count()
     };
     assert_eq!((early(true), early(false)), (1_000, 0));
+}
+
+const CYCLE_NS: i64 = 500_000;
+const OF: Triggered = Triggered { sync: 64, bulk: 8 };
+
+/// A receiver by the schedule on a made-up path, in the time of a clock that may be set.
+struct Path {
+    /// When each packet arrives, in the order of arrival; those that are lost are not in it.
+    arrivals: VecDeque<(i64, u32)>,
+    count: u32,
+    /// A wake-up is late by up to this much, and this one by 20 ms.
+    wake_ns: i64,
+    late_wake: usize,
+    /// From this instant on the clock shows so much more.
+    step: (i64, i64),
+}
+
+/// What came of it.
+#[derive(Debug, PartialEq)]
+struct Outcome {
+    record: TriggeredRecord,
+    /// Packets that were taken.
+    taken: usize,
+    /// The longest time that a packet waited to be taken, ns.
+    waited_ns: i64,
+}
+
+impl Path {
+    /// Packets of this many cycles, each late by up to `jitter_ns`, without those that are lost.
+    fn new(count: u32, jitter_ns: i64, lost: impl Fn(u32) -> bool) -> Path {
+        let mut random = Pcg64Mcg::seed_from_u64(17);
+        let mut arrive = |seq: u32| (i64::from(seq) * CYCLE_NS + random.random_range(0..=jitter_ns), seq);
+        let mut arrivals: Vec<_> = (0..count).map(&mut arrive).filter(|(_, seq)| !lost(*seq)).collect();
+        arrivals.sort_unstable();
+        Path { arrivals: arrivals.into(), count, wake_ns: 60_000, late_wake: usize::MAX, step: (i64::MAX, 0) }
+    }
+
+    fn clock(&self, at_ns: i64) -> Instant<Tai> {
+        let (from, step) = self.step;
+        Instant::from_ns(1_767_225_637_000_000_000 + at_ns + if at_ns >= from { step } else { 0 })
+    }
+
+    fn run(mut self) -> Outcome {
+        let mut bulks = Bulks::new(OF, Nanos(CYCLE_NS), self.count);
+        let (mut random, mut now_ns) = (Pcg64Mcg::seed_from_u64(23), 0);
+        let (mut taken, mut waited_ns, mut sleeps) = (0, 0, 0);
+        while let Some((next_ns, _)) = self.arrivals.front().copied() {
+            let next = bulks.next(self.clock(now_ns));
+            match next {
+                Next::Poll => now_ns = now_ns.max(next_ns),
+                Next::Sleep(left) => {
+                    assert!(left.0 > 0 && left.0 <= 9 * CYCLE_NS, "it is bounded: {left:?}");
+                    now_ns += left.0 + random.random_range(0..=self.wake_ns);
+                    now_ns += if sleeps == self.late_wake { 20_000_000 } else { 0 };
+                    sleeps += 1;
+                }
+                Next::Fetch => {}
+            }
+            let here = self.arrivals.iter().take_while(|(at_ns, _)| *at_ns <= now_ns).count().min(64);
+            for (at_ns, seq) in self.arrivals.drain(..here).collect::<Vec<_>>() {
+                waited_ns = waited_ns.max(now_ns - at_ns);
+                if OF.marks(seq) {
+                    bulks.mark(seq, self.clock(at_ns));
+                }
+            }
+            taken += here;
+            if next == Next::Poll { bulks.polled(here) } else { bulks.fetched(here, here == 64) }
+        }
+        Outcome { record: bulks.record(), taken, waited_ns }
+    }
+}
+
+#[test]
+fn a_receiver_by_the_schedule_wakes_once_for_each_bulk() {
+    let of = Path::new(8_000, 50_000, |_| false).run();
+    let TriggeredRecord { wakeups, fetched, polls, polled, empty, lost, marks, odd_marks, margin_ns, .. } = of.record;
+    assert_eq!((of.taken, empty, lost, odd_marks), (8_000, 0, 0, 0), "{of:?}");
+    assert_eq!(marks, 8 + 8_000 / 64 - 1, "the first eight and each 64th, of which number 0 is both");
+    // The first packets make the schedule known; after that only bulks wake it.
+    assert!(polls <= 6 && fetched + polled >= 7_999 && wakeups.abs_diff(8_000 / 8) <= 3, "{of:?}");
+    // Twelve thousand and a half at the median, four times, and twenty thousand more.
+    assert!((40_000..100_000).contains(&margin_ns), "{of:?}");
+    assert!(of.waited_ns < 8 * CYCLE_NS + margin_ns + 60_000 + 50_000, "{of:?}");
+    assert_eq!(of, Path::new(8_000, 50_000, |_| false).run(), "the same again");
+}
+
+#[test]
+fn lost_frames_and_a_lost_bulk_leave_the_schedule_as_it_was() {
+    let no_marks = Path::new(8_000, 50_000, |seq| OF.marks(seq) && (640..1_280).contains(&seq)).run();
+    assert_eq!((no_marks.taken, no_marks.record.lost, no_marks.record.empty), (8_000 - 10, 0, 0), "{no_marks:?}");
+    let no_bulk = Path::new(8_000, 50_000, |seq| (2_001..2_017).contains(&seq)).run();
+    assert_eq!((no_bulk.taken, no_bulk.record.lost), (8_000 - 16, 0), "{no_bulk:?}");
+    assert!((1..=2).contains(&no_bulk.record.empty), "{no_bulk:?}");
+    // Without the first frames it waits for each packet until it has seen four others.
+    let no_start = Path::new(8_000, 50_000, |seq| seq < 8).run();
+    assert_eq!((no_start.taken, no_start.record.lost), (8_000 - 8, 0), "{no_start:?}");
+    assert!(no_start.record.wakeups.abs_diff((8_000 - 256) / 8) <= 3, "{no_start:?}");
+}
+
+#[test]
+fn a_silent_path_is_waited_for_by_poll_until_a_frame_brings_the_schedule_back() {
+    let of = Path::new(8_000, 50_000, |seq| (2_001..2_101).contains(&seq)).run();
+    assert_eq!((of.taken, of.record.lost, of.record.empty), (7_900, 1, 3), "{of:?}");
+    // From 2 101 to 2 112, the next frame, each packet is waited for.
+    assert!((10..=20).contains(&of.record.polls), "{of:?}");
+    let no_more_marks = Path::new(8_000, 50_000, |seq| OF.marks(seq) && seq >= 64).run();
+    assert_eq!(no_more_marks.record.lost, 1, "{no_more_marks:?}");
+    assert_eq!(no_more_marks.taken, 8_000 - 124, "{no_more_marks:?}");
+    let by_schedule = no_more_marks.record.fetched;
+    assert!((900..=1_100).contains(&by_schedule), "sixteen times 64 packets: {no_more_marks:?}");
+}
+
+#[test]
+fn a_clock_that_is_set_costs_wake_ups_and_no_packet() {
+    // By less than half a bulk, by more, forward and back, and by 37 seconds.
+    for step_ns in [900_000, 3_000_000, -3_000_000, 37_000_000_000, -37_000_000_000] {
+        let mut path = Path::new(8_000, 50_000, |_| false);
+        path.step = (2_000 * CYCLE_NS + 1, step_ns);
+        let of = path.run();
+        assert_eq!(of.taken, 8_000, "{step_ns}: {of:?}");
+        // Until two frames agree that it was set, and four make the schedule again.
+        let is_odd = step_ns.abs() > 2_000_000;
+        assert_eq!((of.record.lost > 0, of.record.odd_marks > 0), (is_odd, is_odd), "{step_ns}: {of:?}");
+        assert!(of.record.polled <= 5 * 64, "{step_ns}: {of:?}");
+        assert!(of.waited_ns < 12 * CYCLE_NS, "no long sleep: {step_ns}: {of:?}");
+    }
+}
+
+#[test]
+fn after_a_late_wake_up_all_that_has_come_is_taken() {
+    let mut path = Path::new(8_000, 50_000, |_| false);
+    path.late_wake = 100;
+    let of = path.run();
+    assert_eq!((of.taken, of.record.lost, of.record.empty), (8_000, 0, 0), "{of:?}");
+    // Twenty milliseconds are forty packets more.
+    assert!((47..=50).contains(&of.record.most), "{of:?}");
+    assert!(of.record.wakeups.abs_diff(1_000 - 5) <= 3, "{of:?}");
+    let stop = |mut bulks: Bulks| {
+        (0..8).for_each(|seq| bulks.mark(seq, Instant::from_ns(i64::from(seq) * CYCLE_NS)));
+        let now = Instant::from_ns(8 * CYCLE_NS);
+        let before = bulks.next(now);
+        bulks.stop();
+        (before, bulks.next(now))
+    };
+    let (before, after) = stop(Bulks::new(OF, Nanos(CYCLE_NS), 8_000));
+    assert!(matches!(before, Next::Sleep(_)) && after == Next::Poll, "{before:?}, {after:?}");
+}
+
+#[test]
+fn a_packet_of_a_receiver_by_the_schedule_is_late_by_when_the_xdp_program_saw_it() {
+    let late = |triggered: Option<TriggeredRecord>| {
+        let mut of: Stream = stream(Sim::default());
+        of.stamps.retain(|point| *point != Point::RxKernel);
+        of.stamps.push(Point::RxXdp);
+        let mut trial = sim::trial(&of, StreamId::FIRST, 7, Nanos(123), &Shaper::None);
+        let stamps = trial.halves.arrivals.iter_mut().map(|arrival| {
+            let time_ns = MaybeNanos::some(arrival.receive_ns);
+            // It is fetched some cycles later; one packet in ten came late itself.
+            arrival.receive_ns += 8 * of.cycle.0;
+            arrival.rx_kernel = MaybeNanos::NONE;
+            let time_ns = if arrival.seq % 10 == 0 { MaybeNanos::some(arrival.receive_ns) } else { time_ns };
+            XdpStamp { time_ns, cpu: 0, queue: 0 }
+        });
+        trial.halves.xdp_stamps = stamps.collect();
+        trial.halves.xdp = Some(XdpRecord { triggered, ..port() });
+        let (batch, record) = join(&of, trial.base, &trial.halves);
+        assert_eq!(record.is_triggered(), triggered.is_some());
+        batch.flags.iter().filter(|flags| flags.has(Flags::LATE)).count()
+    };
+    assert_eq!((late(None), late(Some(TriggeredRecord::default()))), (1_000, 100));
 }

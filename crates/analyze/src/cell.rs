@@ -228,7 +228,7 @@ impl CellAnalysis {
         };
         let has_schedule = of.reply.is_none() || of.cycle_ns > 0;
         self.expectations.iter().find(is_limit).filter(|_| has_schedule)?;
-        Some(expectations::lateness(of.reply.is_some()))
+        Some(expectations::lateness(of))
     }
 
     /// The metrics of a stream that get figures.

@@ -13,6 +13,7 @@ use tardy_model::expect::{Count, Expectation, Limit, Of, QUANTILES};
 use tardy_model::point::{Metric, Point};
 use tardy_model::result::{ExpectationResult, MetricResult, Outcomes, StreamResult};
 use tardy_model::time::Nanos;
+use tardy_model::trial::StreamRecord;
 
 /// Judges each expectation of a cell: on its pooled results, and on what is certain of all its
 /// finished trials. Whether the cell is valid is not asked here; [`crate::run::run`] does.
@@ -88,10 +89,21 @@ fn one(
     result
 }
 
-/// The metric by which a packet is late: until it was received, or its reply.
-pub fn lateness(answered: bool) -> Metric {
-    Metric::Span(Point::Scheduled, if answered { Point::ReplyReceive } else { Point::Receive })
+/// The metric by which a packet is late: until it was received, or its reply; until the XDP program
+/// saw it where the receiver comes to it late by design.
+pub fn lateness(of: &StreamRecord) -> Metric {
+    Metric::Span(
+        Point::Scheduled,
+        match (&of.reply, of.is_triggered()) {
+            (Some(_), _) => Point::ReplyReceive,
+            (None, true) => Point::RxXdp,
+            (None, false) => Point::Receive,
+        },
+    )
 }
+
+/// What it may be.
+const LATENESS: [Point; 3] = [Point::ReplyReceive, Point::Receive, Point::RxXdp];
 
 /// Adds to a broken limit on `late` what late is, and which packet was the latest: the figures that
 /// lead are of an earlier point, and may all be below the deadline.
@@ -104,7 +116,7 @@ pub fn explain_late(
         return;
     }
     let Some(stream) = streams.get(&result.stream) else { return };
-    let of = [true, false].map(|answered| lateness(answered).to_string());
+    let of = LATENESS.map(|point| Metric::Span(Point::Scheduled, point).to_string());
     let Some((metric, found)) =
         of.iter().find_map(|name| stream.metrics.get_key_value(name).filter(|(_, found)| found.count > 0))
     else {

@@ -193,11 +193,18 @@ impl Placements {
             memory_locked: true,
             migrations: Some(0),
             wait_ns: Some(0),
+            run_ns: Some(0),
+            over_ns: Some(0),
+            wakeups: Some(0),
             napi_ids: Vec::new(),
         });
         // Of one trial not known: the sum is not known either.
         placement.migrations = placement.migrations.zip(record.migrations).map(|(sum, more)| sum.saturating_add(more));
-        placement.wait_ns = placement.wait_ns.zip(record.wait_ns).map(|(sum, more)| sum.saturating_add(more));
+        let add = |sum: Option<i64>, more: Option<i64>| sum.zip(more).map(|(sum, more)| sum.saturating_add(more));
+        placement.wait_ns = add(placement.wait_ns, record.wait_ns);
+        placement.run_ns = add(placement.run_ns, record.run_ns);
+        placement.over_ns = add(placement.over_ns, record.over_ns);
+        placement.wakeups = placement.wakeups.map(|sum| sum.saturating_add(record.voluntary_switches));
         placement.napi_ids.extend(record.napi_id);
         placement.napi_ids.sort_unstable();
         placement.napi_ids.dedup();

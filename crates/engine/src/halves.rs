@@ -143,6 +143,7 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         base_ns: base.ns(),
         cycle: stream.cycle,
         deadline: stream.deadline,
+        late_by_xdp: halves.xdp.as_ref().is_some_and(|port| port.triggered.is_some()),
         sent: &halves.sent,
         arrivals: &halves.arrivals,
         xdp: &halves.xdp_stamps,

@@ -16,4 +16,5 @@ pub mod requester;
 pub mod ruler;
 pub mod schedule;
 pub mod sender;
+pub mod triggered;
 pub mod worker;

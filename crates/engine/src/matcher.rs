@@ -26,6 +26,9 @@ pub struct Match<'a> {
     pub cycle: Nanos,
     /// Received later than scheduled + this: late.
     pub deadline: Nanos,
+    /// The receiver comes to its packets late by design: what was late is seen by when the XDP
+    /// program saw them.
+    pub late_by_xdp: bool,
     /// The sender's half.
     pub sent: &'a SentRows,
     /// The receiver's half, in the order of arrival.
@@ -291,7 +294,8 @@ impl Match<'_> {
                 batch.pcp[row] = arrival.tags.outermost().map(|tag| tag.pcp);
             }
             let flags = &mut batch.flags[row];
-            if app > self.deadline.0 {
+            let in_time = xdp.filter(|_| self.late_by_xdp).unwrap_or(app);
+            if in_time > self.deadline.0 {
                 flags.set(Flags::LATE);
             }
             match newest {

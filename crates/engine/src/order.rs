@@ -10,7 +10,7 @@ use tardy_model::ethernet::{self, Mac, Tag};
 use tardy_model::frame::{Frame, HEAD, Heads, PROBE, PacketKind};
 use tardy_model::point::{Metric, Point};
 use tardy_model::port::{Port, TagBy};
-use tardy_model::stream::{Kind, Launch, Overrun, Policy, Side, Stream, Wait};
+use tardy_model::stream::{Kind, Launch, Overrun, Policy, Side, Stream, Triggered, Wait};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
 
@@ -56,6 +56,8 @@ pub struct StreamOrder {
     /// The VLAN tag of its packets, of both ways.
     pub tag: Option<Tag>,
     pub stamps: Vec<Point>,
+    /// The schedule that its packets carry.
+    pub triggered: Triggered,
     /// The metric that leads for it, if the experiment names one: the live figures show it where
     /// they can.
     pub lead: Option<Metric>,
@@ -77,6 +79,7 @@ impl StreamOrder {
             ethertype: stream.ethertype,
             tag: stream.tag,
             stamps: stream.stamps.clone(),
+            triggered: stream.triggered,
             lead: stream.lead,
         }
     }
@@ -84,6 +87,12 @@ impl StreamOrder {
     /// True if this point is to be stamped.
     pub fn wants(&self, point: Point) -> bool {
         self.stamps.contains(&point)
+    }
+
+    /// How its synchronisation frames begin; `None` if it has none.
+    pub fn marks(&self) -> Option<Heads> {
+        let has = self.triggered.sync > 0;
+        has.then(|| Heads::marks(self.stream.number(), self.size, self.nonce))
     }
 
     /// True if each end of it takes one socket for both directions: a ping-pong over UDP whose

@@ -160,6 +160,8 @@ pub struct Receiver {
     order: ReceiveOrder,
     /// Of the trial's packets.
     heads: Heads,
+    /// Of those that are synchronisation frames, where there are any.
+    marks: Option<Heads>,
     /// Of which the first `arrived` are arrivals, and the next one is the place of a packet of the
     /// lead-in.
     arrivals: Vec<Arrival>,
@@ -197,7 +199,7 @@ impl Receiver {
     pub fn new(order: ReceiveOrder) -> Self {
         let room = order.order.count as usize + order.order.count as usize / 8 + 1_024;
         let arrivals = vec![UNTOUCHED; room];
-        let heads = order.heads();
+        let (heads, marks) = (order.heads(), order.order.marks().filter(|_| !order.replies));
         let StreamOrder { kind, port, lead, ref stamps, .. } = order.order;
         let live_by_xdp = live(kind, stamps, lead) == (Side::Rx, Metric::Span(Point::Scheduled, Point::RxXdp));
         let stamps = if port.passes_xdp() { vec![UNSTAMPED; room] } else { Vec::new() };
@@ -211,6 +213,7 @@ impl Receiver {
         Receiver {
             order,
             heads,
+            marks,
             arrivals,
             arrived: 0,
             stamps,
@@ -318,6 +321,7 @@ impl Receiver {
         shared: &Shared,
         answer: &mut A,
     ) {
+        port.stops();
         for _ in 0..self.arrivals.len() {
             if port.ended() {
                 break;
@@ -348,7 +352,8 @@ impl Receiver {
     ) -> bool {
         let StreamOrder { cycle, count, .. } = self.order.order;
         let (payload, stamp) = port.lent().packet(n);
-        let Some(seq) = self.heads.number(payload).filter(|seq| *seq < count || *seq == LEAD) else {
+        let number = self.heads.number(payload).or_else(|| self.marks.as_ref()?.number(payload));
+        let Some(seq) = number.filter(|seq| *seq < count || *seq == LEAD) else {
             let xdp = if P::Lent::PASSES_XDP { port.lent().xdp(n) } else { XdpStamp::NONE };
             let program = xdp.time_ns.is_some().then_some(xdp.cpu);
             let is_stamped = stamp.is_some() || program.is_some();

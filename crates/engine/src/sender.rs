@@ -41,7 +41,11 @@ impl Sender {
     #[inline(always)]
     fn packet_at(&mut self, n: usize, seq: u32) {
         let size = self.size();
-        self.heads.write(seq, &mut self.payload[n * size..][..size]);
+        let heads = match &self.marks {
+            Some(marks) if self.order.order.triggered.marks(seq) => marks,
+            _ => &self.heads,
+        };
+        heads.write(seq, &mut self.payload[n * size..][..size]);
     }
 
     /// Writes a packet at the first place that no sample comes of.

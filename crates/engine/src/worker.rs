@@ -41,6 +41,8 @@ pub struct Usage {
     switches: (u64, u64),
     /// Moves from CPU to CPU.
     migrations: Option<u64>,
+    /// When it was asked, since boot, ns.
+    asked_ns: i64,
 }
 
 impl Usage {
@@ -57,6 +59,7 @@ pub fn usage(tid: u32) -> Usage {
         run: schedstat(tid),
         switches: (status.voluntary_switches().unwrap_or(0), status.involuntary_switches().unwrap_or(0)),
         migrations: migrations(tid),
+        asked_ns: elapsed_ns(),
     }
 }
 
@@ -81,6 +84,7 @@ pub fn used(record: &mut ThreadRecord, before: Usage, after: Usage) {
     let both = before.run.zip(after.run);
     record.run_ns = both.map(|(before, after)| after.run_ns - before.run_ns);
     record.wait_ns = both.map(|(before, after)| after.wait_ns - before.wait_ns);
+    record.over_ns = Some(after.asked_ns - before.asked_ns);
     record.migrations = before.migrations.zip(after.migrations).map(|(before, after)| after.saturating_sub(before));
 }
 

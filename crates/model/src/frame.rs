@@ -27,9 +27,10 @@ pub const PAUSE: u32 = u32::MAX - 2;
 pub const MAGIC: u32 = 0x7464_7902;
 
 /// The bit of `kind` that marks a synchronisation frame: one that carries the schedule of others.
-/// No sender of this version sets it; the XDP program knows it, and a receiver takes a marked frame
-/// for a stranger's.
+/// Only test packets have it, and only where the experiment asks for such frames.
 pub const MARK: u8 = 0x80;
+/// The kind of a test packet that is one.
+const TEST_MARK: u8 = MARK | 1;
 
 /// What a test packet is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +126,7 @@ impl Frame {
             return Err(Foreign::Damaged);
         }
         let kind = match head[4] {
-            1 => PacketKind::Test,
+            1 | TEST_MARK => PacketKind::Test,
             2 => PacketKind::WarmUp,
             3 => PacketKind::Reply,
             4 => PacketKind::WarmUpReply,
@@ -161,6 +162,15 @@ impl Heads {
             PacketKind::Reply => 3,
             PacketKind::WarmUpReply => 4,
         };
+        Heads::of_kind(kind, stream, size, nonce)
+    }
+
+    /// Of the test packets that are synchronisation frames.
+    pub fn marks(stream: u8, size: u16, nonce: u64) -> Self {
+        Heads::of_kind(TEST_MARK, stream, size, nonce)
+    }
+
+    fn of_kind(kind: u8, stream: u8, size: u16, nonce: u64) -> Self {
         let first = u64::from(MAGIC) << 32 | u64::from(kind) << 24 | u64::from(stream) << 16 | u64::from(size);
         let shared = u128::from(first) << 64 | u128::from(nonce);
         Heads { shared: shared.to_be_bytes(), hash: mix(mix(0, first), nonce), size }

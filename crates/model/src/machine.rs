@@ -132,6 +132,10 @@ pub struct ThreadRecord {
     pub run_ns: Option<i64>,
     /// Time it waited on a run queue during the trial, ns; `None` where the kernel does not say.
     pub wait_ns: Option<i64>,
+    /// How long the trial was for it, ns: what it neither ran nor waited it was asleep. `None` in
+    /// records of older versions.
+    #[serde(default)]
+    pub over_ns: Option<i64>,
     /// Involuntary context switches during the trial.
     pub involuntary_switches: u64,
     /// Voluntary ones.

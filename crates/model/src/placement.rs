@@ -158,6 +158,16 @@ pub struct Placement {
     /// Time on a run queue, all trials together, ns; null where the kernel does not say.
     #[serde(default)]
     pub wait_ns: Option<i64>,
+    /// CPU time that it used, all trials together, ns; null where the kernel does not say.
+    #[serde(default)]
+    pub run_ns: Option<i64>,
+    /// How long the trials were for it together, ns; null in runs of older versions.
+    #[serde(default)]
+    pub over_ns: Option<i64>,
+    /// Times that it slept and was woken (voluntary context switches), all trials together; null
+    /// in runs of older versions.
+    #[serde(default)]
+    pub wakeups: Option<u64>,
     /// NAPI contexts of the socket that it received from, 0 for none; left out if it did not
     /// receive.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]

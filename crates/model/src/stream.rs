@@ -3,6 +3,7 @@
 //! reports share.
 
 use crate::ethernet::Tag;
+use crate::frame::MOST_PACKETS;
 use crate::path::PathId;
 use crate::point::{Metric, Point};
 use crate::port::{Headers, Port};
@@ -246,6 +247,8 @@ listed! {
         Spin,
         /// In the receive call, the kernel polling the device (SO_BUSY_POLL).
         Busypoll,
+        /// Sleeps until just after a bulk of packets should have arrived (port `xdp`).
+        Scheduled,
     }
 }
 
@@ -259,7 +262,30 @@ impl Wait {
             Wait::Epoll => "epoll",
             Wait::Spin => "spin",
             Wait::Busypoll => "busypoll",
+            Wait::Scheduled => "scheduled",
         }
+    }
+}
+
+/// The schedule that packets carry, for a receiver that sleeps until a bulk of them should have
+/// arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Triggered {
+    /// Every n-th packet is a synchronisation frame; 0 for none.
+    pub sync: u32,
+    /// Packets that are fetched at one wake-up.
+    pub bulk: u32,
+}
+
+impl Triggered {
+    /// The first packets of a trial are synchronisation frames too, so that the schedule is known
+    /// soon.
+    pub const FIRST: u32 = 8;
+
+    /// True if the packet of this number is a synchronisation frame. None of a lead-in is.
+    #[inline]
+    pub const fn marks(self, seq: u32) -> bool {
+        self.sync > 0 && seq <= MOST_PACKETS && (seq < Self::FIRST || seq.is_multiple_of(self.sync))
     }
 }
 
@@ -426,6 +452,8 @@ pub struct Stream {
     pub launch: Launch,
     /// What happens to packets whose slot has passed.
     pub overrun: Overrun,
+    /// The schedule that its packets carry.
+    pub triggered: Triggered,
     /// Received later than scheduled + this: late.
     pub deadline: Nanos,
     /// The share of packets that may be lost before the trial is invalid, 0 to 1.

@@ -301,6 +301,12 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl StreamRecord {
+    /// True if its receiver slept until a bulk of packets should have arrived: `receive` is late by
+    /// design, and when a packet arrived is known by the XDP program's stamp.
+    pub fn is_triggered(&self) -> bool {
+        self.xdp.as_ref().is_some_and(|port| port.triggered.is_some())
+    }
+
     /// How long the stream's packets took, ns: from the first to the last scheduled instant; of a
     /// closed loop, which has no schedule, from the first request to the last send or reply.
     pub fn span_ns(&self) -> i64 {

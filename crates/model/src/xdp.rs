@@ -113,6 +113,9 @@ pub struct XdpRecord {
     /// By how much the conversion of its stamps to TAI may be wrong, ns; 0 for those of TAI.
     pub clock_bound_ns: i64,
     pub losses: XdpLosses,
+    /// What a receiver that waits by the schedule of its packets did; `None` of another.
+    #[serde(default)]
+    pub triggered: Option<TriggeredRecord>,
     /// What the program wrote before the trial's packets; empty where they were received, it is
     /// known when the rows are.
     pub seen: XdpSeen,
@@ -174,6 +177,37 @@ impl CoreRecord {
     pub fn packets(&self) -> u64 {
         self.same + self.remote + self.unknown
     }
+}
+
+/// What a receiver did that sleeps until a bulk of packets should have arrived (`rx.wait =
+/// "scheduled"`), from the first synchronisation frame on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TriggeredRecord {
+    /// Every n-th packet was to be a synchronisation frame.
+    pub sync: u32,
+    /// Packets that one wake-up was to fetch.
+    pub bulk: u32,
+    /// Wake-ups at the instant at which a bulk should have arrived.
+    pub wakeups: u64,
+    /// Packets that they fetched.
+    pub fetched: u64,
+    /// The most packets that one of them fetched.
+    pub most: u64,
+    /// Those that found nothing.
+    pub empty: u64,
+    /// Times that it waited by `poll` instead and was woken, and packets that it received so.
+    pub polls: u64,
+    pub polled: u64,
+    /// Synchronisation frames.
+    pub marks: u64,
+    /// Those that came far from where the schedule says.
+    pub odd_marks: u64,
+    /// Times that it gave the schedule up: nothing came when it should, the clock stepped, or no
+    /// synchronisation frame came for long.
+    pub lost: u64,
+    /// How long after the last packet of a bulk was due it woke at last, on top of how late the
+    /// frames are at the median, ns.
+    pub margin_ns: i64,
 }
 
 /// What the XDP program wrote before the packets of a trial. Second arrivals are not counted.

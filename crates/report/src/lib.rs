@@ -22,6 +22,7 @@ mod loads;
 mod markdown;
 mod org;
 mod picture;
+mod receivers;
 mod reference;
 mod summary;
 mod text;

@@ -55,7 +55,7 @@ pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: PathKind) {
 type Belongs = (&'static str, fn(&Stream) -> bool, &'static str);
 
 const ANSWERED: &str = "a stream that is answered (reflect = true or kind = \"pingpong\")";
-const BELONGS: [Belongs; 19] = [
+const BELONGS: [Belongs; 21] = [
     ("cycle", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
     ("launch", |stream| stream.kind.is_scheduled() && !stream.port.traits().is_connection, "a cyclic stream"),
     ("overrun", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
@@ -71,6 +71,12 @@ const BELONGS: [Belongs; 19] = [
     ("ip", |stream| !stream.port.traits().is_frames, "a stream over IP"),
     ("ethertype", |stream| stream.port.traits().is_frames, "a stream on port packet or xdp"),
     ("vlan", |stream| stream.port.traits().tag != TagBy::Nobody, "a stream on port packet, xdp or udp"),
+    ("sync", |stream| stream.rx.port.passes_xdp(), "a stream that is received through port xdp (rx.port = \"xdp\")"),
+    (
+        "rx.bulk",
+        |stream| stream.rx.wait == Wait::Scheduled,
+        "a receiver that waits by the schedule (rx.wait = \"scheduled\")",
+    ),
     ("pcp", |stream| stream.tag.is_some(), "a stream with a VLAN tag (vlan = 100)"),
     ("rx.core", |stream| stream.rx.port.passes_xdp(), "a stream that is received on port xdp"),
     ("rx.queue", |stream| stream.rx.port.passes_xdp(), "a stream that is received on port xdp"),
@@ -90,6 +96,8 @@ pub(crate) fn stream(view: &View<'_>, table: &Table<'_>, stream: &Stream) {
     for (field, belongs, to) in BELONGS {
         // Over TCP whatever is cyclic is wrong, and reported below.
         let is_told = is_wrong_way && matches!(field, "launch");
+        // Where an axis has other ways to wait it is for the cells that have this one.
+        let is_told = is_told || field == "rx.bulk" && view.differs(&table.key("rx.wait"));
         if table.is_written(field) && !differs && !belongs(stream) && !is_told {
             let vlan = if field == "pcp" { "vlan" } else { "kind" };
             table.check(&["kind", "reflect", "port", "tx.port", "rx.port", vlan], || {
@@ -125,6 +133,7 @@ pub(crate) fn stream(view: &View<'_>, table: &Table<'_>, stream: &Stream) {
         table.check(&["port", "ethertype"], || ethertype(table, stream));
         table.check(&["port", "tx.port", "rx.port", "kind", "reflect", "rx.wait", "tx.wait"], || frames(table, stream));
     }
+    table.check(&["kind", "reflect", "rx.port", "port", "rx.wait", "tx.wait"], || by_schedule(table, stream));
     if stream.kind.is_scheduled() {
         table.check(&["kind", "reflect", "cycle", "launch", "tx.advance"], || advance(table, stream));
         table.check(&["kind", "reflect", "cycle", "tx.spin"], || spin(table, stream));
@@ -214,6 +223,24 @@ fn by_xdp(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
         );
         let help = format!("write at most \"{}B\"", most - MOST_HEAD as u32);
         return Err(table.wrong(&["size", field], message, help));
+    }
+    Ok(())
+}
+
+/// Only AF_XDP gives each packet with the instant at which it arrived, whenever it is fetched.
+fn by_schedule(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
+    if stream.kind.is_answered() && stream.tx.wait == Wait::Scheduled {
+        let message = format!("`{}` is \"scheduled\", and replies have no schedule of their own", table.key("tx.wait"));
+        return Err(table.wrong(&["tx.wait", "kind", "reflect"], message, "write tx.wait = \"block\", or \"spin\""));
+    }
+    if stream.rx.wait == Wait::Scheduled && !stream.rx.port.passes_xdp() {
+        let message = format!(
+            "`{}` is \"scheduled\", and on port {} nothing but the receive call says when a packet arrived",
+            table.key("rx.wait"),
+            stream.rx.port.name()
+        );
+        let help = "write tx.port = \"packet\" and rx.port = \"xdp\", or another wait";
+        return Err(table.wrong(&["rx.wait", "rx.port", "port"], message, help));
     }
     Ok(())
 }

@@ -148,4 +148,5 @@ pub const READY_MADE: &[(&str, &str)] = &[
     ("igb", include_str!("../../../experiments/igb.toml")),
     ("waits", include_str!("../../../experiments/waits.toml")),
     ("afxdp-delay", include_str!("../../../experiments/afxdp-delay.toml")),
+    ("afxdp-triggered", include_str!("../../../experiments/afxdp-triggered.toml")),
 ];

@@ -15,12 +15,14 @@ use tardy_model::path::{Devices, PathKind, PathTraits};
 use tardy_model::point::{Metric, Point};
 use tardy_model::port::Port;
 use tardy_model::station::StationKind;
-use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Reply, Rx, Sim, Stream, Tx, Wait};
+use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Reply, Rx, Sim, Stream, Triggered, Tx, Wait};
 use tardy_model::time::Nanos;
 use tardy_model::xdp::{Core, XdpObject};
 
 /// What a packet may have where nobody knows; nothing is checked against it.
 const MTU: u32 = 65_535;
+/// Every n-th packet is a synchronisation frame where nothing else is asked for.
+const USUAL_SYNC: u32 = 64;
 /// Longest trial: keeps every instant of the schedule far from the end of a 64-bit clock.
 const LONGEST_TRIAL: Nanos = Nanos::from_secs(30 * 86_400);
 
@@ -224,6 +226,7 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
             Value::Text(word) if word == "skip" => Some(Overrun::Skip),
             _ => None,
         })?,
+        triggered: triggered(&table, rx_port, rx_wait)?,
         deadline: table.get("deadline", |value| if *value == Value::Word { Some(by_itself) } else { span(value) })?,
         max_loss: table.get("max_loss", share)?,
         warmup: table.get("warmup", span)?,
@@ -263,6 +266,16 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
 
 fn object(value: &Value) -> Option<XdpObject> {
     if let Value::Text(text) = value { Some(XdpObject::of(text)) } else { None }
+}
+
+/// Which packets are synchronisation frames, where there is an XDP program to see them.
+fn triggered(table: &Table<'_>, rx_port: Port, rx_wait: Wait) -> Result<Triggered, Problem> {
+    if !rx_port.passes_xdp() {
+        return Ok(Triggered::default());
+    }
+    let usual = if rx_wait == Wait::Scheduled { USUAL_SYNC } else { 0 };
+    let sync = table.find("sync").and_then(integer).map_or(usual, |sync| sync as u32);
+    Ok(Triggered { sync, bulk: table.get("rx.bulk", integer)? as u32 })
 }
 
 fn ip(value: &Value) -> Option<Ip> {

@@ -19,7 +19,7 @@ use tardy_lab::run::{Event, Sink};
 use tardy_model::point::{Metric, Point};
 use tardy_model::port::Port;
 use tardy_model::sample::Batch;
-use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Policy, Reply, Rx, Sim, Stream, Tx, Wait};
+use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Policy, Reply, Rx, Sim, Stream, Triggered, Tx, Wait};
 use tardy_model::time::{ClockReading, Instant, Nanos};
 use tardy_model::trial::{TrialRecord, WarmUp};
 
@@ -222,6 +222,7 @@ fn stream(kind: Kind) -> Stream {
         stamps: Point::ALL.into_iter().filter(|p| ![Point::Scheduled, Point::RxXdp].contains(p)).collect(),
         stamps_named: false,
         metrics: Metric::DEFAULT.to_vec(),
+        triggered: Triggered::default(),
         lead: None,
         tx: Tx {
             cpu: CpuChoice::Auto,

@@ -289,6 +289,7 @@ fn a_cells_placement_is_that_of_its_trials_together() {
 fn by_program(asked: Core, cpu: Option<u32>, by_cpu: &[(u32, u64)]) -> XdpRecord {
     let by_cpu: BTreeMap<u32, u64> = by_cpu.iter().copied().collect();
     XdpRecord {
+        triggered: None,
         mode: XdpMode::ZeroCopy,
         refused: Vec::new(),
         queues: 4,

@@ -151,6 +151,9 @@ fn cell(p99_ns: Option<i64>) -> CellResult {
         memory_locked: true,
         migrations: None,
         wait_ns: None,
+        run_ns: None,
+        over_ns: None,
+        wakeups: None,
         napi_ids: Vec::new(),
     };
     let trial =

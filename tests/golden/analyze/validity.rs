@@ -73,6 +73,7 @@ fn packets_that_come_to_af_xdp_by_a_slower_way_than_others_are_noted() {
         clock: XdpClock::Tai,
         clock_bound_ns: 0,
         losses: XdpLosses::default(),
+        triggered: None,
         seen: XdpSeen::default(),
         core: CoreRecord::default(),
         driver: "veth".to_owned(),

@@ -123,6 +123,11 @@ impl OwnTraceStream {
     pub fn new(works: &Arc<intervals::Works>, of: &StreamRecord, metrics: &[Metric]) -> Self {
         let closed_loop = of.cycle_ns == 0 && of.reply.is_some();
         let (intended, rows) = (i64::from(of.intended), edge::ROWS as i64);
+        // Such a receiver sleeps on purpose while packets wait: by when it came to them nothing of
+        // tardy is seen.
+        let by_design = |metric: &Metric| of.is_triggered() && metric.points().contains(&Point::Receive);
+        let metrics: Vec<Metric> = metrics.iter().copied().filter(|metric| !by_design(metric)).collect();
+        let metrics = &metrics[..];
         OwnTraceStream {
             metrics: metrics.to_vec(),
             delta_of: delta_of(of),

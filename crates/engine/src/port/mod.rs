@@ -190,6 +190,9 @@ pub trait ReceivePort {
     fn xdp(&self) -> Option<XdpRecord> {
         None
     }
+    /// The order to stop was heard: from now on a call takes what is there, and waits for no
+    /// instant of a schedule.
+    fn stops(&mut self) {}
     /// True once nothing can arrive any more.
     fn ended(&self) -> bool {
         false

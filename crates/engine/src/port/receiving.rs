@@ -281,6 +281,12 @@ pub(super) trait Readable {
 /// How long one receive call polls the device under `busypoll`, µs.
 const BUSY_POLL_US: i32 = 200;
 
+/// A socket's packets carry no schedule.
+fn by_schedule() -> SysError {
+    let source = std::io::Error::from_raw_os_error(libc::EOPNOTSUPP);
+    SysError { call: "opening a port", on: "a wait by the schedule of packets, which port xdp has".to_owned(), source }
+}
+
 /// A way to wait that is ready for its socket.
 pub(super) struct Waits {
     waiter: Option<Waiter>,
@@ -304,6 +310,7 @@ impl Waits {
             Wait::Poll => Some(Waiter::Poll),
             Wait::Select => Some(socket.select()?),
             Wait::Epoll => Some(socket.epoll()?),
+            Wait::Scheduled => return Err(by_schedule()),
         };
         Ok(Waits { sleeps: waiter.is_none() && wait != Wait::Spin, spins: wait == Wait::Spin, waiter })
     }

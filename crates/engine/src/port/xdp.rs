@@ -15,15 +15,18 @@ pub mod send;
 
 use crate::order::{EndOrder, ReceiveOrder, StreamOrder, Ways};
 use crate::port::{BATCH, Bound, Lent, PortKind, ReceivePort, Received, Wake, XdpStamp, cannot};
+use crate::triggered::{Bulks, Next};
 use send::XdpSend;
 use std::cell::Cell;
 use std::io;
+use std::time::Duration;
 use tardy_bpf::program::{Chosen, Filter, StampClock};
 use tardy_bpf::xsk::{Asked, FRAMES, Opened, Rings, WaitBy, Waiter};
 use tardy_model::ethernet::{self, Tags};
+use tardy_model::frame::Heads;
 use tardy_model::sample::MaybeNanos;
 use tardy_model::stream::Wait;
-use tardy_model::time::{Instant, Realtime};
+use tardy_model::time::{Instant, Nanos, Realtime};
 use tardy_model::xdp::{CoreRecord, XdpClock, XdpRecord, XdpSeen};
 use tardy_sys::wait::LIMIT_MS;
 use tardy_sys::{SysError, clock, nic};
@@ -72,6 +75,64 @@ enum Idle {
     /// Nothing but to wake drivers that ask for it.
     Spin,
     PollDevice,
+    /// Sleep until a bulk should have come.
+    Bulks(Box<ByBulks>),
+}
+
+/// How long it sleeps at most before it looks at its orders.
+const LOOK: Nanos = Nanos::from_millis(LIMIT_MS as i64);
+
+/// A wait by the schedule of the packets.
+struct ByBulks {
+    bulks: Bulks,
+    /// Of the synchronisation frames.
+    marks: Heads,
+    /// How it waits while it does not know the schedule.
+    poll: Waiter,
+}
+
+impl ByBulks {
+    /// Waits for the next bulk, or for a packet, and takes what has come. A wait that ended
+    /// without any is `None`.
+    fn receive(&mut self, lent: &mut LentFrames) -> Option<usize> {
+        let packets = match self.bulks.next(clock::now()) {
+            Next::Poll => {
+                let packets = if self.poll.wait(LIMIT_MS) { lent.rings.take(BATCH) } else { return None };
+                self.bulks.polled(packets);
+                packets
+            }
+            Next::Sleep(left) => {
+                std::thread::sleep(Duration::from_nanos(left.min(LOOK).0.max(0) as u64));
+                if left > LOOK {
+                    return None;
+                }
+                self.fetch(lent)
+            }
+            Next::Fetch => self.fetch(lent),
+        };
+        self.look_for_marks(lent, packets);
+        // Drivers that sleep are to go on while it does.
+        lent.rings.wake();
+        Some(packets)
+    }
+
+    fn fetch(&mut self, lent: &mut LentFrames) -> usize {
+        let packets = lent.rings.take(BATCH);
+        self.bulks.fetched(packets, packets == BATCH);
+        packets
+    }
+
+    /// What synchronisation frames say, if the stream's sender sent them.
+    fn look_for_marks(&mut self, lent: &LentFrames, packets: usize) {
+        for n in 0..packets {
+            let Some(stamp) = lent.rings.stamp(n).filter(|stamp| stamp.mark.is_some()) else { continue };
+            let number = self.marks.number(lent.packet(n).0);
+            if let Some(seq) = number.filter(|_| number == stamp.mark) {
+                let at = (stamp.time_ns as i64).wrapping_add(lent.ahead_ns);
+                self.bulks.mark(seq, Instant::from_ns(at));
+            }
+        }
+    }
 }
 
 /// The sockets of a device with their way to wait.
@@ -120,6 +181,13 @@ impl XdpReceive {
                 polls.map_err(failed("SO_PREFER_BUSY_POLL"))?;
                 Idle::PollDevice
             }
+            Wait::Scheduled => {
+                let marks = order.order.marks();
+                let marks = marks.ok_or_else(|| cannot("without synchronisation frames there is no schedule"))?;
+                let poll = rings.waiter(WaitBy::Poll).map_err(failed("waiting for AF_XDP sockets"))?;
+                let StreamOrder { triggered, cycle, count, .. } = order.order;
+                Idle::Bulks(Box::new(ByBulks { bulks: Bulks::new(triggered, cycle, count), marks, poll }))
+            }
             Wait::Block => {
                 return Err(cannot("an AF_XDP socket has no receive call that sleeps: take wait = \"poll\""));
             }
@@ -130,11 +198,16 @@ impl XdpReceive {
         Ok(XdpReceive { idle, looks: 0, lent, record })
     }
 
+    /// True if its way to wait gives the CPU away.
+    fn sleeps(&self) -> bool {
+        matches!(self.idle, Idle::Sleep(_) | Idle::Bulks(_))
+    }
+
     /// Nothing came. A device that is gone ends no wait: whoever waits has to ask.
     #[cold]
     fn nothing(&mut self, came: Received) -> Result<Received, i32> {
         self.looks = self.looks.wrapping_add(1);
-        let sleeps = matches!(self.idle, Idle::Sleep(_));
+        let sleeps = self.sleeps();
         match sleeps || self.looks.is_multiple_of(LOOKS) {
             true => Some(self.lent.rings.error()).filter(|errno| *errno != 0).map_or(Ok(came), Err),
             false => Ok(came),
@@ -153,6 +226,12 @@ impl ReceivePort for XdpReceive {
                     return self.nothing(Received::TimedOut);
                 }
             }
+            Idle::Bulks(by) => {
+                return match by.receive(&mut self.lent) {
+                    None | Some(0) => self.nothing(Received::TimedOut),
+                    Some(packets) => Ok(Received::Packets(packets)),
+                };
+            }
             Idle::PollDevice => self.lent.rings.poll_device(),
             Idle::Spin => {}
         }
@@ -170,7 +249,12 @@ impl ReceivePort for XdpReceive {
         &self.lent
     }
     fn spins(&self) -> bool {
-        !matches!(self.idle, Idle::Sleep(_))
+        !self.sleeps()
+    }
+    fn stops(&mut self) {
+        if let Idle::Bulks(by) = &mut self.idle {
+            by.bulks.stop();
+        }
     }
     fn drops(&self) -> u64 {
         self.lent.rings.losses().packets()
@@ -179,7 +263,8 @@ impl ReceivePort for XdpReceive {
         self.lent.rings.napi_id()
     }
     fn xdp(&self) -> Option<XdpRecord> {
-        Some(XdpRecord { losses: self.lent.rings.losses(), ..self.record.clone() })
+        let triggered = if let Idle::Bulks(by) = &self.idle { Some(by.bulks.record()) } else { None };
+        Some(XdpRecord { losses: self.lent.rings.losses(), triggered, ..self.record.clone() })
     }
 }
 
@@ -234,6 +319,7 @@ fn record_of(opened: Opened, order: &ReceiveOrder) -> (XdpRecord, i64) {
         clock,
         clock_bound_ns,
         losses: Default::default(),
+        triggered: None,
         seen: XdpSeen::default(),
         driver: nic::driver(&order.device).unwrap_or_default(),
         wait: order.wait.name().to_owned(),

@@ -26,6 +26,8 @@ pub struct Sender {
     pub(super) payload: Vec<u8>,
     /// Of the trial's packets.
     pub(super) heads: Heads,
+    /// Of those that are synchronisation frames, where there are any.
+    pub(super) marks: Option<Heads>,
     pub(super) half: SentRows,
     pub(super) keys: Keys,
     /// Stamps belong to the trial's packets from now on; those before to warm-up and lead-in.
@@ -85,10 +87,12 @@ impl Sender {
             order.size(),
             nonce,
         );
+        let marks = order.order.marks().filter(|_| !order.replies);
         Sender {
             order,
             payload,
             heads,
+            marks,
             half,
             keys,
             in_trial: false,

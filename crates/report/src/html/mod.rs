@@ -56,6 +56,7 @@ pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportE
         );
     }
     of_xdp(picture, &mut out);
+    receivers(picture, &mut out);
     beside(picture, &mut out);
     made_by(picture, &mut out);
     out += &format!(
@@ -134,6 +135,15 @@ fn of_xdp(picture: &Picture<'_>, out: &mut String) {
         }
     }
     *out += "</section>\n";
+}
+
+/// What receivers through AF_XDP cost, where there are any.
+fn receivers(picture: &Picture<'_>, out: &mut String) {
+    if let Some(receivers) = crate::receivers::table(picture, Some(THIN)) {
+        *out += "<section class=\"cell\">\n<h2>Receivers</h2>\n";
+        *out += &table(&receivers, crate::receivers::SAYS);
+        *out += "</section>\n";
+    }
 }
 
 /// The reference's figures, behind the run's own: they are of other hardware.

@@ -43,6 +43,7 @@ pub(crate) fn make(picture: &Picture<'_>, options: &Options) -> Result<String, R
         page.blank();
         page.labelled(0, "smallest min", CLOSING, &smallest, Ink::Plain);
     }
+    receivers(picture, &mut page);
     if let Some((id, lines)) = crate::reference::own_figures(picture) {
         page.blank();
         for (i, line) in lines.iter().enumerate() {
@@ -64,6 +65,18 @@ fn head(picture: &Picture<'_>, page: &mut Page) {
         page.spread(&parts[0], &elapsed, Ink::Plain);
         page.labelled(2, "", 0, &parts[1..].join("   "), Ink::Plain);
     }
+}
+
+/// What receivers through AF_XDP cost, where there are any.
+fn receivers(picture: &Picture<'_>, page: &mut Page) {
+    let Some(table) = crate::receivers::table(picture, Some(SPACE)) else { return };
+    let widths = table.widths(page::columns);
+    page.blank();
+    for row in [&table.head].into_iter().chain(&table.rows) {
+        let figures = row.iter().zip(&widths).skip(1).map(|(text, width)| format!("  {text:>width$}"));
+        page.line(&format!("  {:<width$}{}", row[0], figures.collect::<String>(), width = widths[0]));
+    }
+    page.labelled(2, "", 0, crate::receivers::SAYS, Ink::Dim);
 }
 
 fn closing(picture: &Picture<'_>, layout: Option<&Layout>, page: &mut Page) {

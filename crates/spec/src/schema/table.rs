@@ -39,6 +39,10 @@ const CALL: i64 = 1 << 20;
 const LAST_VLAN: i64 = 4_094;
 /// A smaller number is a length.
 const LEAST_ETHERTYPE: i64 = 0x0600;
+/// The most packets that a receiver fetches at one wake-up: as many as one call takes.
+const MOST_BULK: i64 = 64;
+/// The most packets from one synchronisation frame to the next.
+const MOST_SYNC: i64 = 1_000_000;
 const COUNT: Kind = number(0, i64::MAX);
 
 /// What a verdict may be set to weigh.
@@ -112,6 +116,7 @@ pub const KEYS: &[Key] = &[
     key("stream.*.ethertype", number(LEAST_ETHERTYPE, 65_535), Integer(ETHERTYPE as i64), "Ports `packet` and `xdp`: EtherType of the frames; the default is IEEE 802's Local Experimental 1, 0x88B5."),
     key("stream.*.launch", choice(&Launch::WORDS, &[]), Text("none"), "Each packet carries its scheduled instant as launch time (SO_TXTIME): not to leave before it (`strict`), or to have left by it (`deadline`)."),
     key("stream.*.overrun", choice(&["burst", "skip"], &[]), Text("burst"), "Packets whose slot has passed when the sender wakes: `burst` sends them at once, `skip` leaves them not_sent."),
+    key("stream.*.sync", number(1, MOST_SYNC), None("64 with rx.wait `scheduled`, else no such frames"), "rx.port `xdp`: every n-th packet, and the first 8, is a synchronisation frame, which says when it arrived and so carries the schedule of the others."),
     key("stream.*.deadline", Kind::Duration { min_ns: 1, max_ns: DAY, word: Some("cycle") }, Text("cycle"), "Received later than scheduled + this is late; `cycle` is one cycle."),
     key("stream.*.max_loss", Kind::Share, Text("0.1%"), "Share of packets that may be lost before a trial is invalid."),
     key("stream.*.warmup", SPAN, Text("2s"), "How long the warm-up may wait for stamps to flow; \"0s\" is none."),
@@ -123,11 +128,12 @@ pub const KEYS: &[Key] = &[
     key("stream.*.tx.policy", Kind::Policy, Text("other"), "Scheduling of the sending thread: other, fifo:90, rr:50, deadline:RUNTIME/DEADLINE/PERIOD."),
     key("stream.*.tx.advance", SPAN, Text("0us"), "The sender aims to wake this long before the scheduled instant."),
     key("stream.*.tx.spin", SPAN, Text("0us"), "The sender spins for the last stretch of this length instead of sleeping."),
-    key("stream.*.tx.wait", choice(&Wait::WORDS, &["scheduled"]), Text("block"), "How the station that asked waits for replies."),
+    key("stream.*.tx.wait", choice(&Wait::WORDS, &[]), Text("block"), "How the station that asked waits for replies; `scheduled` is for a receiver on port `xdp`."),
     key("stream.*.rx.port", choice(&Port::WORDS, &[]), None("as `port`"), "What they are received through: `xdp` gets by AF_XDP sockets what `packet` or `xdp` sends, each packet stamped by an XDP program (`rx_xdp`)."),
     key("stream.*.rx.cpu", Kind::Cpu, Text("different"), "CPU of the receiving thread: auto, same or different (as the sender's), any (not pinned), or a number."),
     key("stream.*.rx.policy", Kind::Policy, Text("other"), "Scheduling of the receiving thread, as `tx.policy`."),
-    key("stream.*.rx.wait", choice(&Wait::WORDS, &["scheduled"]), Text("block"), "How the receiver, or the reflector, waits; port `xdp` has `poll`, `select`, `epoll`, `spin` and `busypoll`."),
+    key("stream.*.rx.wait", choice(&Wait::WORDS, &[]), Text("block"), "How the receiver, or the reflector, waits; port `xdp` has `poll`, `select`, `epoll`, `spin`, `busypoll` and `scheduled`, which sleeps until just after the next bulk of packets should have arrived."),
+    key("stream.*.rx.bulk", number(1, MOST_BULK), Integer(8), "rx.wait `scheduled`: packets that the receiver fetches at one wake-up."),
     key("stream.*.rx.core", choice(&Core::WORDS, &[]), None("as `rx.cpu` says"), "Port `xdp`, instead of `rx.cpu`: the receiving thread is on the CPU that runs the XDP program (`same`), or on another one (`remote`)."),
     key("stream.*.rx.queue", number(0, 63), None("all of them"), "Port `xdp`: the one receive queue of the device that is received from; packets that come to another queue go on to the kernel and are lost."),
     key("stream.*.rx.object", Kind::Object, None("tardy's own"), "A BPF object of your own whose XDP program port `xdp` loads in place of tardy's, `\"FILE\"` or `\"FILE:SECTION\"`, relative to the experiment file; `tardy run` asks for `--allow-commands`. What it leaves before packets becomes columns of `samples.parquet`."),

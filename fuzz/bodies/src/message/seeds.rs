@@ -27,7 +27,7 @@ use tardy_model::placement::PlacementRecord;
 use tardy_model::point::{Metric, Point};
 use tardy_model::sample::MaybeNanos;
 use tardy_model::shaper::Shaper;
-use tardy_model::stream::{Kind, Overrun, Policy, Stream, Wait};
+use tardy_model::stream::{Kind, Overrun, Policy, Stream, Triggered, Wait};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos};
 use tardy_model::trial::TrialRecord;
@@ -93,6 +93,7 @@ fn orders() -> Vec<ToAgent> {
     let order = |kind| StreamOrder {
         tag: Some(Tag { vlan: 5, pcp: 3 }),
         stamps: vec![Point::Wakeup, Point::Send, Point::RxKernel],
+        triggered: Triggered { sync: 64, bulk: 8 },
         lead: Some(Metric::Span(Point::Scheduled, Point::Receive)),
         ..StreamOrder::of(&short(kind), StreamId::FIRST, 7)
     };

@@ -118,6 +118,7 @@ fn thread_record(sim: &Sim, policy: Policy, cpu: u32, tid: u32, run_ns: i64) -> 
         refused: if refused { vec![format!("sched_setscheduler on {policy}: simulated refusal")] } else { Vec::new() },
         run_ns: Some(run_ns),
         wait_ns: Some(0),
+        over_ns: None,
         involuntary_switches: 0,
         voluntary_switches: 0,
         migrations: Some(0),
