@@ -172,8 +172,8 @@ fn what_goes_with_a_packet_has_the_bytes_of_linuxs_struct() {
 #[test]
 fn nothing_counts_as_sent_that_the_kernel_did_not_send() {
     use libc::{EAGAIN, EBUSY, EINVAL, ENETDOWN, ENXIO};
-    // Of how many, taken before the call and after it, its errno, futile calls so far: how many went
-    // out, or another call.
+    // Of how many, taken before the call and after it, its errno, futile calls so far: how many
+    // went out, or another call.
     for (count, [before, after], errno, futile, sent) in [
         (1, [0, 1], 0, 0, Some(1)),
         (64, [0, 64], 0, 0, Some(64)),

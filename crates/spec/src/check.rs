@@ -313,8 +313,8 @@ fn cpus(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Simulated and real clocks cannot run in one cell, and a device has one XDP program and one memory
-/// for each queue.
+/// Simulated and real clocks cannot run in one cell, and a device has one XDP program, and one
+/// memory for each queue.
 pub(crate) fn ports(view: &View<'_>, streams: &[Stream]) -> Result<(), Problem> {
     let of = |simulated| streams.iter().find(|stream| stream.port.traits().is_simulated == simulated);
     if let (Some(sim), Some(real)) = (of(true), of(false)) {

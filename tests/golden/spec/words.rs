@@ -39,7 +39,7 @@ fn a_word_of_the_file_was_no_kind_or_a_kind_had_no_word() {
     assert_eq!(differ(&["stream.*.launch"], &Launch::ALL.map(Launch::name)), none);
     assert_eq!(differ(&["shaper.kind"], &ShaperWord::ALL.map(ShaperWord::name)), none);
     assert_eq!(differ(&["load.*.kind"], &LoadWord::ALL.map(LoadWord::name)), none);
-    assert_eq!(differ(&["stream.*.port"], &["udp", "pigeon"]).len(), 4, "the comparison sees both ways");
+    assert_eq!(differ(&["stream.*.port"], &["udp", "pigeon"]).len(), 5, "the comparison sees both ways");
 }
 
 #[test]
@@ -63,7 +63,11 @@ fn a_kind_that_nothing_maps_became_another() {
         assert_eq!(setup.stations["b"].kind.traits().name, *station);
     }
     for port in built("stream.*.port") {
-        let kind = if *port == "tcp" { "kind = \"pingpong\"\n" } else { "" };
+        let kind = match *port {
+            "tcp" => "kind = \"pingpong\"\n",
+            "xdp" => "rx.wait = \"poll\"\n",
+            _ => "",
+        };
         let setup = good(&format!("{kind}port = \"{port}\"\n"), &[]).cells.remove(0).setup;
         assert_eq!(setup.streams[0].port.name(), *port);
     }

@@ -375,7 +375,7 @@ fn needs_none(asked: &ToSend<'_>, why: &str) -> Result<(), XdpError> {
     }
 }
 
-/// A memory of so many parts, each of as many frames as are asked for.
+/// A memory of `parts` parts, each of as many frames as are asked for.
 fn memory(asked: &ToSend<'_>, parts: u32) -> Result<Memory, XdpError> {
     let ToSend { device, queue, frames, filter, .. } = *asked;
     memory_for(&Asked { device, queue: Some(queue), frames, program: Chosen::Own(filter) }, parts)
@@ -428,7 +428,7 @@ fn zero_copy(asked: &ToSend<'_>, index: u32) -> Result<Outlet, String> {
     let mut outlet = Outlet::over(asked, socket, rings, sent, base as u64).map_err(of_call)?;
     match socket::kick(&outlet.fd) {
         0 => {
-            // The socket has pinned the pages of the other half: no packet of it is looked at.
+            // The socket has pinned the pages of the other half: no packet is read there.
             drop(received);
             (outlet.is_zero_copy, outlet._link) = (true, Some(link));
             Ok(outlet)

@@ -7,7 +7,8 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// How many packets one call sends at most (include/uapi/linux/if_xdp.h, Linux 6.17); without it 32.
+/// How many packets one call sends at most (include/uapi/linux/if_xdp.h, Linux 6.17). Without it
+/// they are 32.
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 /// Room that a run of a program gets for what it puts before a packet.
 const GROWTH: usize = 256;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Port `xdp`: frames of port `packet`, through AF_XDP sockets. Here is the receiving half. tardy's XDP program stamps each
-//! test frame and redirects it to the socket of its queue, before the kernel's stack sees it. All
-//! other traffic of the device goes on to the kernel.
+//! Port `xdp`: frames of port `packet`, through AF_XDP sockets. Here is the receiving half. tardy's
+//! XDP program stamps each test frame and redirects it to the socket of its queue, before the
+//! kernel's stack sees it. All other traffic of the device goes on to the kernel.
 //!
 //! The program, its link, the memory and the sockets are made on the control thread. The measuring
 //! thread gets all of it and reads the rings itself.
