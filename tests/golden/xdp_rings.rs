@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! AF_XDP without a kernel: which entries of a ring each side may touch, around its end and that of
 //! its counters; what tardy's XDP program writes before a packet, and what goes before one that is
-//! sent; and what the kernel says that a driver can do.
+//! sent; what the kernel says that a driver can do; and what is said of the XDP and tc programs that
+//! others have on a path.
 
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use tardy_analyze::validity::{RULES, found};
 use tardy_bpf::hints::Layouts;
 use tardy_bpf::program::{MARK, OBJECT, RX_TIME, RxTime, Stamps, last_lines};
 use tardy_bpf::xsk::{METADATA, Putting, Taking, completion, request, went_out};
+use tardy_model::verdict::{Figure, Level, Verdict};
+use tardy_model::xdp::{
+    FaultKind, Inspection, ProbeRecord, ProgramCost, ProgramFault, ProgramHook, ProgramRecord, ProgramSeen,
+};
 use tardy_sys::nic::{XdpFeatures, read_xdp_features};
 
 /// A ring whose two sides are this process's: what is put in comes out, in order and once.
@@ -240,4 +247,80 @@ fn what_a_driver_can_do_for_af_xdp_is_read_from_the_kernels_answer() {
         bent[20..22].copy_from_slice(&length.to_ne_bytes());
         assert_eq!(read_xdp_features(&bent), None, "{length}");
     }
+}
+
+/// A program that did this at the receiver while eight probe packets each way arrived with `tags`.
+fn inspected(hook: ProgramHook, seen: Option<ProgramSeen>, tags: &[(u8, u32)]) -> Inspection {
+    let program = ProgramRecord {
+        station: "b".into(),
+        device: "eth0".into(),
+        hook,
+        name: "watcher".into(),
+        id: 7,
+        tag: "0123456789abcdef".into(),
+        could_be_native: hook == ProgramHook::XdpGeneric,
+        seen,
+    };
+    let by_tags = tags.iter().copied().collect();
+    let (stream, from, to) = ("ctl".into(), "a".into(), "b".into());
+    let probes = vec![ProbeRecord { stream, from, to, sent: 8, tags: 0, by_tags }];
+    Inspection { programs: vec![program], probes, ..Inspection::default() }
+}
+
+/// The verdicts on it, by id.
+fn verdicts(inspection: Inspection) -> BTreeMap<String, Verdict> {
+    found(&inspection).into_iter().map(|verdict| (verdict.id.clone(), verdict)).collect()
+}
+
+fn assert_is(verdict: &Verdict, id: &str, level: Level, says: &str) {
+    assert_eq!((verdict.id.as_str(), verdict.level), (id, level), "{}", verdict.says);
+    assert!(verdict.says.contains(says), "{}", verdict.says);
+    assert!(RULES.iter().any(|rule| rule.id == id) && !verdict.evidence.is_empty());
+}
+
+#[test]
+fn what_programs_of_others_do_on_the_path_is_named_with_what_was_measured() {
+    let seen = ProgramSeen { runs: 16, run_ns: 32_000, lines: 16, faults: Vec::new() };
+    let mut prints = inspected(ProgramHook::XdpNative, Some(seen), &[(0, 8)]);
+    prints.line_cost = Some(ProgramCost { ns: 1_500.0, low_ns: 1_400.0, high_ns: 1_600.0, pairs: 101 });
+    let of = verdicts(prints);
+    assert_eq!(of.keys().collect::<Vec<_>>(), ["printk", "programs"]);
+    let says = "program `watcher` (id 7, xdp-native) on eth0 of b writes 1.0 lines into the kernel's trace for each packet \
+        (bpf_printk): with them it runs 2.0 µs for a packet; a line costs 1.5 µs here (1.4 µs to 1.6 µs with 95 %)";
+    assert_is(&of["printk"], "printk", Level::Warning, says);
+    assert_eq!(of["printk"].evidence["line_ns"], Figure::Float(1_500.0));
+    assert_is(&of["programs"], "programs", Level::Note, "`watcher` (id 7, xdp-native) on eth0 of b");
+
+    let mut slow = inspected(ProgramHook::XdpGeneric, None, &[(0, 8)]);
+    slow.unchecked.insert("b".into(), "no BTF".into());
+    let of = verdicts(slow);
+    assert_eq!(of.keys().collect::<Vec<_>>(), ["generic-xdp", "programs"]);
+    assert_is(&of["programs"], "programs", Level::Note, "what they do was not checked at b (no BTF)");
+
+    let fault = ProgramFault { kind: FaultKind::Redirect, packets: 8, code: 22, to: 99, by_map: false, device: None };
+    let seen = ProgramSeen { runs: 8, run_ns: 900, lines: 0, faults: vec![fault] };
+    let some = inspected(ProgramHook::XdpNative, Some(seen.clone()), &[(0, 4)]);
+    assert_eq!(some.dead_end(), None);
+    let says =
+        "the kernel could not redirect 8 packets to device number 99, which no device of its station has (errno 22)";
+    assert_is(&verdicts(some)["program-drops"], "program-drops", Level::Warning, says);
+    let none = inspected(ProgramHook::XdpNative, Some(seen), &[]);
+    assert!(none.dead_end().is_some());
+    assert_is(&verdicts(none)["program-drops"], "program-drops", Level::Invalid, says);
+
+    let tagged = inspected(ProgramHook::TcEgress, Some(ProgramSeen::default()), &[(0, 2), (1, 6)]);
+    assert!(tagged.dead_end().is_some());
+    let added = &verdicts(tagged)["added-tag"];
+    assert_is(
+        added,
+        "added-tag",
+        Level::Invalid,
+        "probe packets of ctl leave a with 0 VLAN tags and arrive at b with 1",
+    );
+    assert_eq!(added.evidence["with_more_tags"], Figure::Int(6));
+    // What drops probes without a program is no fault of one's: a queue discipline may.
+    let mut quiet = inspected(ProgramHook::TcEgress, Some(ProgramSeen::default()), &[]);
+    assert_eq!(quiet.dead_end(), None);
+    quiet.programs.clear();
+    assert_eq!(verdicts(quiet), BTreeMap::new());
 }
