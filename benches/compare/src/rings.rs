@@ -268,8 +268,8 @@ fn in_turn<T>(
     Ok(())
 }
 
-/// tardy and its peers: a loop that gets the same packets with the same hints, and one whose program
-/// does nothing but redirect.
+/// tardy and its peers: a loop that gets the same packets with the same hints, and one whose
+/// program does nothing but redirect.
 const SIDES: [&str; 3] = ["tardy", "hints", "plain"];
 
 /// Packets a second with hints decoded and samples recorded, compared with a loop that drops them.
