@@ -3,12 +3,12 @@
 // packets that both receive, and strangers that are in its way. Programs for the kernel are written
 // as instructions, so that nothing has to be loaded from a file.
 //
-//   rings generate DEVICE CPU COUNT BATCH NONCE STREAM SIZE   test frames out of DEVICE, without a pause
-//   rings send DEVICE CPU COUNT CYCLE_NS NONCE STREAM SIZE    the same by the clock, from a packet socket
-//   rings drop DEVICE CPU plain|hints                         takes packets and drops them unread
-//   rings delay DEVICE CPU spin|poll COUNT                    the loop of AF_XDP-interaction
-//   rings hold DEVICE QUEUE                                   a socket without a program, until killed
-//   rings attach DEVICE native|generic                        a program that passes all, until killed
+//   rings generate DEVICE CPU COUNT BATCH NONCE STREAM SIZE  test frames without a pause
+//   rings send DEVICE CPU COUNT CYCLE_NS NONCE STREAM SIZE   the same by the clock, from a socket
+//   rings drop DEVICE CPU plain|hints                        takes packets and drops them unread
+//   rings delay DEVICE CPU spin|poll COUNT                   the loop of AF_XDP-interaction
+//   rings hold DEVICE QUEUE                                  only a socket, until killed
+//   rings attach DEVICE native|generic                       a program that passes all, until killed
 //
 // Those that wait for packets print `ready` when they can receive.
 #define _GNU_SOURCE
@@ -36,7 +36,7 @@
 #include <time.h>
 #include <unistd.h>
 
-// FRAMES of FRAME bytes for each queue, as port xdp has them. HINT: id of the hint, any number but 0.
+// FRAMES of FRAME bytes for each queue, as port xdp has them. HINT is the id of the hint.
 enum { FRAMES = 4096, FRAME = 4096, COMPLETED = 64, BATCH = 64, QUEUES = 64, ETHERTYPE = 0x88b5, HINT = 7 };
 enum { ETHERNET = 14, HEAD = 24, NONCE_AT = 8, SEQ_AT = 16, CHECK_AT = 20 };
 static const uint64_t MAGIC = 0x74647902, TEST = 1, MIX = 0x9e3779b97f4a7c15;
@@ -419,8 +419,8 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// The way of AF_XDP-interaction (xdp-project/bpf-examples): look for a batch; for each packet find the
-// hint by its number, read the time in it, then the clock; put the frame to the free ones; fill up.
+// The way of AF_XDP-interaction (xdp-project/bpf-examples): look for a batch; for each packet find
+// the hint by its number, read the time in it, then the clock; then fill up with free frames.
 static void delay(char **args) {
     static struct queue *queues[QUEUES];
     struct pollfd fds[QUEUES];

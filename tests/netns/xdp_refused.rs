@@ -255,7 +255,8 @@ fn each_packet_that_is_lost_before_a_socket_or_at_it_is_counted_once() {
     let folder = TempDir::with_prefix("tardy-test-").expect("a temporary folder");
     let Some(program) = can_run(test).then(|| rings(test, &folder)).flatten() else { return };
     // 200 000 packets, for which two queues have 128 frames. A NAPI thread that shares the
-    // generator's CPU leaves the veth's ring of 256 full, so packets are lost before the program too.
+    // generator's CPU leaves the veth's ring of 256 full. Then packets are lost before the program
+    // too.
     for in_thread in [false, true] {
         let pair = Pair::new();
         let (made, came, losses) = pair.inside(|| {
