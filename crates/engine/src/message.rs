@@ -155,6 +155,7 @@ pub struct EndSummary {
 
 /// What an activity hands over last, after its pieces.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::large_enum_variant, reason = "there is one for each activity, and it comes in a box")]
 pub enum ActivitySummary {
     /// Of an end of a stream.
     End(EndSummary),
