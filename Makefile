@@ -5,7 +5,9 @@ export TARDY_CACHE ?= $(CURDIR)/.cache
 export PATH := $(PATH):$(HOME)/.cargo/bin
 export CARGO_TARGET_DIR := $(TARDY_CACHE)/target
 PAGE := crates/report/page
-RELEASE := $(CARGO_TARGET_DIR)/x86_64-unknown-linux-gnu/release
+# Of this machine's processor; .cargo/config.toml has the flags and the folders of libraries of each.
+export CARGO_BUILD_TARGET ?= $(shell uname -m)-unknown-linux-gnu
+RELEASE := $(CARGO_TARGET_DIR)/$(CARGO_BUILD_TARGET)/release
 # Tests and runs make network namespaces: as root, or by sudo.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=TARDY_CACHE,TARDY_SKIPS)
 

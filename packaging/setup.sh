@@ -5,15 +5,18 @@
 set -eu
 [ $# -gt 0 ] || set -- build
 
+# Where Debian has the libraries of this machine's processor.
+libraries=/usr/lib/$(uname -m)-linux-gnu
+
 # purpose package:what it is needed for (a program, or a file that it brings)
 NEEDED="
 build gcc:/usr/bin/gcc
-build libc6-dev:/usr/lib/x86_64-linux-gnu/libc.a
+build libc6-dev:$libraries/libc.a
 build make:/usr/bin/make
 build clang:/usr/bin/clang
 build pkg-config:/usr/bin/pkg-config
-build libelf-dev:/usr/lib/x86_64-linux-gnu/libelf.a
-build zlib1g-dev:/usr/lib/x86_64-linux-gnu/libz.a
+build libelf-dev:$libraries/libelf.a
+build zlib1g-dev:$libraries/libz.a
 build iproute2:/usr/sbin/ip
 build ethtool:/usr/sbin/ethtool
 build util-linux:/usr/bin/taskset

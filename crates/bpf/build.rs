@@ -11,7 +11,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     for changed in ["CLANG", "DEP_BPF_INCLUDE"] {
         println!("cargo:rerun-if-env-changed={changed}");
     }
-    println!("cargo:rerun-if-changed=programs");
+    for changed in ["programs", "include"] {
+        println!("cargo:rerun-if-changed={changed}");
+    }
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo names no OUT_DIR")?);
     let headers = env::var("DEP_BPF_INCLUDE").map_err(|_| "libbpf-sys does not say where its headers are")?;
     let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
@@ -21,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let Some(name) = name.strip_suffix(".bpf.c") else { continue };
         // BTF comes with -g. A program of this version runs on Linux 5.11 and later.
         let status = Command::new(&clang)
-            .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-Iprograms", "-I"])
+            .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-Iprograms", "-Iinclude", "-I"])
             .args([&headers, "-c"])
             .arg(&source)
             .arg("-o")

@@ -122,7 +122,9 @@ fn receiver() -> ActivityOrder {
         port,
         device: "lo".into(),
         wait: Wait::Block,
+        queue: None,
         replies: false,
+        object: None,
     }))
 }
 

@@ -8,7 +8,7 @@ use tardy_lab::host::{CpuId, HostId};
 use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
 use tardy_lab::orders::is_same_path;
-use tardy_lab::placement::{PlaceError, place};
+use tardy_lab::placement::{PlaceError, Shown, place, place_by, refusal};
 use tardy_lab::plan::{Kinds, Plan, PlanError, plan};
 use tardy_lab::softirq::{asks, meant};
 use tardy_model::placement::CpuWork;
@@ -195,6 +195,89 @@ fn softirq_is_relative_to_a_thread_that_receives_and_is_pinned() {
     assert!(napi.contains("`path.napi` has no meaning on path `wire`"), "{napi}");
     let words = load("[station.a]\n[station.b]\nsoftirq = \"sam\"\n").expect_err("no word");
     assert!(words.contains("\"sam\" is not a CPU (did you mean \"same\"?)"), "{words}");
+}
+
+/// A stream that is received on port `xdp`, its sender on CPU 1 of two.
+fn by_xdp(core: &str, more: &str) -> Setup {
+    let text = format!(
+        "[stream.ctl]\nfrom = \"a\"\nto = \"b\"\nport = \"packet\"\ntx.cpu = 1\nrx.port = \"xdp\"\nrx.wait = \"poll\"\n\
+         rx.core = \"{core}\"\n{more}"
+    );
+    let stations = if text.contains("[station.a]") { "" } else { "[station.a]\n[station.b]\n" };
+    let source = Source { name: "x.toml".into(), text: format!("{stations}{text}") };
+    tardy_spec::load(&source, &[]).unwrap_or_else(|error| panic!("{}", error.one_line())).cells[0].setup.clone()
+}
+
+#[test]
+fn a_receiver_is_placed_by_the_cpu_that_runs_the_xdp_program() {
+    let four = FactsByHost::from(Facts { usable: vec![0, 1, 2, 3], ..Facts::default() });
+    let rx = |setup: &Setup, found: &FactsByHost, shown: &Shown| {
+        let (placed, short) = place_by(setup, found, shown).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!((placed[0].tx, short), (cpu(1), Vec::new()));
+        placed[0].rx
+    };
+    let (none, shown) = (Shown::new(), Shown::from([("ctl".to_owned(), 0)]));
+    // A pair of devices that hand packets to each other: the program runs where the sender does.
+    assert_eq!(rx(&by_xdp("same", ""), &two_cpus(), &none), cpu(1));
+    assert_eq!(rx(&by_xdp("remote", ""), &two_cpus(), &none), cpu(0));
+    assert_eq!(rx(&by_xdp("remote", ""), &four, &none), cpu(3), "the least used one");
+    // Packet steering comes after a program in the driver.
+    let steered = "[station.a]\n[station.b]\nsoftirq = 0\n";
+    assert_eq!(rx(&by_xdp("same", steered), &two_cpus(), &none), cpu(1));
+    // Threads that poll the device run it where they are pinned.
+    let polled = format!("{steered}[path]\nnapi = true\n");
+    assert_eq!(rx(&by_xdp("same", &polled), &two_cpus(), &none), cpu(0));
+    assert_eq!(rx(&by_xdp("remote", &polled), &two_cpus(), &none), cpu(1));
+    // What hints have shown weighs more than what was assumed.
+    assert_eq!(rx(&by_xdp("same", ""), &two_cpus(), &shown), cpu(0));
+    assert_eq!(rx(&by_xdp("remote", ""), &two_cpus(), &shown), cpu(1));
+    assert_eq!(rx(&by_xdp("remote", ""), &four, &shown), cpu(3));
+    // Of a device that is there already nothing is known before a packet came.
+    let wire = "[path]\nkind = \"wire\"\na = \"x\"\nb = \"y\"\n";
+    assert_eq!(rx(&by_xdp("same", wire), &four, &none), cpu(3), "any, until the warm-up has shown it");
+    let wired = format!("{wire}{}", steered.replace("= 0", "= 2"));
+    assert_eq!(rx(&by_xdp("same", &wired), &four, &none), cpu(2), "where its interrupts are");
+}
+
+#[test]
+fn a_remote_core_needs_two_cpus_and_the_same_one_that_may_be_used() {
+    let one = FactsByHost::from(Facts { usable: vec![1], ..Facts::default() });
+    let refused = |core: &str, found: &FactsByHost| refusal(&by_xdp(core, ""), found).expect("a known host");
+    assert_eq!((refused("same", &one), refused("remote", &two_cpus())), (None, None));
+    let says = refused("remote", &one).expect("there is no other CPU");
+    let whole = Kinds::default().refusal(&by_xdp("remote", ""), &one).expect("a known host");
+    assert_eq!(whole.as_deref(), Some(&*says), "as the plan has it");
+    assert!(says.starts_with("stream `ctl`: rx.core = \"remote\" needs another CPU than the one"), "{says}");
+    let shown = Shown::from([("ctl".to_owned(), 7)]);
+    let error = place_by(&by_xdp("same", ""), &two_cpus(), &shown).expect_err("not one of its own").to_string();
+    assert_eq!(
+        error,
+        "`stream.ctl.rx.core` is \"same\", and the XDP program runs on CPU 7, which this process may not use (it has 0, 1): let it \
+         use that CPU, or have the program run elsewhere, by `station.*.softirq` or the CPU of the sender"
+    );
+}
+
+#[test]
+fn what_runs_the_xdp_program_may_not_depend_on_the_receiver() {
+    let text = |softirq: &str| {
+        format!(
+            "[station.a]\n[station.b]\nsoftirq = {softirq}\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\nport = \"packet\"\n\
+             rx.port = \"xdp\"\nrx.wait = \"poll\"\nrx.core = \"same\"\n"
+        )
+    };
+    let load = |softirq: &str| tardy_spec::load(&Source { name: "x.toml".into(), text: text(softirq) }, &[]);
+    for softirq in ["\"same\"", "\"different\"", "\"auto\""] {
+        let says = load(softirq).expect_err("a ring").one_line();
+        let begins =
+            format!("`station.b.softirq` is {softirq}, which depends on where `ctl.rx` is, and `stream.ctl.rx.core`");
+        assert!(says.contains(&begins), "{says}");
+    }
+    let experiment = load("1").expect("a number depends on nothing");
+    assert!(experiment.effective.contains("core = \"same\"\n"), "{}", experiment.effective);
+    let stream = experiment.effective.split_once("[stream.ctl.rx]").expect("its table").1;
+    assert!(!stream.contains("cpu ="), "a key without a use is left out: {}", experiment.effective);
+    let again = Source { name: "x.toml".into(), text: experiment.effective.clone() };
+    assert_eq!(tardy_spec::load(&again, &[]).expect("it loads again"), experiment);
 }
 
 #[test]

@@ -135,8 +135,8 @@ fn what_a_guest_says_it_ran_is_nothing_for_this_machine() {
 fn a_program_and_a_network_device_need_the_callers_word() {
     let wire = "[path]\nkind = \"wire\"\na = \"enp1s0\"\nb = \"enp2s0\"\n";
     let program = "[load.x]\nkind = \"command\"\nfrom = \"a\"\ncommand = [\"true\"]\n";
-    let (none, commands, nics) =
-        (Allowed::default(), Allowed { commands: true, nics: false }, Allowed { commands: false, nics: true });
+    let none = Allowed::default();
+    let (commands, nics) = (Allowed { commands: true, ..none }, Allowed { nics: true, ..none });
     let flag = |more: &str, allowed: Allowed| {
         consent::check(&experiment(more), allowed).err().map(|error| (error.need.flag(), error.to_string()))
     };

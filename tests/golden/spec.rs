@@ -234,6 +234,17 @@ fn a_case_says_whether_a_machine_may_lack_it() {
 }
 
 #[test]
+fn the_effective_file_of_every_ready_made_experiment_is_read_as_the_same() {
+    for (name, text) in tardy_spec::READY_MADE {
+        let source = |text: &str| Source { name: format!("{name}.toml"), text: text.to_owned() };
+        let experiment = load(&source(text), &[]).unwrap_or_else(|error| panic!("{}", error.one_line()));
+        let again = load(&source(&experiment.effective), &[]);
+        let again = again.unwrap_or_else(|error| panic!("{name}: {}\n{}", error.one_line(), experiment.effective));
+        assert_eq!(again, experiment, "{name}");
+    }
+}
+
+#[test]
 fn effective_keeps_what_depends_on_the_cell() {
     let experiment = good("[matrix]\n\"stream.ctl.cycle\" = [\"1ms\", \"2ms\"]", &[]);
     assert!(experiment.effective.contains("deadline = \"cycle\""), "{}", experiment.effective);
@@ -274,7 +285,7 @@ fn files_that_are_none_are_refused_without_reading_them() {
     fs::File::create(path("large.toml")).and_then(|file| file.set_len(100_000_000)).expect("a sparse file");
     assert_eq!(
         said("empty.toml"),
-        "empty.toml: the file is empty (start from a ready-made experiment: host-to-host, roundtrip-load, car, tsn-qdiscs, etf-drops, mqprio-etf, igb, waits, afxdp-triggered)"
+        "empty.toml: the file is empty (start from a ready-made experiment: host-to-host, roundtrip-load, car, tsn-qdiscs, etf-drops, mqprio-etf, igb, waits, afxdp-delay, afxdp-triggered)"
     );
     assert_eq!(
         said("binary.toml"),
@@ -331,7 +342,7 @@ fn an_experiment_is_named_or_a_path() {
     );
     let far = resolve("zzz").expect_err("nothing").one_line();
     assert!(
-        far.ends_with("(give the path of a file, or one of the ready-made: host-to-host, roundtrip-load, car, tsn-qdiscs, etf-drops, mqprio-etf, igb, waits, afxdp-triggered)"),
+        far.ends_with("(give the path of a file, or one of the ready-made: host-to-host, roundtrip-load, car, tsn-qdiscs, etf-drops, mqprio-etf, igb, waits, afxdp-delay, afxdp-triggered)"),
         "{far}"
     );
     assert_eq!(resolve("/nowhere/x.toml").expect_err("missing").reason, Reason::Unreadable);

@@ -1,11 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rings of AF_XDP without a kernel: which entries each side may touch, around the end of the
-//! ring and of its counters; and what tardy's XDP program writes before a packet.
+//! AF_XDP without a kernel: which entries of a ring each side may touch, around its end and that of
+//! its counters; what tardy's XDP program writes before a packet, and what goes before one that is
+//! sent; what the kernel says that a driver can do; and what is said of the XDP and tc programs that
+//! others have on a path.
 
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use tardy_bpf::program::{AREA, Ids, RxTime, last_lines};
-use tardy_bpf::xsk::{Putting, Taking};
+use tardy_analyze::validity::{RULES, found};
+use tardy_bpf::hints::Layouts;
+use tardy_bpf::program::{MARK, OBJECT, RX_TIME, RxTime, Stamps, last_lines};
+use tardy_bpf::xsk::{METADATA, Putting, Taking, completion, request, went_out};
+use tardy_model::verdict::{Figure, Level, Verdict};
+use tardy_model::xdp::{
+    FaultKind, Inspection, ProbeRecord, ProgramCost, ProgramFault, ProgramHook, ProgramRecord, ProgramSeen,
+};
+use tardy_sys::nic::{XdpFeatures, read_xdp_features};
 
 /// A ring whose two sides are this process's: what is put in comes out, in order and once.
 struct Ring {
@@ -93,29 +103,32 @@ proptest! {
 
     #[test]
     fn no_bytes_before_a_packet_are_read_beyond_their_beginning(area in prop::collection::vec(any::<u8>(), 0..64)) {
-        let ids = Ids { rx_time: u32::MAX, mark: 7 };
-        let read = ids.read(&area);
-        prop_assert!(read.is_none() || area.len() >= AREA);
+        let stamps = Stamps::own().expect("its own object");
+        let read = stamps.read(&area);
+        prop_assert!(read.is_none() || area.len() >= 20);
     }
 }
 
 #[test]
 fn what_the_program_writes_is_read_member_by_member_at_any_alignment() {
-    let ids = Ids { rx_time: 5, mark: 9 };
+    let stamps = Stamps::own().expect("its own object");
+    assert_eq!(stamps.area(), 24, "of the larger struct");
+    let layouts = Layouts::of_object(OBJECT).expect("its BTF");
+    let [rx_time, mark] = [RX_TIME, MARK].map(|name| layouts.by_name(name).next().expect("a struct").id);
     let (time, cpu, queue) = (0x0102_0304_0506_0708_u64, 3_u32, 2_u32);
     for before in 4..12 {
         let mut area = vec![0xee; before];
         area.extend(time.to_ne_bytes());
-        area.extend([cpu, queue, 5].map(u32::to_ne_bytes).concat());
-        assert_eq!(ids.read(&area), Some(RxTime { time_ns: time, cpu, queue, mark: None }), "{before}");
+        area.extend([cpu, queue, rx_time].map(u32::to_ne_bytes).concat());
+        assert_eq!(stamps.read(&area), Some(RxTime { time_ns: time, cpu, queue, mark: None }), "{before}");
         let mut area = vec![0xee; before];
         area.extend(time.to_ne_bytes());
-        area.extend([cpu, queue, 77, 9].map(u32::to_ne_bytes).concat());
-        assert_eq!(ids.read(&area), Some(RxTime { time_ns: time, cpu, queue, mark: Some(77) }), "{before}");
+        area.extend([cpu, queue, 77, mark].map(u32::to_ne_bytes).concat());
+        assert_eq!(stamps.read(&area), Some(RxTime { time_ns: time, cpu, queue, mark: Some(77) }), "{before}");
         // A frame that was used before and cleared shows nothing.
         let end = area.len();
         area[end - 4..].fill(0);
-        assert_eq!(ids.read(&area), None, "{before}");
+        assert_eq!(stamps.read(&area), None, "{before}");
     }
 }
 
@@ -127,4 +140,187 @@ fn of_a_verifiers_log_the_last_lines_are_quoted() {
     assert_eq!(lines.len(), 12, "{quoted}");
     assert_eq!(lines[10..], ["R1 invalid mem access 'scalar'", "processed 100 insns"]);
     assert_eq!(last_lines("one\n"), "one");
+}
+
+#[test]
+fn what_was_published_and_not_taken_is_found_around_the_end_of_the_counters() {
+    for begun in [0, 5, u32::MAX - 2] {
+        let mut ring = Ring::new(8, begun);
+        assert_eq!(ring.put.waiting(&ring.taken), 0);
+        (0..6).for_each(|value| assert!(ring.put(value)));
+        assert_eq!(ring.put.waiting(&ring.taken), 0, "nothing is published");
+        ring.put.publish(&ring.filled);
+        assert_eq!(ring.take(2), [0, 1]);
+        assert_eq!(ring.put.waiting(&ring.taken), 4);
+        // What the other side did not take, the newest first.
+        let left: Vec<u64> = (0..4).map(|n| ring.entries[ring.put.published(n)]).collect();
+        assert_eq!(left, [5, 4, 3, 2], "{begun}");
+        assert_eq!((ring.take.all(&ring.filled), ring.take(8)), (4, vec![2, 3, 4, 5]));
+    }
+}
+
+#[test]
+fn what_goes_with_a_packet_has_the_bytes_of_linuxs_struct() {
+    assert_eq!(METADATA, 24, "flags, checksum, launch time (Linux 6.14)");
+    let words =
+        |bytes: [u8; METADATA]| [0, 8, 16].map(|at| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("8")));
+    assert_eq!(words(request(false, None)), [0, 0, 0]);
+    assert_eq!(words(request(true, None)), [1, 0, 0]);
+    assert_eq!(words(request(false, Some(0x0102_0304_0506_0708))), [4, 0, 0x0102_0304_0506_0708]);
+    assert_eq!(words(request(true, Some(9))), [5, 0, 9]);
+    // The driver's answer takes the place of the request; it has come when it is there.
+    let mut bytes = request(true, Some(9));
+    assert_eq!(completion(&bytes), None);
+    bytes[8..16].copy_from_slice(&77_u64.to_ne_bytes());
+    assert_eq!(completion(&bytes), Some(77));
+    (0..16).for_each(|length| assert_eq!(completion(&bytes[..length]), None));
+}
+
+#[test]
+fn nothing_counts_as_sent_that_the_kernel_did_not_send() {
+    use libc::{EAGAIN, EBUSY, EINVAL, ENETDOWN, ENXIO};
+    // Of how many, taken before the call and after it, its errno, futile calls so far: how many
+    // went out, or another call.
+    for (count, [before, after], errno, futile, sent) in [
+        (1, [0, 1], 0, 0, Some(1)),
+        (64, [0, 64], 0, 0, Some(64)),
+        // The queue is gone: no call takes anything, and none fails.
+        (1, [0, 0], 0, 0, Some(0)),
+        // A call takes 32 on an older kernel.
+        (64, [0, 32], EAGAIN, 0, None),
+        (64, [32, 64], EAGAIN, 0, Some(64)),
+        // The driver had no room, then had, or never.
+        (1, [0, 0], EAGAIN, 0, None),
+        (1, [0, 0], EAGAIN, 1, None),
+        (1, [0, 0], EAGAIN, 2, Some(0)),
+        (64, [32, 32], EAGAIN, 2, Some(32)),
+        // Dropped: as the first of the call, or behind others.
+        (1, [0, 0], EBUSY, 0, Some(0)),
+        (64, [0, 6], EBUSY, 0, Some(5)),
+        (64, [32, 32], EBUSY, 0, Some(32)),
+        (64, [32, 64], EBUSY, 0, Some(63)),
+        (3, [0, 0], ENETDOWN, 0, Some(0)),
+        (3, [0, 0], ENXIO, 0, Some(0)),
+        (3, [0, 2], EINVAL, 0, Some(2)),
+    ] {
+        assert_eq!(went_out(count, before, after, errno, futile), sent, "{count} {before}..{after}: {errno}, {futile}");
+    }
+}
+
+/// An attribute of netlink.
+fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let mut bytes = [(4 + value.len() as u16).to_ne_bytes(), kind.to_ne_bytes()].concat();
+    bytes.extend(value);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+#[test]
+fn what_a_driver_can_do_for_af_xdp_is_read_from_the_kernels_answer() {
+    let answer = |attributes: &[Vec<u8>]| [vec![0; 20], attributes.concat()].concat();
+    let [index, zc] = [attribute(1, &7_u32.to_ne_bytes()), attribute(4, &8_u32.to_ne_bytes())];
+    let [xdp, xsk] = [3, 6].map(|kind| move |flags: u64| attribute(kind, &flags.to_ne_bytes()));
+    let all = answer(&[index.clone(), xdp(0x7f), attribute(5, &[0; 8]), xsk(7), zc]);
+    let every = XdpFeatures { zero_copy: true, tx_timestamp: true, tx_checksum: true, tx_launch_time: true };
+    assert_eq!(read_xdp_features(&all), Some(every));
+    // veth, and a kernel before 6.8, which has no such attribute.
+    let none = XdpFeatures::default();
+    assert_eq!(read_xdp_features(&answer(&[index.clone(), xdp(0x77), xsk(0)])), Some(none));
+    assert_eq!(read_xdp_features(&answer(&[index.clone(), xdp(8)])), Some(XdpFeatures { zero_copy: true, ..none }));
+    let stamps = answer(&[index.clone(), xdp(8), xsk(1)]);
+    assert_eq!(read_xdp_features(&stamps), Some(XdpFeatures { zero_copy: true, tx_timestamp: true, ..none }));
+    assert_eq!(read_xdp_features(&answer(&[index])), None, "it does not say");
+    for bad in [&[][..], &[0; 19], &[0; 20], &[0; 64], &[0xff; 64]] {
+        assert_eq!(read_xdp_features(bad), None, "{bad:?}");
+    }
+    // Cut anywhere, it is never more than it was.
+    for length in 0..all.len() {
+        let read = read_xdp_features(&all[..length]);
+        assert!(
+            read.is_none() || read == Some(XdpFeatures { zero_copy: true, ..none }) || read == Some(every),
+            "{length}"
+        );
+    }
+    // A length that is too short or beyond the end ends the reading.
+    for length in [0_u16, 3, 400] {
+        let mut bent = all.clone();
+        bent[20..22].copy_from_slice(&length.to_ne_bytes());
+        assert_eq!(read_xdp_features(&bent), None, "{length}");
+    }
+}
+
+/// A program that did this at the receiver while eight probe packets each way arrived with `tags`.
+fn inspected(hook: ProgramHook, seen: Option<ProgramSeen>, tags: &[(u8, u32)]) -> Inspection {
+    let program = ProgramRecord {
+        station: "b".into(),
+        device: "eth0".into(),
+        hook,
+        name: "watcher".into(),
+        id: 7,
+        tag: "0123456789abcdef".into(),
+        could_be_native: hook == ProgramHook::XdpGeneric,
+        seen,
+    };
+    let by_tags = tags.iter().copied().collect();
+    let (stream, from, to) = ("ctl".into(), "a".into(), "b".into());
+    let probes = vec![ProbeRecord { stream, from, to, sent: 8, tags: 0, by_tags }];
+    Inspection { programs: vec![program], probes, ..Inspection::default() }
+}
+
+/// The verdicts on it, by id.
+fn verdicts(inspection: Inspection) -> BTreeMap<String, Verdict> {
+    found(&inspection).into_iter().map(|verdict| (verdict.id.clone(), verdict)).collect()
+}
+
+fn assert_is(verdict: &Verdict, id: &str, level: Level, says: &str) {
+    assert_eq!((verdict.id.as_str(), verdict.level), (id, level), "{}", verdict.says);
+    assert!(verdict.says.contains(says), "{}", verdict.says);
+    assert!(RULES.iter().any(|rule| rule.id == id) && !verdict.evidence.is_empty());
+}
+
+#[test]
+fn what_programs_of_others_do_on_the_path_is_named_with_what_was_measured() {
+    let seen = ProgramSeen { runs: 16, run_ns: 32_000, lines: 16, faults: Vec::new() };
+    let mut prints = inspected(ProgramHook::XdpNative, Some(seen), &[(0, 8)]);
+    prints.line_cost = Some(ProgramCost { ns: 1_500.0, low_ns: 1_400.0, high_ns: 1_600.0, pairs: 101 });
+    let of = verdicts(prints);
+    assert_eq!(of.keys().collect::<Vec<_>>(), ["printk", "programs"]);
+    let says = "program `watcher` (id 7, xdp-native) on eth0 of b writes 1.0 lines into the kernel's trace for each packet \
+        (bpf_printk): with them it runs 2.0 µs for a packet; a line costs 1.5 µs here (1.4 µs to 1.6 µs with 95 %)";
+    assert_is(&of["printk"], "printk", Level::Warning, says);
+    assert_eq!(of["printk"].evidence["line_ns"], Figure::Float(1_500.0));
+    assert_is(&of["programs"], "programs", Level::Note, "`watcher` (id 7, xdp-native) on eth0 of b");
+
+    let mut slow = inspected(ProgramHook::XdpGeneric, None, &[(0, 8)]);
+    slow.unchecked.insert("b".into(), "no BTF".into());
+    let of = verdicts(slow);
+    assert_eq!(of.keys().collect::<Vec<_>>(), ["generic-xdp", "programs"]);
+    assert_is(&of["programs"], "programs", Level::Note, "what they do was not checked at b (no BTF)");
+
+    let fault = ProgramFault { kind: FaultKind::Redirect, packets: 8, code: 22, to: 99, by_map: false, device: None };
+    let seen = ProgramSeen { runs: 8, run_ns: 900, lines: 0, faults: vec![fault] };
+    let some = inspected(ProgramHook::XdpNative, Some(seen.clone()), &[(0, 4)]);
+    assert_eq!(some.dead_end(), None);
+    let says =
+        "the kernel could not redirect 8 packets to device number 99, which no device of its station has (errno 22)";
+    assert_is(&verdicts(some)["program-drops"], "program-drops", Level::Warning, says);
+    let none = inspected(ProgramHook::XdpNative, Some(seen), &[]);
+    assert!(none.dead_end().is_some());
+    assert_is(&verdicts(none)["program-drops"], "program-drops", Level::Invalid, says);
+
+    let tagged = inspected(ProgramHook::TcEgress, Some(ProgramSeen::default()), &[(0, 2), (1, 6)]);
+    assert!(tagged.dead_end().is_some());
+    let added = &verdicts(tagged)["added-tag"];
+    assert_is(
+        added,
+        "added-tag",
+        Level::Invalid,
+        "probe packets of ctl leave a with 0 VLAN tags and arrive at b with 1",
+    );
+    assert_eq!(added.evidence["with_more_tags"], Figure::Int(6));
+    // What drops probes without a program is no fault of one's: a queue discipline may.
+    let mut quiet = inspected(ProgramHook::TcEgress, Some(ProgramSeen::default()), &[]);
+    assert_eq!(quiet.dead_end(), None);
+    quiet.programs.clear();
+    assert_eq!(verdicts(quiet), BTreeMap::new());
 }

@@ -52,6 +52,7 @@ pub fn orders(port: u16, count: u32) -> (AskOrder, ReflectOrder) {
         device: "lo".into(),
         macs: [[0; 6]; 2],
         priority: 0,
+        queue: 0,
         advance: Nanos::ZERO,
         spin: Nanos::ZERO,
         overrun: Overrun::Burst,
@@ -65,7 +66,9 @@ pub fn orders(port: u16, count: u32) -> (AskOrder, ReflectOrder) {
         port,
         device: "lo".into(),
         wait: Wait::Block,
+        queue: None,
         replies,
+        object: None,
     };
     let ask = AskOrder { send: send(false), receive: receive(true), in_flight: 1, timeout: Nanos::from_secs(1) };
     (ask, ReflectOrder { receive: receive(false), send: send(true) })

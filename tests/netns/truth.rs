@@ -155,6 +155,59 @@ fn a_stopped_receiver_delays_only_the_last_stage() {
 }
 
 #[test]
+fn a_stopped_af_xdp_application_delays_only_what_comes_after_the_program() {
+    if !can_run("a_stopped_af_xdp_application_delays_only_what_comes_after_the_program") {
+        return;
+    }
+    let place = Place::new();
+    let file = place.path("xdp.toml");
+    let text = "name = \"xdp\"\ntrials = 1\n[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n\
+        port = \"packet\"\nrx.port = \"xdp\"\nrx.wait = \"poll\"\ncount = 6000\n";
+    std::fs::write(&file, text).expect("a file");
+    let child = place.start(place.run(&[]).arg(file));
+    let pid = place.agent("b");
+    place.wait_for("trial");
+    std::thread::sleep(Duration::from_millis(800));
+    let stops: Vec<(i64, i64)> = (0..10)
+        .map(|_| {
+            std::thread::sleep(Duration::from_millis(100));
+            stop_for(pid, Duration::from_millis(20))
+        })
+        .collect();
+    let run = place.finish(child);
+    assert!(run.code == Some(0) || run.code == Some(4), "{}", run.stderr);
+    assert_eq!(run.outcome("lost"), 0, "the rings hold what comes meanwhile: {}", run.stdout);
+    let batch = samples(&place);
+    let at = |row: usize, point| batch.offset(row, point).map(|ns| batch.scheduled_ns[row] + ns);
+    // By row: from the schedule to the program, from there to the application. First of packets
+    // that came while it was stopped, then of all others.
+    let mut held: [Vec<(i64, i64)>; 2] = Default::default();
+    for row in 0..batch.len() {
+        let (Some(program), Some(received)) = (at(row, Point::RxXdp), at(row, Point::Receive)) else {
+            panic!("packet {row} has no stamp of the program, or was not received");
+        };
+        let stop = stops.iter().find(|(from, to)| (from..to).contains(&&program));
+        if let Some((_, to)) = stop {
+            assert!(received >= *to, "packet {row} waited for the end of the stop, and {} ns less", to - received);
+        }
+        held[usize::from(stop.is_none())].push((program - batch.scheduled_ns[row], received - program));
+    }
+    let [stopped, others] = held;
+    assert!(stopped.len() >= 40, "only {} packets came within the stops", stopped.len());
+    let median = |all: &[(i64, i64)], of: fn(&(i64, i64)) -> i64| {
+        let mut spans: Vec<i64> = all.iter().map(of).collect();
+        spans.sort_unstable();
+        spans[spans.len() / 2]
+    };
+    let before = median(&stopped, |span| span.0) - median(&others, |span| span.0);
+    let after = median(&stopped, |span| span.1) - median(&others, |span| span.1);
+    assert!(
+        after > 0 && before.abs() < after / 10,
+        "the stops added {before} ns before the program, {after} ns after it"
+    );
+}
+
+#[test]
 fn a_refused_policy_is_the_verdict() {
     if !can_run("a_refused_policy_is_the_verdict") {
         return;

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
-use tardy_bpf::program::{Filter, Program, RxTime, StampClock};
+use tardy_bpf::program::{Chosen, Filter, Program, RxTime, StampClock};
 use tardy_bpf::xsk::{Asked, Rings, WaitBy, XdpError};
 use tardy_model::ethernet::{self, ETHERTYPE, Tag};
 use tardy_model::frame::{Frame, HEAD, MARK, PacketKind};
@@ -19,10 +19,10 @@ use tardy_sys::packet::sender;
 use tardy_sys::process::enter_netns;
 use tardy_sys::stamps::TxStamps;
 
-const TEXT: &str = "name = \"xdp\"\ntrials = 2\n[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n\
+pub const TEXT: &str = "name = \"xdp\"\ntrials = 2\n[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n\
     port = \"packet\"\nrx.port = \"xdp\"\nrx.wait = \"poll\"\ncount = 600\n";
 
-fn write(place: &Place, text: &str) -> std::path::PathBuf {
+pub fn write(place: &Place, text: &str) -> std::path::PathBuf {
     let file = place.path("xdp.toml");
     std::fs::write(&file, text).expect("a file");
     file
@@ -39,17 +39,17 @@ fn record(place: &Place, cell: &str) -> Value {
     record["streams"]["ctl"].clone()
 }
 
-fn ip(args: &str) -> String {
+pub fn ip(args: &str) -> String {
     let output = Command::new("ip").args(args.split(' ')).output().expect("ip is installed");
     assert!(output.status.success(), "ip {args}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// A pair of devices in a namespace of the test's own.
-struct Pair(String);
+pub struct Pair(pub String);
 
 impl Pair {
-    fn new() -> Pair {
+    pub fn new() -> Pair {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("tardyxdp-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
         ip(&format!("netns add {name}"));
@@ -64,7 +64,7 @@ impl Pair {
     }
 
     /// Does this in the namespace.
-    fn inside<T: Send>(&self, does: impl FnOnce() -> T + Send) -> T {
+    pub fn inside<T: Send>(&self, does: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|threads| {
             let inside = || {
                 enter_netns(&Path::new("/run/netns").join(&self.0)).expect("the test's namespace");
@@ -81,13 +81,13 @@ impl Drop for Pair {
     }
 }
 
-const FILTER: Filter = Filter { ethertype: ETHERTYPE, stream: 3, nonce: 0x1122_3344_5566_7788 };
+pub const FILTER: Filter = Filter { ethertype: ETHERTYPE, stream: 3, nonce: 0x1122_3344_5566_7788 };
 
-fn asked(device: &str) -> Asked<'_> {
-    Asked { device, queue: None, frames: 64, filter: FILTER }
+pub fn asked(device: &str) -> Asked<'_> {
+    Asked { device, queue: None, frames: 64, program: Chosen::Own(FILTER) }
 }
 
-fn frame(stream: u8, nonce: u64, tag: Option<Tag>, seq: u32) -> Vec<u8> {
+pub fn frame(stream: u8, nonce: u64, tag: Option<Tag>, seq: u32) -> Vec<u8> {
     let mut frame = ethernet::head([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], tag, ETHERTYPE);
     let at = frame.len();
     frame.resize(at + 64, 0);
@@ -111,11 +111,11 @@ fn the_program_takes_its_streams_frames_and_lets_all_others_go_on() {
             assert_eq!(decided, PASS);
             let before = out.len() - packet.len();
             assert_eq!(&out[before..], packet, "the packet is as it was");
-            program.ids.read(&[&[0; 24], &out[..before]].concat())
+            program.stamps.read(&[&[0; 24], &out[..before]].concat())
         };
         let at = |clock| match clock {
             StampClock::Tai => clock::read_clocks().tai_ns as u64,
-            StampClock::Monotonic => clock::read_clocks().monotonic_ns as u64,
+            _ => clock::read_clocks().monotonic_ns as u64,
         };
         for tag in [None, tagged] {
             let before = at(clock);
@@ -362,6 +362,162 @@ fn a_tagged_stream_and_its_neighbours_share_a_device_with_the_program() {
     assert_eq!(record["counters"]["foreign"], 0, "{record}");
 }
 
+/// A user's own program: it takes test frames, and leaves one struct before those of even numbers
+/// and another before the rest. Neither is in tardy's source.
+const OWN: &str = r#"
+#include <linux/bpf.h>
+#define SEC(name) __attribute__((section(name), used))
+struct even { __u64 arrival_time; __u32 seq; __s16 below; __u8 cpu; __u8 unused; __u32 btf_id; }
+	__attribute__((packed, aligned(4)));
+struct odd { __u16 length; __u16 pad; __u64 arrival_time; __u32 seq; __u64 all; __u8 mac[4]; __u32 btf_id; }
+	__attribute__((packed, aligned(4)));
+struct {
+	int (*type)[BPF_MAP_TYPE_XSKMAP]; int (*max_entries)[1]; __u32 *key; __u32 *value;
+} xsks_map SEC(".maps");
+static long (*const adjust_meta)(struct xdp_md *, int) = (void *)BPF_FUNC_xdp_adjust_meta;
+static __u64 (*const now)(void) = (void *)CLOCK;
+static __u32 (*const processor)(void) = (void *)BPF_FUNC_get_smp_processor_id;
+static long (*const redirect_map)(void *, __u64, __u64) = (void *)BPF_FUNC_redirect_map;
+char LICENSE[] SEC("license") = "GPL";
+SEC("xdp/own") int own(struct xdp_md *ctx)
+{
+	__u32 queue = ctx->rx_queue_index, seq;
+	__u64 time = now();
+	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	__u16 length = end - data;
+
+	asm volatile("" : "+r"(queue));
+	if (data + NEEDED > end || data[12] != 0x88 || data[13] != 0xb5)
+		return XDP_PASS;
+	seq = (__u32)data[30] << 24 | data[31] << 16 | data[32] << 8 | data[33];
+	if (seq & 1) {
+		struct odd *hint;
+		if (adjust_meta(ctx, -(int)sizeof(*hint)))
+			return XDP_PASS;
+		hint = (void *)(long)ctx->data_meta;
+		if ((void *)(hint + 1) > (void *)(long)ctx->data)
+			return XDP_PASS;
+		*hint = (struct odd){ length, 0, time, seq, ~(__u64)seq, {}, __builtin_btf_type_id(*(struct odd *)0, 0) };
+	} else {
+		struct even *hint;
+		if (adjust_meta(ctx, -(int)sizeof(*hint)))
+			return XDP_PASS;
+		hint = (void *)(long)ctx->data_meta;
+		if ((void *)(hint + 1) > (void *)(long)ctx->data)
+			return XDP_PASS;
+		*hint = (struct even){ time, seq, -(__s16)(seq % 100), processor(), 0, __builtin_btf_type_id(*(struct even *)0, 0) };
+	}
+	return redirect_map(&xsks_map, queue, XDP_PASS);
+}
+"#;
+
+/// Compiles it to this file; false, counted, where there is no clang.
+fn compile_own(test: &str, to: &Path, flags: &[&str]) -> bool {
+    let source = to.with_extension("bpf.c");
+    std::fs::write(&source, OWN).expect("a file");
+    let include = format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH);
+    let mut clang = Command::new("clang");
+    clang.args(["-target", "bpf", "-mcpu=v3", "-g", "-O2", "-I", &include]).args(flags).arg("-c");
+    match clang.arg(&source).arg("-o").arg(to).output() {
+        Ok(output) => {
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            true
+        }
+        Err(error) => {
+            tardy_tests::skip(test, &format!("clang: {error}: packaging/setup.sh installs it"));
+            false
+        }
+    }
+}
+
+#[test]
+fn the_members_of_a_users_own_hints_are_columns_and_its_times_are_rx_xdp() {
+    let test = "the_members_of_a_users_own_hints_are_columns_and_its_times_are_rx_xdp";
+    if !can_run(test) {
+        return;
+    }
+    let before = machine();
+    for (helper, clock) in
+        [("ktime_get_tai_ns", "tai"), ("ktime_get_ns", "monotonic"), ("ktime_get_boot_ns", "boottime")]
+    {
+        let place = Place::new();
+        let object = place.path("own.o");
+        if !compile_own(test, &object, &["-DNEEDED=38", &format!("-DCLOCK=BPF_FUNC_{helper}")]) {
+            return;
+        }
+        let file = write(&place, &(TEXT.to_owned() + "size = \"100B\"\n").replace("trials = 2", "trials = 1"));
+        let run = place.call(place.run(&["--xdp-object", &object.display().to_string()]).arg(file));
+        run.ran();
+        assert_eq!(run.metric("rx_xdp..receive")["coverage"], 1.0, "{}", run.stdout);
+        assert!(run.metric("rx_xdp..receive")["min_ns"].as_i64() > Some(0), "{}", run.stdout);
+        assert!(run.metric("tx_kernel..rx_xdp")["min_ns"].as_i64() >= Some(0), "{}", run.stdout);
+        let xdp = &record(&place, "all")["xdp"];
+        assert_eq!(
+            (&xdp["clock"], &xdp["seen"]["by_hint"]),
+            (&json!(clock), &json!({"even": 300, "odd": 300})),
+            "{xdp}"
+        );
+        let manifest = std::fs::read(place.out().join("manifest.json")).expect("a manifest");
+        let manifest: Value = serde_json::from_slice(&manifest).expect("JSON");
+        let known = &manifest["xdp_objects"][0];
+        assert_eq!(
+            (&known["section"], &known["sha256"].as_str().map(str::len)),
+            (&json!("xdp/own"), &Some(64)),
+            "{known}"
+        );
+
+        let samples =
+            tardy_store::SamplesFile::open(&place.out().join("trials/all/1/samples.parquet")).expect("samples");
+        let pages = samples.hints("ctl").expect("a stream").expect("hints");
+        let pages: Vec<_> = pages.collect::<Result<_, _>>().expect("sound pages");
+        let [hints] = &pages[..] else { panic!("600 rows are one page") };
+        let column = |name: &str| hints.columns.iter().find(|column| column.name == name).expect("a column");
+        let names: Vec<&str> = hints.columns.iter().map(|column| column.name.as_str()).collect();
+        // What a file of samples has already gets the struct's name.
+        assert_eq!(names.len(), 10, "{names:?}");
+        assert!(!column("all").is_signed && column("below").is_signed);
+        for seq in 0..600_i64 {
+            let row = seq as usize;
+            let value = |name: &str| column(name).values[row];
+            let odd = seq % 2 == 1;
+            assert_eq!(hints.name(row), Some(if odd { "odd" } else { "even" }), "{seq}");
+            assert_eq!((value("even.seq"), value("odd.seq")), ((!odd).then_some(seq), odd.then_some(seq)), "{seq}");
+            assert_eq!(
+                (value("below"), value("length")),
+                ((!odd).then_some(-(seq % 100)), odd.then_some(114)),
+                "{seq}"
+            );
+            assert_eq!(value("all"), odd.then_some(!seq), "{seq}");
+            assert!(value("arrival_time").is_some_and(|time| time > 0), "{seq}");
+            assert_eq!(value("cpu").is_some(), !odd, "{seq}");
+        }
+        // The folder is read as any other.
+        let again = place.call(place.command("report").arg(place.out()));
+        assert_eq!(again.code, Some(0), "{}", again.stderr);
+    }
+    same(&before);
+}
+
+#[test]
+fn a_users_program_that_the_verifier_refuses_is_refused_with_the_end_of_its_log() {
+    let test = "a_users_program_that_the_verifier_refuses_is_refused_with_the_end_of_its_log";
+    if !can_run(test) {
+        return;
+    }
+    let place = Place::new();
+    // It reads 34 bytes, having looked for 20.
+    if !compile_own(test, &place.path("own.o"), &["-DNEEDED=20", "-DCLOCK=BPF_FUNC_ktime_get_ns"]) {
+        return;
+    }
+    let file = write(&place, &(TEXT.to_owned() + "rx.object = \"own.o\"\n"));
+    let run = place.call(place.run(&["--allow-commands"]).arg(file));
+    assert_ne!(run.code, Some(0), "{}", run.stdout);
+    let all = run.stdout.clone() + &run.stderr;
+    assert!(all.contains("the kernel's verifier refuses the XDP program `own`; the last lines of its log:"), "{all}");
+    assert!(all.contains("invalid access to packet"), "{all}");
+    assert_eq!(agents(&place), [0u32; 0]);
+}
+
 #[test]
 fn a_ping_is_answered_while_the_program_runs_and_sigkill_leaves_none() {
     if !can_run("a_ping_is_answered_while_the_program_runs_and_sigkill_leaves_none") {
@@ -434,4 +590,143 @@ fn generic_mode_is_taken_where_the_driver_refuses_and_is_reported() {
         xdp["refused"][0]["why"].as_str().is_some_and(|why| why.contains("Numerical result out of range")),
         "{xdp}"
     );
+}
+
+/// What was counted of the receiver's CPU in the first trial of a cell, with the CPUs of sender,
+/// program and receiver.
+fn core(place: &Place, cell: &str) -> (Value, [String; 3]) {
+    let record = record(place, cell);
+    let (xdp, cpu) = (&record["xdp"], |thread: &str| record[thread]["cpu_asked"].to_string());
+    let program: Vec<&str> = xdp["seen"]["by_cpu"].as_object().into_iter().flatten().map(|(cpu, _)| &**cpu).collect();
+    (xdp["core"].clone(), [cpu("tx"), program.join(" "), cpu("rx")])
+}
+
+/// True if there are two CPUs, so that one can be remote; else the test is skipped and counted.
+fn has_two_cpus(test: &str) -> bool {
+    let two = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1);
+    if !two {
+        tardy_tests::skip(test, "this machine has one CPU");
+    }
+    can_run(test) && two
+}
+
+#[test]
+fn the_receiver_is_on_the_programs_cpu_or_on_another_and_each_hint_proves_it() {
+    if !has_two_cpus("the_receiver_is_on_the_programs_cpu_or_on_another_and_each_hint_proves_it") {
+        return;
+    }
+    let place = Place::new();
+    let run = run(&place, &(TEXT.to_owned() + "[matrix]\n\"stream.ctl.rx.core\" = [\"same\", \"remote\"]\n"));
+    run.ran();
+    assert!(!run.ids("invalid").contains(&"core".to_owned()), "{}", run.stdout);
+    for (cell, same) in [("core=same", 600), ("core=remote", 0)] {
+        let (core, [tx, program, rx]) = core(&place, cell);
+        assert_eq!((&core["same"], &core["remote"]), (&json!(same), &json!(600 - same)), "{cell}: {core}");
+        assert_eq!((&core["unknown"], core["cpu"].to_string()), (&json!(0), rx.clone()), "{cell}: {core}");
+        // On veth it runs in the sender's send call.
+        assert_eq!((program, rx == tx), (tx, same > 0), "{cell}");
+    }
+}
+
+#[test]
+fn a_receiver_is_placed_anew_where_the_warm_up_shows_the_program_on_another_cpu() {
+    if !has_two_cpus("a_receiver_is_placed_anew_where_the_warm_up_shows_the_program_on_another_cpu") {
+        return;
+    }
+    let place = Place::new();
+    // Packet steering moves a program that the kernel runs behind the driver, which nobody assumed.
+    let text = TEXT.replace("[station.b]", "[station.b]\nsoftirq = 0").replace("trials = 2", "trials = 1");
+    let more = "tx.cpu = 1\n[path]\nmtu = 9000\n[matrix]\n\"stream.ctl.rx.core\" = [\"same\", \"remote\"]\n";
+    let run = run(&place, &(text + more));
+    run.ran();
+    for (cell, same, cpu) in [("core=same", 600, "0"), ("core=remote", 0, "1")] {
+        let (core, cpus) = core(&place, cell);
+        assert_eq!(cpus, ["1", "0", cpu], "{cell}: {}", run.stdout);
+        assert_eq!((&core["same"], &core["remote"]), (&json!(same), &json!(600 - same)), "{cell}: {core}");
+    }
+}
+
+#[test]
+fn a_program_without_one_cpu_of_its_own_costs_the_cell() {
+    if !has_two_cpus("a_program_without_one_cpu_of_its_own_costs_the_cell") {
+        return;
+    }
+    let place = Place::new();
+    // Two queues, each polled by a thread that may run anywhere, get half of the packets each.
+    let text = TEXT.replace("from = \"a\"", "rx.core = \"same\"\nfrom = \"a\"").replace("trials = 2", "trials = 1");
+    let case =
+        "[[case]]\nname = \"sound\"\n[[case]]\nname = \"polled\"\noptional = true\nset = { \"path.napi\" = true }\n";
+    let run = run(&place, &(text + case));
+    let polled = run.results["cells"].as_array().expect("cells").iter().find(|cell| cell["id"] == "polled");
+    let polled = polled.expect("the cell");
+    // Where the threads run is the scheduler's choice: they are on one CPU, or the reason has both.
+    match polled["not_available"].as_str() {
+        Some(why) => assert!(why.contains("rx.core") && why.contains("ran on CPU"), "{why}"),
+        None => assert!(polled["xdp"][0]["same"].as_u64() > Some(0), "{polled}"),
+    }
+    let sound = run.results["cells"].as_array().expect("cells").iter().find(|cell| cell["id"] == "sound");
+    assert_eq!(sound.expect("the cell")["xdp"][0]["same"], 600, "{}", run.stdout);
+}
+
+#[test]
+fn one_queue_receives_what_comes_to_it_and_nothing_else() {
+    if !can_run("one_queue_receives_what_comes_to_it_and_nothing_else") {
+        return;
+    }
+    let one = TEXT.replace("trials = 2", "trials = 1") + "warmup = \"0s\"\nmax_loss = 1.0\n";
+    let all = Place::new();
+    run(&all, &one).ran();
+    let queues = record(&all, "all")["xdp"]["seen"]["by_queue"].clone();
+    let queue: u32 = queues.as_object().and_then(|queues| queues.keys().next()?.parse().ok()).expect("a queue");
+    assert_eq!(queues, json!({ queue.to_string(): 600 }), "a packet socket's packets take the queue of its CPU");
+    for (asked, received) in [(queue, 600), ((queue + 1) % 4, 0)] {
+        let place = Place::new();
+        let run = run(&place, &format!("{one}rx.queue = {asked}\n"));
+        let outcomes = &run.cell()["streams"]["ctl"]["outcomes"];
+        assert_eq!((&outcomes["received"], &outcomes["lost"]), (&json!(received), &json!(600 - received)), "{asked}");
+        let xdp = &record(&place, "all")["xdp"];
+        assert_eq!((&xdp["queues"], &xdp["umem_bytes"]), (&json!(1), &json!(4_096 * 4_096)), "{xdp}");
+    }
+}
+
+#[test]
+fn afxdp_delay_proves_the_core_of_every_cell_and_names_the_smallest_minimum() {
+    if !has_two_cpus("afxdp_delay_proves_the_core_of_every_cell_and_names_the_smallest_minimum") {
+        return;
+    }
+    let place = Place::new();
+    let short = ["--trials", "1", "--set", "stream.ctl.count=200"];
+    let mut command = place.command("run");
+    command.arg("afxdp-delay").args(short).arg("--json").arg("--out").arg(place.out());
+    let run = place.call(&mut command);
+    run.ran();
+    let cells = run.results["cells"].as_array().expect("cells");
+    assert_eq!(cells.len(), 24);
+    let mut measured = 0;
+    for cell in cells {
+        let id = cell["id"].as_str().expect("an id");
+        if !cell["not_available"].is_null() {
+            assert!(id.starts_with("busypoll"), "{id}: {}", cell["not_available"]);
+            continue;
+        }
+        measured += 1;
+        let delay = &cell["streams"]["ctl"]["metrics"]["rx_xdp..receive"];
+        assert_eq!((&delay["coverage"], &delay["count"]), (&json!(1.0), &json!(200)), "{id}: {delay}");
+        let port = &cell["xdp"][0];
+        let asked = port["core"].as_str().expect("a core");
+        assert_eq!((&port[asked], &port["driver"]), (&json!(200), &json!("veth")), "{id}: {port}");
+        let bound = cell["axes"]["cpu.dma_latency"].as_str().and_then(|bound| bound.strip_suffix("us"));
+        if let Some(us) = bound {
+            let read = json!([us.parse::<i32>().expect("a number")]);
+            assert_eq!((&port["dma_latency_before_us"], &port["dma_latency_after_us"]), (&read, &read), "{id}");
+        }
+    }
+    assert!(measured >= 18, "{measured} cells were measured");
+    let own = run.results["verdicts"].as_array().into_iter().flatten().find(|verdict| verdict["id"] == "own-trace");
+    assert!(own.is_none_or(|own| own["level"] == "ok"), "{own:?}");
+    let report = place.call(place.command("report").arg(place.out()).args(["--format", "org"]));
+    assert!(report.stdout.contains("From the XDP program to the application"), "{}", report.stdout);
+    let smallest = report.stdout.contains("R4 disagrees with itself");
+    let valid = cells.iter().filter(|cell| cell["valid"] == true).count();
+    assert!(smallest || valid < 2, "{}", report.stdout);
 }

@@ -68,7 +68,15 @@ pub fn stream(sim: Sim) -> Stream {
             spin: Nanos::ZERO,
             wait: Wait::Block,
         },
-        rx: Rx { port: Port::Sim, cpu: CpuChoice::Different, policy: Policy::Fifo(80), wait: Wait::Block },
+        rx: Rx {
+            port: Port::Sim,
+            cpu: CpuChoice::Different,
+            policy: Policy::Fifo(80),
+            wait: Wait::Block,
+            core: None,
+            queue: None,
+            object: None,
+        },
         sim,
     }
 }
@@ -353,7 +361,9 @@ fn receive(steps: Vec<Step>, wait: Wait) -> (Receiver, Shared) {
         port: 1,
         device: String::new(),
         wait,
+        queue: None,
         replies: false,
+        object: None,
     };
     let (mut receiver, shared) = (Receiver::new(order), Shared::default());
     let mut script = Script { steps: steps.into(), wait, many: Vec::new(), inbox: Inbox::new(65) };
@@ -415,7 +425,9 @@ fn a_receiver_that_is_behind_takes_all_that_wait_and_one_that_is_not_takes_one()
         port: 1,
         device: String::new(),
         wait: Wait::Block,
+        queue: None,
         replies: false,
+        object: None,
     };
     let script = || {
         let steps = (0..200).map(|seq| packet(PacketKind::Test, 77, seq)).collect();

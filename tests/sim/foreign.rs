@@ -204,6 +204,7 @@ fn trial(foreign_each: u32) -> (Matched, ReceiverCounters, u64, u64) {
         sent: &sent,
         arrivals: &arrivals,
         xdp: &[],
+        areas: None,
         tx: conversion,
         rx: conversion,
         hosts_bound_ns: 0,
@@ -218,7 +219,7 @@ fn a_million_foreign_packets_change_no_sample() {
     let (alone, counters, done, thrown) = trial(0);
     assert_eq!((counters, thrown), (ReceiverCounters::default(), 0));
     let lost = alone.batch.outcome.iter().filter(|outcome| **outcome == Outcome::Lost).count();
-    assert!(lost > 0 && alone.duplicates > 0, "the trial has something that could change");
+    assert!(lost > 0 && alone.there.duplicates > 0, "the trial has something that could change");
 
     let (crowded, counters, crowded_done, thrown) = trial(FOREIGN_EACH);
     assert!(thrown >= 1_000_000, "{thrown}");
@@ -359,7 +360,9 @@ fn receive_order(order: StreamOrder) -> ReceiveOrder {
         port: 1,
         device: String::new(),
         wait: Wait::Block,
+        queue: None,
         replies: false,
+        object: None,
     }
 }
 

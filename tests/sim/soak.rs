@@ -143,6 +143,7 @@ fn trials(size: &Size) {
             placement: PlacementRecord::default(),
             shapers: BTreeMap::new(),
             observer: Vec::new(),
+            inspection: None,
         };
         let asked = [("ctl".to_owned(), std::mem::take(&mut stream.metrics))].into();
         let mut cell = CellAnalysis::new("all", [].into(), asked, Vec::new());

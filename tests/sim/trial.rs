@@ -272,6 +272,72 @@ fn a_cell_that_cannot_be_run_left_the_programs_of_its_loads_running_into_the_nex
     assert_eq!(world.leftovers_ended, 1);
 }
 
+/// A stream that is received through port `xdp`.
+const BY_XDP: &str = r#"
+name = "by-xdp"
+[station.a]
+[station.b]
+[stream.one]
+from = "a"
+to = "b"
+port = "packet"
+count = 10
+cycle = "1ms"
+rx = { port = "xdp", wait = "poll" }
+"#;
+
+#[test]
+fn a_device_that_leaves_no_room_for_a_stamp_is_refused_before_the_first_packet() {
+    let faults = Faults { experiment: Some(BY_XDP), bare: true, ..Faults::default() };
+    let Ended { result, world, .. } = run(1, faults);
+    let Err(Broken { error: TrialError::CannotDo(why), .. }) = result else { panic!("nothing stamps a packet") };
+    assert!(why.contains("none of 10 warm-up packets has the stamp of the XDP program"), "{why}");
+    assert!(!world.phases().contains(&"start"), "{:?}", world.phases());
+    let Ended { result, .. } = run(1, Faults { bare: false, ..faults });
+    assert!(result.is_ok(), "with stamps it runs");
+}
+
+/// A receiver on the CPU of the XDP program, which is taken to be that of the sender, CPU 1.
+const BY_PROGRAM: &str = r#"
+name = "by-program"
+[station.a]
+[station.b]
+[stream.one]
+from = "a"
+to = "b"
+count = 10
+cycle = "1ms"
+port = "packet"
+rx = { port = "xdp", wait = "poll", core = "same" }
+[load.busy]
+kind = "cpu"
+from = "b"
+duty = 0.1
+"#;
+
+#[test]
+fn no_trial_starts_where_the_warm_up_shows_the_xdp_program_elsewhere() {
+    let shown = |program_cpus| run(1, Faults { experiment: Some(BY_PROGRAM), program_cpus, ..Faults::default() });
+    // As it was taken to be; or nothing came by which to know it, and the verdict says so.
+    for program_cpus in [&[1][..], &[]] {
+        let Ended { result, .. } = shown(program_cpus);
+        let halves = result.unwrap_or_else(|broken| panic!("{program_cpus:?}: {}", broken.error));
+        assert_eq!(rows(&halves), [COUNT as usize], "{program_cpus:?}");
+    }
+    // On one other CPU: the receiver can be placed by that.
+    let Ended { result, world, .. } = shown(&[0]);
+    let Err(Broken { error: TrialError::Elsewhere { stream, program }, had }) = result else {
+        panic!("the receiver is on CPU 1");
+    };
+    assert_eq!((&*stream, program), ("one", 0));
+    assert!(had.iter().all(Option::is_none) && !world.phases().contains(&"start"), "nothing began");
+    // On several, of which none will do.
+    let Err(Broken { error: TrialError::CannotDo(why), .. }) = shown(&[1, 0]).result else {
+        panic!("it has no one CPU");
+    };
+    assert!(why.contains("in the warm-up it ran on CPUs 1 and 0: pin the sender (tx.cpu)"), "{why}");
+}
+
 #[test]
 fn a_trial_of_loads_alone_ends() {
     for seed in 0..500 {

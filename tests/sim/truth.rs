@@ -53,6 +53,7 @@ fn verdicts(stream: &Stream, change: impl FnOnce(&mut Halves)) -> Vec<Verdict> {
         placement: PlacementRecord::default(),
         shapers: BTreeMap::new(),
         observer: Vec::new(),
+        inspection: None,
     };
     let asked = BTreeMap::from([("ctl".to_owned(), stream.metrics.clone())]);
     let mut cell = CellAnalysis::new("all", BTreeMap::new(), asked, Vec::new());

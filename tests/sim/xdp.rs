@@ -6,16 +6,17 @@ use crate::engine::{all, spans, stream};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::{BTreeMap, VecDeque};
-use tardy_engine::halves::join;
+use tardy_engine::halves::{Halves, join};
 use tardy_engine::port::{XdpStamp, sim};
 use tardy_engine::triggered::{Bulks, Next};
+use tardy_model::machine::ThreadRecord;
 use tardy_model::point::{Point, Source};
 use tardy_model::sample::{Flags, MaybeNanos};
 use tardy_model::shaper::Shaper;
 use tardy_model::stream::{Sim, Stream, Triggered};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos, Tai};
-use tardy_model::xdp::{TriggeredRecord, XdpClock, XdpLosses, XdpMode, XdpRecord, XdpSeen};
+use tardy_model::xdp::{Core, CoreRecord, TriggeredRecord, XdpClock, XdpLosses, XdpMode, XdpRecord, XdpSeen};
 
 /// From the XDP program to the end of the receive call.
 const DELAY_NS: i64 = 700;
@@ -33,6 +34,9 @@ fn port() -> XdpRecord {
         losses: XdpLosses::default(),
         triggered: None,
         seen: XdpSeen::default(),
+        core: CoreRecord::default(),
+        driver: "veth".to_owned(),
+        wait: "poll".to_owned(),
     }
 }
 
@@ -65,6 +69,43 @@ fn a_stamp_that_is_later_than_its_packet_was_another_ones() {
     assert_eq!(seen.by_cpu, BTreeMap::from([(0, 493), (1, 494)]), "second arrivals do not count");
     assert_eq!(seen.by_queue, BTreeMap::from([(3, 987)]));
     assert_eq!(record.sources[&Point::RxXdp], Source::Sim);
+}
+
+#[test]
+fn each_packets_hint_says_whether_the_application_was_on_the_programs_cpu() {
+    let mut of = stream(Sim::default());
+    of.stamps.push(Point::RxXdp);
+    of.rx.core = Some(Core::Same);
+    let mut trial = sim::trial(&of, StreamId::FIRST, 7, Nanos(123), &Shaper::None);
+    // The program ran on CPU 1 but for 30 packets, and had no time to write before 5.
+    let stamps = trial.halves.arrivals.iter().map(|arrival| match arrival.seq {
+        100..105 => XdpStamp::NONE,
+        seq => {
+            let time_ns = MaybeNanos::some(arrival.receive_ns - DELAY_NS);
+            XdpStamp { time_ns, cpu: u32::from(!(200..230).contains(&seq)), queue: 0 }
+        }
+    });
+    trial.halves.xdp_stamps = stamps.collect();
+    trial.halves.xdp = Some(port());
+    let thread = &mut trial.halves.rx_thread;
+    (thread.affinity, thread.cpus_seen, thread.migrations) = (vec![1], vec![1], Some(0));
+    let core = |halves: &Halves| join(&of, trial.base, halves).1.xdp.expect("its port").core;
+    let found = core(&trial.halves);
+    let asked = Some(Core::Same);
+    assert_eq!(found, CoreRecord { asked, cpu: Some(1), same: 965, remote: 30, unknown: 0 });
+    assert_eq!((found.elsewhere(), found.packets()), (30, 995));
+    assert_eq!(CoreRecord { asked: Some(Core::Remote), ..found.clone() }.elsewhere(), 965);
+    assert_eq!(CoreRecord { asked: None, ..found }.elsewhere(), 0);
+    // A thread that was not on one CPU proves nothing.
+    let unknown = CoreRecord { asked, cpu: None, same: 0, remote: 0, unknown: 995 };
+    assert_eq!(unknown.elsewhere(), 995);
+    let lost: [fn(&mut ThreadRecord); 3] =
+        [|thread| thread.affinity.push(0), |thread| thread.migrations = Some(1), |thread| thread.cpus_seen.push(0)];
+    for lose in lost {
+        let mut halves = trial.halves.clone();
+        lose(&mut halves.rx_thread);
+        assert_eq!(core(&halves), unknown);
+    }
 }
 
 #[test]

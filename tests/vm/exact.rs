@@ -285,3 +285,53 @@ fn packets_that_take_longer_in_each_phase_fail_a_condition_and_a_run_beside_itse
     // 200 packets have no p99.9 in a trial: that is no pass.
     assert_eq!(compare(&small, &large, &["--fail-if", "scheduled..receive p99.9 > +2%"]).code, Some(4));
 }
+
+/// The cells of `afxdp-delay` that a guest with one processor has, on two kernels.
+#[test]
+fn time_delays_of_af_xdp_repeat_on_two_kernels() {
+    if !can_run("time_delays_of_af_xdp_repeat_on_two_kernels") {
+        return;
+    }
+    // A kernel that is not there would be fetched.
+    let is_there = |kernel: &&str| tardy_lab::guest::kernel::find(&tardy_lab::guest::kernel::cache(), kernel).is_ok();
+    let kernels: Vec<&str> = [KERNEL, "debian:6.12-rt"].into_iter().filter(is_there).collect();
+    assert!(kernels.contains(&KERNEL), "the layer's own kernel is there");
+    if kernels.len() < 2 {
+        tardy_tests::skip("time_delays_of_af_xdp_repeat_on_two_kernels: debian:6.12-rt", "it was not fetched");
+    }
+    for kernel in kernels {
+        let run = || {
+            let place = Place::new();
+            let mut command = place.command("run");
+            command.args(["afxdp-delay", "--in", "guest:exact", "--kernel", kernel, "--trials", "1", "--json"]);
+            command
+                .args(["--set", "stream.ctl.count=40", "--set", "cpu.dma_latency=0us"])
+                .arg("--out")
+                .arg(place.out());
+            let run = place.call(&mut command);
+            run.ran();
+            run.results
+        };
+        let (a, b) = (run(), run());
+        assert_eq!(print(&a), print(&b), "{kernel}");
+        assert_eq!(a["cells"], b["cells"], "{kernel}: every figure and every verdict");
+        let cells = a["cells"].as_array().expect("cells");
+        for cell in cells {
+            let id = cell["id"].as_str().expect("an id");
+            let ids: Vec<&str> =
+                cell["verdicts"].as_array().into_iter().flatten().filter_map(|v| v["id"].as_str()).collect();
+            if id.ends_with("-remote") {
+                let why = cell["not_available"].as_str().unwrap_or_else(|| panic!("{kernel} {id}: {cell}"));
+                assert!(why.contains("needs another CPU than the one"), "{kernel} {id}: {why}");
+            } else if cell["not_available"].is_null() {
+                assert_eq!(cell["streams"]["ctl"]["metrics"]["rx_xdp..receive"]["count"], 40, "{kernel} {id}: {cell}");
+                assert_eq!(cell["xdp"][0]["same"], 40, "{kernel} {id}: {cell}");
+                assert!(ids.contains(&"pm-qos"), "{kernel} {id}: the bound has no effect without idle states: {ids:?}");
+            } else {
+                assert_eq!(id, "busypoll-same", "{kernel}: {cell}");
+            }
+        }
+        let measured = cells.iter().filter(|cell| cell["not_available"].is_null()).count();
+        assert!(measured >= 3, "{kernel}: {measured} cells");
+    }
+}

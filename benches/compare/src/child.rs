@@ -88,10 +88,11 @@ pub fn run(command: &mut Command, accept: &[i32], limit: Duration) -> Result<End
     Ok(Ended { stdout, cpu_s: children_s()? - before, wall_s, rss_mb })
 }
 
-/// A namespace's name and its address.
+/// A namespace's name, and its device with its address.
 pub struct End {
     /// As `ip netns` knows it.
     pub netns: String,
+    pub device: String,
     pub address: Ipv4Addr,
 }
 
@@ -114,7 +115,12 @@ pub fn joined<T>(bench: &Bench, experiment: &str, work: impl FnOnce(&End, &End) 
     let plan = plan(&cell.setup, slot.names(), &nobodys)?;
     let mut runner = Processes::new(|_| ()).holding(&slot)?;
     let mut host = applied(&plan.steps, slot.journal()?, &mut runner)?;
-    let end = |station: &str, side| End { netns: slot.names().netns(station), address: slot.names().address(side) };
+    let names = slot.names();
+    let end = |station: &str, side| End {
+        netns: names.netns(station),
+        device: names.link(side),
+        address: names.address(side),
+    };
     let done = work(&end("a", LinkNumber::FIRST), &end("b", LinkNumber::SECOND));
     host.put_back().map_err(|error| anyhow::anyhow!("{error}"))?;
     done

@@ -100,7 +100,7 @@ fn sockperf(bench: &Bench, tcp: bool, cpu: &str, of: Of) -> Result<(f64, String)
 /// While it is open an idle CPU stays awake, ready to be woken: PM QoS allows it no time to wake
 /// up, which a kernel with an idle driver heeds. Two of its wake-ups are most of a round trip in a
 /// virtual machine, and the hypervisor's; they drown what the programs differ by.
-fn awake() -> Result<File> {
+pub fn awake() -> Result<File> {
     const DEVICE: &str = "/dev/cpu_dma_latency";
     let hold = || {
         let mut device = File::options().write(true).open(DEVICE)?;

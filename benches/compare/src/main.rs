@@ -11,6 +11,7 @@ mod exchange;
 mod hints;
 mod packets;
 mod page;
+mod rings;
 mod row;
 mod samples;
 mod timer;
@@ -48,6 +49,8 @@ const COMPARISONS: &[Comparison] = &[
     Comparison { name: "caches", measure: caches::measure },
     Comparison { name: "cells", measure: cells::measure },
     Comparison { name: "hints", measure: hints::measure },
+    Comparison { name: "xdp-rate", measure: rings::rates },
+    Comparison { name: "xdp-delay", measure: rings::delays },
     Comparison { name: "analysis", measure: analysis::measure },
 ];
 

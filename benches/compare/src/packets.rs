@@ -48,7 +48,7 @@ fn whole(trial: &Value) -> Result<()> {
 }
 
 /// What follows `name` in a line of words.
-fn figure(text: &str, name: &str) -> Result<f64> {
+pub fn figure(text: &str, name: &str) -> Result<f64> {
     let mut words = text.split_whitespace().skip_while(|word| *word != name);
     words.nth(1).and_then(|word| word.parse().ok()).with_context(|| format!("`{name}` is not told by: {text}"))
 }

@@ -60,18 +60,23 @@ pub fn table(rows: &[Row]) -> String {
     let mut text =
         String::from("| what | tardy | compared with | its figure | ratio (least–greatest) | pairs | bound |\n");
     text += "| --- | ---: | --- | ---: | ---: | ---: | --- |\n";
-    let mut commands: Vec<String> = Vec::new();
     for row in rows {
         let _ = writeln!(text, "{}", line(row));
-        for command in [&row.command, &row.peer_command] {
-            if !command.is_empty() && !commands.contains(command) {
-                commands.push(command.clone());
-            }
-        }
     }
     text += "\nMedians; a ratio is tardy's figure over the other's within a pair. The commands:\n\n```sh\n";
-    commands.iter().for_each(|command| text += &format!("{command}\n"));
+    commands(rows).iter().for_each(|command| text += &format!("{command}\n"));
     text + "```\n"
+}
+
+/// How the rows were made, each command once.
+fn commands(rows: &[Row]) -> Vec<String> {
+    let mut commands: Vec<String> = Vec::new();
+    for command in rows.iter().flat_map(|row| [&row.command, &row.peer_command]) {
+        if !command.is_empty() && !commands.contains(command) {
+            commands.push(command.clone());
+        }
+    }
+    commands
 }
 
 /// The machine that it was measured on.
@@ -94,10 +99,12 @@ pub fn machine(bench: &Bench) -> Result<String> {
     ))
 }
 
-/// Puts rows that were measured anew in the place of those of a page; one that is new there goes
-/// behind the one before it.
+/// Puts rows that were measured anew in the place of those of a page. One that is new there goes
+/// behind the one before it, the first one behind the last of the page; a new command goes behind
+/// the others.
 pub fn renew(page: &Path, rows: &[Row]) -> Result<()> {
     let mut text = std::fs::read_to_string(page).with_context(|| format!("{} cannot be read", page.display()))?;
+    let missing = || format!("{} has no table: measure all of it first, naming no comparison", page.display());
     let mut before: Option<String> = None;
     for row in rows {
         let new = line(row);
@@ -106,10 +113,21 @@ pub fn renew(page: &Path, rows: &[Row]) -> Result<()> {
             (Some(old), _) => text.replacen(&old, &new, 1),
             (None, Some(before)) => text.replacen(&before, &format!("{before}\n{new}"), 1),
             (None, None) => {
-                bail!("{} has no row for {}: measure all of it first, naming no comparison", page.display(), row.what)
+                let (own, after) = text.split_once(MARKS[1]).with_context(missing)?;
+                let last = own.lines().rfind(|line| key(line).is_some()).with_context(missing)?;
+                let own = own.replacen(last, &format!("{last}\n{new}"), 1);
+                format!("{own}{}{after}", MARKS[1])
             }
         };
         before = Some(new);
+    }
+    for command in commands(rows) {
+        let (own, after) = text.split_once(MARKS[1]).with_context(missing)?;
+        let (above, list) = own.rsplit_once("```sh\n").with_context(missing)?;
+        if !list.lines().any(|line| line == command) {
+            let list = list.replacen("```\n", &format!("{command}\n```\n"), 1);
+            text = format!("{above}```sh\n{list}{}{after}", MARKS[1]);
+        }
     }
     std::fs::write(page, text).with_context(|| format!("{} cannot be written", page.display()))
 }

@@ -102,6 +102,7 @@ pub fn record(cell: &str, n: u32, batch: &Batch) -> TrialRecord {
         own_between: Vec::new(),
         own_work_left_out: 0,
         xdp: None,
+        xdp_sent: None,
         offsets: Default::default(),
     };
     TrialRecord {
@@ -122,5 +123,6 @@ pub fn record(cell: &str, n: u32, batch: &Batch) -> TrialRecord {
         placement: PlacementRecord::default(),
         shapers: BTreeMap::new(),
         observer: Vec::new(),
+        inspection: None,
     }
 }

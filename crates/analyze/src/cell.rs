@@ -408,6 +408,7 @@ impl CellAnalysis {
             loads: self.loads.finish(),
             placement: Vec::new(),
             softirq: Vec::new(),
+            xdp: Vec::new(),
             cpus: Vec::new(),
             classes,
             trials: self.trials,

@@ -6,9 +6,11 @@ use crate::validity::{Evidence, TrialCpu, TrialHost, cpu_use};
 use std::collections::BTreeMap;
 use tardy_model::machine::{MachineState, ThreadRecord};
 use tardy_model::placement::{CpuWork, SoftirqRecord};
-use tardy_model::result::{CellResult, CpuPlacement, CpuUser, Placement, SoftirqPlacement};
+use tardy_model::result::{CellResult, CpuPlacement, CpuUser, Placement, SoftirqPlacement, XdpPlacement};
+use tardy_model::time::Offset;
 use tardy_model::trial::TrialRecord;
 use tardy_model::validity::Validity;
+use tardy_model::xdp::{XdpMode, XdpRecord};
 
 /// For each CPU this many names of other users are kept.
 const MOST_USERS: usize = 10;
@@ -18,6 +20,7 @@ const MOST_USERS: usize = 10;
 pub struct Placements {
     threads: BTreeMap<String, Placement>,
     softirq: BTreeMap<String, SoftirqPlacement>,
+    xdp: BTreeMap<String, XdpPlacement>,
     /// By host, the coordinator's first, and number.
     cpus: BTreeMap<(Option<String>, u32), OneCpu>,
 }
@@ -77,20 +80,27 @@ impl Placements {
     /// Adds a trial's threads.
     pub fn add(&mut self, record: &TrialRecord) {
         for (stream, record) in &record.streams {
-            self.thread(format!("{stream}.tx"), &record.tx);
-            self.thread(format!("{stream}.rx"), &record.rx);
+            let host = |offset: &Option<Offset>| offset.as_ref().map(|offset| offset.host.clone());
+            self.thread(format!("{stream}.tx"), host(&record.offsets.tx), &record.tx);
+            self.thread(format!("{stream}.rx"), host(&record.offsets.rx), &record.rx);
             if let Some(thread) = record.reply.as_ref().and_then(|reply| reply.thread.as_ref()) {
-                self.thread(format!("{stream}.reply"), thread);
+                self.thread(format!("{stream}.reply"), host(&record.offsets.tx), thread);
             }
         }
         // Instances of a load stand together: `bulk.from`, `bulk.to`.
         for (load, record) in &record.loads {
             for (role, side) in record.instances.iter().flat_map(|instance| instance.sides()) {
-                self.thread(format!("{load}.{role}"), &side.thread);
+                self.thread(format!("{load}.{role}"), record.host(role).map(str::to_owned), &side.thread);
             }
         }
         for (station, softirq) in &record.placement.softirq {
             self.station(station, softirq, record);
+        }
+        for (name, stream) in &record.streams {
+            if let Some(port) = &stream.xdp {
+                let receiver = TrialHost::called(stream.offsets.rx.as_ref().map(|offset| offset.host.as_str()));
+                self.program(name, port, receiver.states(record));
+            }
         }
         self.cpus_of(None, [&record.before, &record.after], record);
         for (host, [before, after]) in &record.hosts {
@@ -115,9 +125,43 @@ impl Placements {
         }
     }
 
+    /// Adds what is known of an XDP program and its application, and of the receiver's host before
+    /// the trial and after it.
+    fn program(&mut self, stream: &str, port: &XdpRecord, states: Option<[&MachineState; 2]>) {
+        let sum = self.xdp.entry(stream.to_owned()).or_insert_with(|| XdpPlacement {
+            stream: stream.to_owned(),
+            driver: port.driver.clone(),
+            wait: port.wait.clone(),
+            core: port.core.asked.map(|core| core.name().to_owned()),
+            ..XdpPlacement::default()
+        });
+        // Of trials in several modes the slowest one is what a reader must see.
+        let slowness = |mode: &str| XdpMode::ALL.iter().position(|of| of.name() == mode);
+        if slowness(port.mode.name()) > slowness(&sum.mode) {
+            port.mode.name().clone_into(&mut sum.mode);
+        }
+        for (cpu, packets) in &port.seen.by_cpu {
+            let all = sum.packets_by_program_cpu.entry(*cpu).or_default();
+            *all = all.saturating_add(*packets);
+        }
+        sum.receiver_cpus.extend(port.core.cpu);
+        sum.receiver_cpus.sort_unstable();
+        sum.receiver_cpus.dedup();
+        sum.same = sum.same.saturating_add(port.core.same);
+        sum.remote = sum.remote.saturating_add(port.core.remote);
+        sum.unknown = sum.unknown.saturating_add(port.core.unknown);
+        let Some([before, after]) = states else { return };
+        for (bounds, state) in [(&mut sum.dma_latency_before_us, before), (&mut sum.dma_latency_after_us, after)] {
+            bounds.extend(state.cpu_dma_latency_us);
+            bounds.sort_unstable();
+            bounds.dedup();
+        }
+    }
+
     fn station(&mut self, station: &str, softirq: &SoftirqRecord, record: &TrialRecord) {
         let sum = self.softirq.entry(station.to_owned()).or_insert_with(|| SoftirqPlacement {
             station: station.to_owned(),
+            host: host(record, softirq).name().map(str::to_owned),
             by: softirq.by.name().to_owned(),
             cpu_asked: softirq.cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string()),
             cpus_seen: Vec::new(),
@@ -138,9 +182,10 @@ impl Placements {
         }
     }
 
-    fn thread(&mut self, name: String, record: &ThreadRecord) {
+    fn thread(&mut self, name: String, host: Option<String>, record: &ThreadRecord) {
         let placement = self.threads.entry(name.clone()).or_insert_with(|| Placement {
             thread: name,
+            host,
             cpu_asked: record.cpu_asked.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string()),
             cpus_seen: Vec::new(),
             policy_asked: record.policy_asked.clone(),
@@ -177,6 +222,7 @@ impl Placements {
     pub fn finish(self, into: &mut CellResult) {
         into.placement = self.threads.into_values().collect();
         into.softirq = self.softirq.into_values().collect();
+        into.xdp = self.xdp.into_values().collect();
         let cpus = self.cpus.into_values().map(|OneCpu { mut sum, others }| {
             sum.others = others.into_values().collect();
             sum.others.sort_by_key(|user| std::cmp::Reverse(user.run_ns));

@@ -11,23 +11,26 @@
  * The numbers belong to one object file. Find them in the very bytes that were loaded.
  *
  * The structs below are those of tardy's own program. A BPF program may include this file for
- * them; the functions are left out there.
+ * them, after <linux/bpf.h> or vmlinux.h, which have the types; the functions are left out there.
  */
 #ifndef TARDY_HINTS_H
 #define TARDY_HINTS_H
 
+#ifndef __bpf__
 #include <linux/types.h>
+#endif
 
 /* When and where the XDP program saw a packet. Its members may begin at any multiple of 4. */
 struct rx_time {
-	/* CLOCK_TAI, ns. */
+	/* CLOCK_TAI, or CLOCK_MONOTONIC where the kernel gives programs no other, ns. */
 	__u64 time;
+	/* The CPU that ran the program. */
 	__u32 cpu;
 	__u32 queue;
 	__u32 btf_id;
 } __attribute__((packed, aligned(4)));
 
-/* The same of a synchronisation frame, with its number. */
+/* The same of a synchronisation frame, with its number in the trial. */
 struct mark {
 	__u64 time;
 	__u32 cpu;

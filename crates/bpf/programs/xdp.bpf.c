@@ -5,11 +5,13 @@
  * other traffic goes on to the kernel.
  *
  * What is in the metadata area is described by the object's own BTF. The last member of each
- * struct is the id of its type there.
+ * struct is the id of its type there. The structs are in ../include/tardy_hints.h: `mark` goes
+ * before a synchronisation frame, `rx_time` before every other test frame.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
+#include "tardy_hints.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -33,26 +35,6 @@ struct settings {
 };
 
 const volatile struct settings settings = {};
-
-/* Every test frame. Four bytes of alignment are what the metadata area has. */
-struct rx_time {
-	/* CLOCK_TAI, or CLOCK_MONOTONIC where the kernel gives programs no other, ns. */
-	__u64 time;
-	/* The CPU that ran this program. */
-	__u32 cpu;
-	__u32 queue;
-	__u32 btf_id;
-} __attribute__((packed, aligned(4)));
-
-/* A synchronisation frame, instead of `rx_time`. */
-struct mark {
-	__u64 time;
-	__u32 cpu;
-	__u32 queue;
-	/* The frame's number in the trial. */
-	__u32 seq;
-	__u32 btf_id;
-} __attribute__((packed, aligned(4)));
 
 /* The head of a test frame, big endian. */
 struct head {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! BPF: tardy's XDP program with its loader, the AF_XDP sockets that it redirects packets to, what
-//! XDP programs leave before packets, and the types (BTF) that describe it. Unsafe code is in
-//! [`xsk`] alone; each block says why it is sound.
+//! BPF: tardy's XDP program with its loader, a user's own in its place, the AF_XDP sockets that it
+//! redirects packets to, what XDP programs leave before packets, and the types (BTF) that describe
+//! it. Unsafe code is in [`xsk`] alone; each block says why it is sound.
 
 pub mod btf;
 pub mod hints;
+pub mod pitfalls;
 pub mod program;
 pub mod source;
+pub mod user;
 pub mod xsk;

@@ -1,20 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! tardy's XDP program: its object, how it is loaded into the kernel, and what it writes before a
-//! packet: `rx_time`, and `mark` before a synchronisation frame. `programs/xdp.bpf.c` has both
-//! structs. [`Ids::read`] is the one place that knows their layout.
+//! tardy's XDP program, or a user's own in its place: how it is loaded into the kernel, and how the
+//! stamp that it writes before a packet is read. tardy's own writes `rx_time`, and `mark` before a
+//! synchronisation frame; `include/tardy_hints.h` has both structs. [`Stamps`] finds their members
+//! by name in the BTF of the object that is loaded, whosever it is. And the programs that others
+//! have attached to a device.
 
-use crate::xsk;
-use libbpf_rs::btf::{Btf, types};
-use libbpf_rs::{MapCore, MapFlags, MapHandle, ObjectBuilder, PrintLevel, ProgramType, set_print};
+use crate::hints::{Accessor, Layout, Layouts, LayoutsError};
+use crate::user::{UserObject, time_of};
+use crate::xsk::{self, tcx_programs};
+use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions, ProgramInfo};
+use libbpf_rs::{
+    MapCore, MapFlags, MapHandle, ObjectBuilder, OpenObject, PrintLevel, ProgramType, Xdp, XdpFlags, set_print,
+};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, OnceLock};
+use tardy_model::xdp::{ProgramHook, UNKNOWN};
+use tardy_sys::nic::{self, FilterWay};
 
 /// The object as clang made it. What is decoded is decoded by these bytes, for they are loaded.
 pub const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/xdp.bpf.o"));
 /// The map that a program redirects through: the socket of each queue.
 pub const SOCKETS: &str = "xsks_map";
 const PROGRAM: &str = "tardy_rx";
+/// Its structs.
+pub const RX_TIME: &str = "rx_time";
+pub const MARK: &str = "mark";
 /// Bytes of `struct settings`.
 const SETTINGS: usize = 16;
 /// Lines of the verifier's log that a message quotes: the reason is in the last ones.
@@ -26,15 +38,28 @@ pub enum ProgramError {
     /// The object is not what tardy built.
     #[error("tardy's XDP program has no {0}: this build is broken, build it again")]
     Lacks(&'static str),
+    #[error("the BTF of tardy's XDP program cannot be read: {0}: this build is broken, build it again")]
+    Layouts(#[from] LayoutsError),
     /// The verifier.
     #[error(
         "the kernel's verifier refuses tardy's XDP program; the last lines of its log:\n{log}\nreport it with this text"
     )]
     Verifier { log: String },
+    /// The same of a user's own.
+    #[error(
+        "the kernel's verifier refuses the XDP program `{program}`; the last lines of its log:\n{log}\nchange the \
+         program, or leave it out: tardy's own takes its place"
+    )]
+    UserVerifier { program: String, log: String },
     /// Anything else on the way.
-    #[error("{doing} tardy's XDP program failed: {source}: it needs root, and a kernel that has BPF")]
-    Libbpf { doing: &'static str, source: libbpf_rs::Error },
-    #[error("tardy's XDP program has no descriptor: {0}: too many files are open, raise the limit (`ulimit -n`)")]
+    #[error("{doing} the XDP program failed: {source}{said}: it needs root, and a kernel that has BPF")]
+    Libbpf {
+        doing: &'static str,
+        source: libbpf_rs::Error,
+        /// What libbpf said meanwhile.
+        said: String,
+    },
+    #[error("the XDP program has no descriptor: {0}: too many files are open, raise the limit (`ulimit -n`)")]
     Descriptor(io::Error),
 }
 
@@ -54,13 +79,25 @@ pub enum StampClock {
     /// The kernel gives it to programs since Linux 6.1.
     Tai,
     Monotonic,
+    Boottime,
+    /// A user's program that writes none, or those of several clocks.
+    Unknown,
+}
+
+/// The program that is to be loaded.
+#[derive(Clone, Copy, Debug)]
+pub enum Chosen<'a> {
+    /// tardy's own, for the frames of this filter.
+    Own(Filter),
+    /// A user's. It decides by itself which packets it takes.
+    User(&'a UserObject<'a>),
 }
 
 /// The program, loaded and not attached. The kernel drops it with this, unless it is attached.
 pub struct Program {
     fd: OwnedFd,
     sockets: MapHandle,
-    pub ids: Ids,
+    pub stamps: Stamps,
     pub clock: StampClock,
 }
 
@@ -69,37 +106,69 @@ impl Program {
     ///
     /// # Errors
     /// The verifier's, with the end of its log; libbpf's.
-    pub fn load(filter: Filter, queues: u32) -> Result<Program, ProgramError> {
-        Program::stamping(filter, queues, if has_tai() { StampClock::Tai } else { StampClock::Monotonic })
+    pub fn load(chosen: Chosen<'_>, queues: u32) -> Result<Program, ProgramError> {
+        match chosen {
+            Chosen::Own(filter) => {
+                Program::stamping(filter, queues, if has_tai() { StampClock::Tai } else { StampClock::Monotonic })
+            }
+            Chosen::User(object) => Program::of_user(object, queues),
+        }
     }
 
-    /// The same, stamping by this clock.
+    /// tardy's own, stamping by this clock.
     ///
     /// # Errors
     /// As [`Program::load`].
     pub fn stamping(filter: Filter, queues: u32, clock: StampClock) -> Result<Program, ProgramError> {
+        Program::of_object(OBJECT, filter, queues, clock)
+    }
+
+    /// The same out of another object with its maps and its settings.
+    ///
+    /// # Errors
+    /// As [`Program::load`].
+    pub fn of_object(object: &[u8], filter: Filter, queues: u32, clock: StampClock) -> Result<Program, ProgramError> {
         let log = Log::start();
-        let failed = |doing| move |source| ProgramError::Libbpf { doing, source };
-        let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(failed("opening"))?;
-        for mut map in open.maps_mut() {
-            if map.name() == SOCKETS {
-                map.set_max_entries(queues.max(1)).map_err(failed("sizing the map of"))?;
-            } else if map.name().to_string_lossy().ends_with(".rodata") {
-                let settings = map.initial_value_mut().filter(|bytes| bytes.len() == SETTINGS);
-                settings.ok_or(ProgramError::Lacks("settings"))?.copy_from_slice(&settings_of(filter, clock));
-            }
+        let mut open = opened(object, queues)?;
+        let settings = open.maps_mut().find(|map| map.name().to_string_lossy().ends_with(".rodata"));
+        let mut settings = settings.ok_or(ProgramError::Lacks("settings"))?;
+        let bytes = settings.initial_value_mut().filter(|bytes| bytes.len() == SETTINGS);
+        bytes.ok_or(ProgramError::Lacks("settings"))?.copy_from_slice(&settings_of(filter, clock));
+        let refused = |log| ProgramError::Verifier { log };
+        Program::loaded(open, PROGRAM, Stamps::own()?, clock, &log, refused)
+    }
+
+    /// A user's own, and nothing else of its object.
+    fn of_user(object: &UserObject<'_>, queues: u32) -> Result<Program, ProgramError> {
+        let log = Log::start();
+        let mut open = opened(object.bytes, queues)?;
+        for mut program in open.progs_mut() {
+            let is_it = program.name() == object.program.as_str();
+            program.set_autoload(is_it);
         }
+        let stamps = Stamps::of(object.columns().layouts().clone(), object.clock() != StampClock::Unknown);
+        let refused = |log| ProgramError::UserVerifier { program: object.program.clone(), log };
+        Program::loaded(open, &object.program, stamps, object.clock(), &log, refused)
+    }
+
+    fn loaded(
+        open: OpenObject,
+        name: &str,
+        stamps: Stamps,
+        clock: StampClock,
+        log: &Log,
+        refused: impl FnOnce(String) -> ProgramError,
+    ) -> Result<Program, ProgramError> {
         let object = open.load().map_err(|source| match log.of_verifier() {
-            Some(log) => ProgramError::Verifier { log },
-            None => ProgramError::Libbpf { doing: "loading", source },
+            Some(log) => refused(log),
+            None => ProgramError::Libbpf { doing: "loading", source, said: log.said() },
         })?;
-        drop(log);
-        let program = object.progs().find(|program| program.name() == PROGRAM).ok_or(ProgramError::Lacks(PROGRAM))?;
+        let program = object.progs().find(|program| program.name() == name).ok_or(ProgramError::Lacks(PROGRAM))?;
         let map = object.maps().find(|map| map.name() == SOCKETS).ok_or(ProgramError::Lacks(SOCKETS))?;
         let sockets = MapHandle::try_from(&map).map_err(failed("opening the map of"))?;
         // What the kernel has of it lives as long as its descriptors, or as it is attached.
         let fd = program.as_fd().try_clone_to_owned().map_err(ProgramError::Descriptor)?;
-        Ok(Program { fd, sockets, ids: ids()?, clock })
+        Ok(Program { fd, sockets, stamps, clock })
     }
 
     /// Has the program redirect the packets of a queue to this socket.
@@ -109,7 +178,7 @@ impl Program {
     pub fn serve(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), ProgramError> {
         let number = socket.as_raw_fd() as u32;
         let put = self.sockets.update(&queue.to_ne_bytes(), &number.to_ne_bytes(), MapFlags::ANY);
-        put.map_err(|source| ProgramError::Libbpf { doing: "giving a socket to", source })
+        put.map_err(failed("giving a socket to"))
     }
 
     /// Runs it once on a packet that came from no device. Gives what it decided (`XDP_PASS` is 2),
@@ -128,15 +197,16 @@ impl AsFd for Program {
     }
 }
 
-/// The ids that the structs have in the BTF of the object that is loaded.
-fn ids() -> Result<Ids, ProgramError> {
-    let failed = |source| ProgramError::Libbpf { doing: "reading the BTF of", source };
-    let btf = Btf::from_raw("tardy", OBJECT).map_err(failed)?.ok_or(ProgramError::Lacks("BTF"))?;
-    let id = |name: &'static str| {
-        let of_name: Option<types::Struct<'_>> = btf.type_by_name(name);
-        of_name.map(|found| u32::from(found.type_id())).ok_or(ProgramError::Lacks(name))
-    };
-    Ok(Ids { rx_time: id("rx_time")?, mark: id("mark")? })
+fn failed(doing: &'static str) -> impl Fn(libbpf_rs::Error) -> ProgramError {
+    move |source| ProgramError::Libbpf { doing, source, said: String::new() }
+}
+
+/// An object with a place for the socket of each queue.
+fn opened(bytes: &[u8], queues: u32) -> Result<OpenObject, ProgramError> {
+    let mut open = ObjectBuilder::default().open_memory(bytes).map_err(failed("opening"))?;
+    let mut map = open.maps_mut().find(|map| map.name() == SOCKETS).ok_or(ProgramError::Lacks(SOCKETS))?;
+    map.set_max_entries(queues.max(1)).map_err(failed("sizing the map of"))?;
+    Ok(open)
 }
 
 /// True if this kernel gives XDP programs the TAI clock. Asking loads a program of two
@@ -161,14 +231,14 @@ fn settings_of(filter: Filter, clock: StampClock) -> [u8; SETTINGS] {
 
 /// What libbpf says meanwhile. It has one way to say things for the whole process, so one such
 /// log is kept at a time.
-struct Log {
+pub(crate) struct Log {
     _one: MutexGuard<'static, ()>,
 }
 
 static HEARD: Mutex<String> = Mutex::new(String::new());
 
 impl Log {
-    fn start() -> Log {
+    pub(crate) fn start() -> Log {
         static ONE: Mutex<()> = Mutex::new(());
         let one = ONE.lock().unwrap_or_else(|broken| broken.into_inner());
         heard().clear();
@@ -177,10 +247,16 @@ impl Log {
     }
 
     /// The last lines of the verifier's log, if it refused.
-    fn of_verifier(&self) -> Option<String> {
+    pub(crate) fn of_verifier(&self) -> Option<String> {
         let heard = heard();
         let (_, log) = heard.split_once("BEGIN PROG LOAD LOG --\n")?;
         Some(last_lines(log.split_once("-- END PROG LOAD LOG").map_or(log, |(log, _)| log)))
+    }
+
+    /// The last lines of what it said, as part of a sentence.
+    fn said(&self) -> String {
+        let last = last_lines(&heard());
+        if last.is_empty() { last } else { format!(" ({})", last.replace('\n', "; ")) }
     }
 }
 
@@ -200,8 +276,6 @@ pub fn last_lines(log: &str) -> String {
     lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
 }
 
-/// Bytes before a packet that are read.
-pub const AREA: usize = 24;
 /// Bytes of the id that ends each struct.
 pub const ID: usize = 4;
 
@@ -210,42 +284,131 @@ pub const ID: usize = 4;
 pub struct RxTime {
     /// By the program's clock, ns.
     pub time_ns: u64,
-    /// The CPU that ran the program.
+    /// The CPU that ran the program; [`UNKNOWN`] if the struct does not have it.
     pub cpu: u32,
-    /// The queue that the packet came to.
+    /// The queue that the packet came to; [`UNKNOWN`] likewise.
     pub queue: u32,
-    /// The number of a synchronisation frame.
+    /// The number of a synchronisation frame of tardy's.
     pub mark: Option<u32>,
 }
 
-/// The ids that the structs have in the object's BTF.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ids {
-    pub rx_time: u32,
-    pub mark: u32,
+/// Reads stamps: the structs of one object, and their members that make a stamp, each looked up
+/// once.
+#[derive(Clone, Debug)]
+pub struct Stamps {
+    layouts: Layouts,
+    readers: Vec<Reader>,
+    area: usize,
 }
 
-impl Ids {
+/// The members of one struct.
+#[derive(Clone, Copy, Debug)]
+struct Reader {
+    id: u32,
+    time: Accessor,
+    cpu: Option<Accessor>,
+    queue: Option<Accessor>,
+    mark: Option<Accessor>,
+}
+
+impl Stamps {
+    /// Those of tardy's own program.
+    ///
+    /// # Errors
+    /// If the object was built without its structs.
+    pub fn own() -> Result<Stamps, ProgramError> {
+        let layouts = Layouts::of_object(OBJECT)?;
+        for name in [RX_TIME, MARK] {
+            layouts.by_name(name).next().ok_or(ProgramError::Lacks(name))?;
+        }
+        let mut stamps = Stamps::of(layouts, true);
+        for reader in &mut stamps.readers {
+            let layout = stamps.layouts.by_id(reader.id).filter(|layout| layout.name == MARK);
+            reader.mark = layout.and_then(|layout| Accessor::new(layout, "seq").ok());
+        }
+        Ok(stamps)
+    }
+
+    /// Those of any object's structs; none if its times are of no use.
+    pub fn of(layouts: Layouts, has_times: bool) -> Stamps {
+        let reader = |layout: &Layout| {
+            let member = |name: &str| Accessor::new(layout, name).ok();
+            let time = member(time_of(layout).ok().flatten()?)?;
+            Some(Reader { id: layout.id, time, cpu: member("cpu"), queue: member("queue"), mark: None })
+        };
+        let readers = if has_times { layouts.iter().filter_map(reader).collect() } else { Vec::new() };
+        let area = layouts.iter().map(|layout| layout.size).max().unwrap_or(ID);
+        Stamps { layouts, readers, area }
+    }
+
+    /// Bytes before a packet that are read: those of the largest struct.
+    #[inline]
+    pub fn area(&self) -> usize {
+        self.area
+    }
+
     /// The stamp at the end of `area`, the bytes before a packet; `None` if there is none.
     #[inline]
     pub fn read(&self, area: &[u8]) -> Option<RxTime> {
-        // Seen from the packet, so that no length of the area is needed.
-        let area: &[u8; AREA] = area.last_chunk()?;
-        let word = |back: usize| {
-            let at = AREA - back;
-            u32::from_ne_bytes([area[at], area[at + 1], area[at + 2], area[at + 3]])
-        };
-        let long = |back: usize| {
-            let [low, high] = [word(back), word(back - 4)];
-            let halves = if cfg!(target_endian = "little") { [high, low] } else { [low, high] };
-            u64::from(halves[0]) << 32 | u64::from(halves[1])
-        };
-        match word(ID) {
-            id if id == self.rx_time => Some(RxTime { time_ns: long(20), cpu: word(12), queue: word(8), mark: None }),
-            id if id == self.mark => {
-                Some(RxTime { time_ns: long(24), cpu: word(16), queue: word(12), mark: Some(word(8)) })
-            }
-            _ => None,
-        }
+        let hint = self.layouts.read(area).ok()??;
+        let reader = self.readers.iter().find(|reader| reader.id == hint.id())?;
+        let word = |member: &Option<Accessor>| member.as_ref().and_then(|member| member.u64(&hint));
+        let number = |member| word(member).and_then(|number| u32::try_from(number).ok());
+        Some(RxTime {
+            time_ns: reader.time.u64(&hint)?,
+            cpu: number(&reader.cpu).unwrap_or(UNKNOWN),
+            queue: number(&reader.queue).unwrap_or(UNKNOWN),
+            mark: number(&reader.mark),
+        })
     }
+}
+
+// Programs that others have attached.
+
+/// A program on a device.
+#[derive(Clone, Debug)]
+pub(crate) struct Attached {
+    pub device: String,
+    pub index: u32,
+    pub hook: ProgramHook,
+    pub id: u32,
+    pub could_be_native: bool,
+}
+
+/// A driver that runs XDP programs (NETDEV_XDP_ACT_BASIC).
+const RUNS_XDP: u64 = 1;
+
+/// The programs that are attached to a device in the namespace of the calling thread: of XDP, among
+/// the filters of clsact, and without a queue discipline.
+pub(crate) fn attached(device: &str) -> Result<Vec<Attached>, String> {
+    let index = nic::index(device).map_err(|error| error.to_string())?;
+    let stdin = std::io::stdin();
+    // The query does not use the descriptor that it wants.
+    let xdp = Xdp::new(stdin.as_fd()).query(index as i32, XdpFlags::NONE);
+    let xdp = xdp.map_err(|error| format!("asking {device} for its XDP program failed: {error}"))?;
+    let filters = |way| nic::filter_programs(device, way).map_err(|error| error.to_string());
+    let tcx = |egress| {
+        let asked = tcx_programs(index, egress);
+        asked.map_err(|error| format!("asking {device} for its tcx programs failed: {error}"))
+    };
+    let hooks = [
+        (ProgramHook::XdpNative, vec![xdp.drv_prog_id]),
+        (ProgramHook::XdpGeneric, vec![xdp.skb_prog_id]),
+        (ProgramHook::XdpOffload, vec![xdp.hw_prog_id]),
+        (ProgramHook::TcIngress, filters(FilterWay::Ingress)?),
+        (ProgramHook::TcEgress, filters(FilterWay::Egress)?),
+        (ProgramHook::TcxIngress, tcx(false)?),
+        (ProgramHook::TcxEgress, tcx(true)?),
+    ];
+    let all = hooks.into_iter().flat_map(|(hook, ids)| ids.into_iter().map(move |id| (hook, id)));
+    let could = |hook| hook == ProgramHook::XdpGeneric && xdp.feature_flags & RUNS_XDP != 0;
+    let of = |(hook, id)| Attached { device: device.to_owned(), index, hook, id, could_be_native: could(hook) };
+    Ok(all.filter(|(_, id)| *id != 0).map(of).collect())
+}
+
+/// What the kernel knows of the programs with these ids.
+pub(crate) fn infos(ids: &BTreeSet<u32>) -> BTreeMap<u32, ProgramInfo> {
+    let options = ProgInfoQueryOptions::default().include_jited_ksyms(true).include_jited_func_lens(true);
+    let all = ProgInfoIter::with_query_opts(options).filter(|info| ids.contains(&info.id));
+    all.map(|info| (info.id, info)).collect()
 }

@@ -100,12 +100,15 @@ pub struct Run {
     pub experiment: Experiment,
     #[command(flatten)]
     pub guest: InGuest,
-    /// Let loads of kind command run their programs as root
+    /// Let the experiment file run its programs as root: loads of kind command, and XDP objects
     #[arg(long, help_heading = "Experiment", display_order = 5)]
     pub allow_commands: bool,
     /// Let a path wire take network devices of this machine
     #[arg(long, help_heading = "Experiment", display_order = 6)]
     pub allow_nics: bool,
+    /// Load this XDP program in place of tardy's, as FILE or FILE:SECTION
+    #[arg(long, value_name = "FILE[:SECTION]", value_hint = ValueHint::FilePath, help_heading = "Experiment", display_order = 7)]
+    pub xdp_object: Option<String>,
     /// Run folder, new or empty [default: runs/<UTC time>-<name>]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
     pub out: Option<PathBuf>,
@@ -120,6 +123,9 @@ pub struct Plan {
     pub experiment: Experiment,
     #[command(flatten)]
     pub guest: InGuest,
+    /// Load this XDP program in place of tardy's, as FILE or FILE:SECTION
+    #[arg(long, value_name = "FILE[:SECTION]", value_hint = ValueHint::FilePath, help_heading = "Experiment", display_order = 7)]
+    pub xdp_object: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]

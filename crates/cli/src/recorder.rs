@@ -221,14 +221,24 @@ impl Sink for Recorder<'_> {
                 self.judge.ruler(&self.manifest.ruler);
                 self.write_manifest();
             }
-            What::Refused { cell, why } => {
+            What::Refused { cell, why, found } => {
                 // The table has the reason too, but not where --json takes its place.
                 self.progress.say(&format!("tardy: {cell}: refused, nothing is measured of it: {why}"));
                 if let Some(entry) = self.cell(cell) {
                     entry.refused = Some(why.clone());
+                    entry.found = found.as_deref().cloned();
                 }
                 self.write_manifest();
                 self.judge.say(cell, tardy_judge::refused(why));
+                for verdict in found.iter().flat_map(|found| tardy_analyze::validity::found(found)) {
+                    self.judge.say(cell, verdict);
+                }
+            }
+            What::Found { cell, found } => {
+                // A run that waits for its figures may be one that is to be stopped now.
+                for verdict in tardy_analyze::validity::found(found) {
+                    self.progress.say(&format!("tardy: {cell}: {}: {}", verdict.id, verdict.says));
+                }
             }
             What::Short { cell, what } => {
                 if let Some(entry) = self.cell(cell) {

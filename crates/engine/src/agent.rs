@@ -17,6 +17,7 @@ pub use threads::{BindEnd, BoundEnd, bind_to};
 use crate::live::Digest;
 use crate::load::{LoadSide, Work};
 use crate::message::{self, ActivityId, ActivityOrder, EndReady, FromAgent, MessageError, ToAgent};
+use crate::order::ProbeOrder;
 use crate::ruler;
 use end::StreamEnd;
 use link::Event;
@@ -24,6 +25,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{self, Duration};
+use tardy_bpf::pitfalls::{self, Found, Inspector};
 use tardy_model::time::{Instant, Tai};
 use tardy_sys::clock;
 
@@ -63,7 +65,7 @@ pub fn serve_with(
             }
         }
     });
-    let mut station = Station { activities: Activities::default(), bind, events };
+    let mut station = Station { activities: Activities::default(), bind, events, inspector: None };
     let mut last_look = time::Instant::now();
     let result = loop {
         match inbox.recv_timeout(LOOK.saturating_sub(last_look.elapsed())) {
@@ -98,6 +100,8 @@ struct Station {
     activities: Activities,
     bind: BindEnd,
     events: mpsc::Sender<Event>,
+    /// Looks at the devices before a trial.
+    inspector: Option<Inspector>,
 }
 
 impl Station {
@@ -110,6 +114,23 @@ impl Station {
                 let records: Result<_, String> = threads.iter().map(ruler::measure).collect();
                 return tell(records.map_or_else(FromAgent::Failed, FromAgent::Ruler));
             }
+            ToAgent::Inspect { devices, marks } => {
+                // What the trial before had attached, or received by, is not the path's.
+                self.activities = Activities::default();
+                self.inspector = Some(Inspector::begin(&devices, &marks));
+                return tell(FromAgent::Inspecting);
+            }
+            ToAgent::Probe { probes, times } => {
+                let send = |of: &ProbeOrder| pitfalls::send(&of.device, of.priority, &of.frame, times);
+                return tell(FromAgent::Probed { sent: probes.iter().map(send).collect() });
+            }
+            ToAgent::Inspected { each } => match self.inspector.take() {
+                Some(inspector) => {
+                    let Found { programs, line_cost, unchecked, by_tags } = inspector.end(each);
+                    return tell(FromAgent::Inspected { programs, line_cost, unchecked, by_tags });
+                }
+                None => Err(format!("an order asks what was seen, and nothing was being watched: {REPORT}")),
+            },
             ToAgent::Prepare { activities } => {
                 // The ports of those before must be free.
                 self.activities = Activities::default();

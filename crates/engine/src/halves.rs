@@ -2,12 +2,13 @@
 //! Both halves of one stream in one trial, wherever they came from, and what becomes of them:
 //! samples and a record. What another host recorded is first brought to the coordinator's clock.
 
-use crate::matcher::{Match, Matched, ReplyMatched};
+use crate::matcher::{Match, WayMatched};
 use crate::port::XdpStamp;
 use crate::receiver::{Arrival, ReceiverCounters};
 use crate::sender::{SenderCounters, SentRows};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use tardy_bpf::user::UserObject;
 use tardy_model::ethernet::TAG;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::point::{Point, Source};
@@ -17,7 +18,7 @@ use tardy_model::sample::{Batch, MaybeNanos};
 use tardy_model::stream::{Side, Stream};
 use tardy_model::time::{ClockReading, Conversion, EndOffsets, Instant, Nanos, Offset, Tai};
 use tardy_model::trial::{Counters, OwnNotes, ReplyRecord, SpinGaps, StreamRecord, TagRecord, WarmUp};
-use tardy_model::xdp::XdpRecord;
+use tardy_model::xdp::{CoreRecord, XdpRecord, XdpSendRecord};
 
 /// What was recorded of a stream's replies.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,8 +55,13 @@ pub struct Halves {
     pub arrivals: Vec<Arrival>,
     /// What the XDP program wrote before each of them, on port `xdp`; else empty.
     pub xdp_stamps: Vec<XdpStamp>,
+    /// The bytes before each of their packets, where a user's own XDP program wrote them; else
+    /// empty.
+    pub areas: Vec<u8>,
     /// What that port was and saw.
     pub xdp: Option<XdpRecord>,
+    /// What the port `xdp` was that packets were sent through.
+    pub xdp_sent: Option<XdpSendRecord>,
     /// Receiver's events.
     pub rx_counters: ReceiverCounters,
     /// Receiver's thread.
@@ -130,6 +136,9 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
     let sources: Vec<(Point, Source)> = had.map(|point| (*point, source_of(stream.port, *point))).collect();
     let tx_conversion = Conversion::between(&halves.tx_clocks[0], &halves.tx_clocks[1]);
     let rx_conversion = Conversion::between(&halves.rx_clocks[0], &halves.rx_clocks[1]);
+    let object = stream.rx.object.as_ref().filter(|_| !halves.areas.is_empty());
+    // One that cannot be read was never loaded.
+    let object = object.and_then(|object| UserObject::of(&object.bytes, object.section.as_deref()).ok());
     let matched = Match {
         base_ns: base.ns(),
         cycle: stream.cycle,
@@ -138,6 +147,7 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         sent: &halves.sent,
         arrivals: &halves.arrivals,
         xdp: &halves.xdp_stamps,
+        areas: object.as_ref().map(|object| (object.columns(), &halves.areas[..])),
         tx: tx_conversion,
         rx: rx_conversion,
         hosts_bound_ns: halves.offsets.bound_ns(),
@@ -165,20 +175,31 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         tx: halves.tx_thread.clone(),
         rx: halves.rx_thread.clone(),
         warmup: halves.warmup,
-        counters: counters(halves, &matched),
+        counters: counters(&halves.tx_counters, &halves.rx_counters, &matched.there),
         spin_gaps: halves.gaps,
         tx_spin_gaps: halves.tx_gaps,
         error_queue_bytes: halves.error_queue_bytes,
         tags: tags(stream, &halves.arrivals),
         reply,
         launching: LaunchRecord::default(),
-        xdp: halves.xdp.clone().map(|port| XdpRecord { seen: matched.xdp, ..port }),
+        xdp: halves.xdp.clone().map(|port| {
+            let core = CoreRecord::of(stream.rx.core, only_cpu(&halves.rx_thread), &matched.xdp.by_cpu);
+            XdpRecord { seen: matched.xdp, core, ..port }
+        }),
+        xdp_sent: halves.xdp_sent.clone(),
         own_work: halves.own.work.clone(),
         own_between: halves.own.between.clone(),
         own_work_left_out: halves.own.left_out,
         offsets: halves.offsets.clone(),
     };
     (matched.batch, record)
+}
+
+/// The CPU that a thread was on during the whole trial: it was pinned there and did not move.
+fn only_cpu(thread: &ThreadRecord) -> Option<u32> {
+    let [cpu] = thread.affinity[..] else { return None };
+    let has_stayed = thread.migrations.is_none_or(|moves| moves == 0);
+    (has_stayed && thread.cpus_seen.iter().all(|seen| *seen == cpu)).then_some(cpu)
 }
 
 /// From the first packet that was sent to the last one: how long that was meant to take, and how
@@ -191,9 +212,9 @@ fn spans(stream: &Stream, halves: &Halves) -> (i64, Option<i64>) {
     ((last - first) as i64 * stream.cycle.0, took_ns)
 }
 
-/// What the sender and the receiver counted, and what came out when their halves were joined.
-fn counters(halves: &Halves, matched: &Matched) -> Counters {
-    let (tx, rx) = (&halves.tx_counters, &halves.rx_counters);
+/// What the sender and the receiver of a way counted, and what came out when their halves were
+/// joined.
+fn counters(tx: &SenderCounters, rx: &ReceiverCounters, matched: &WayMatched) -> Counters {
     Counters {
         sent: tx.sent,
         send_errors: tx.refused,
@@ -239,30 +260,12 @@ fn lateness_by_tenth(stream: &Stream, batch: &Batch) -> Vec<i64> {
     (0..10).map(tenth).collect::<Option<_>>().unwrap_or_default()
 }
 
-fn reply_record(stream: &Stream, reply: &ReplyHalves, halves: &Halves, matched: &ReplyMatched) -> ReplyRecord {
-    let (tx, rx) = (&reply.tx_counters, &reply.rx_counters);
+fn reply_record(stream: &Stream, reply: &ReplyHalves, halves: &Halves, matched: &WayMatched) -> ReplyRecord {
     let first = halves.tx_counters.sent_ns.map(|(first, _)| first);
     let last = reply.arrivals.iter().map(|arrival| arrival.receive_ns).max();
     ReplyRecord {
         thread: reply.thread.clone(),
-        counters: Counters {
-            sent: tx.sent,
-            beside: tx.beside,
-            send_errors: tx.refused,
-            first_send_errno: tx.first_errno,
-            foreign: rx.foreign,
-            duplicates: matched.duplicates,
-            empty_wakeups: rx.empty_wakeups,
-            receive_errno: rx.broken_errno,
-            records_dropped: rx.records_dropped,
-            after_silence: rx.after_silence,
-            socket_drops: rx.socket_drops,
-            tx_stamps_missing: matched.tx_stamps_missing,
-            tx_stamps_unmatched: tx.unmatched + matched.unmatched,
-            error_queue_overflows: tx.queue_overflows,
-            error_queue_high_bytes: tx.queue_high_bytes,
-            ..Counters::default()
-        },
+        counters: counters(&reply.tx_counters, &reply.rx_counters, matched),
         spin_gaps: reply.gaps,
         span_ns: first.zip(last).map(|(first, last)| last - first - halves.tx_counters.paused_ns),
         tcp: reply.tcp[0],

@@ -9,11 +9,12 @@
 use crate::port::XdpStamp;
 use crate::receiver::Arrival;
 use crate::sender::{Sending, SentRows};
+use tardy_bpf::hints::Columns;
 use tardy_model::point::{Point, Source};
 use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
 use tardy_model::time::{Conversion, Instant, Nanos};
 use tardy_model::trial::StreamRecord;
-use tardy_model::xdp::XdpSeen;
+use tardy_model::xdp::{Hints, UNKNOWN, XdpSeen};
 
 /// What the matcher must know besides the halves.
 #[derive(Clone, Debug)]
@@ -34,6 +35,9 @@ pub struct Match<'a> {
     pub arrivals: &'a [Arrival],
     /// What an XDP program wrote before each arrival; empty where there was none.
     pub xdp: &'a [XdpStamp],
+    /// The bytes before each arrival's packet, and the columns that they become; only where a
+    /// user's own XDP program wrote them.
+    pub areas: Option<(&'a Columns, &'a [u8])>,
     /// From the sender's REALTIME to TAI.
     pub tx: Conversion,
     /// From the receiver's REALTIME to TAI.
@@ -55,24 +59,21 @@ const STAMP_SLACK_NS: i64 = 2_000;
 pub struct Matched {
     /// One row per packet that was reached.
     pub batch: Batch,
-    pub duplicates: u64,
-    /// Sent packets without a driver stamp, where it was asked for.
-    pub tx_stamps_missing: u64,
-    /// Arrivals and tx stamps that fit no sent packet.
-    pub unmatched: u64,
+    /// What was counted on the way there.
+    pub there: WayMatched,
     /// What the XDP program wrote.
     pub xdp: XdpSeen,
-    /// The same of the replies.
-    pub reply: ReplyMatched,
+    /// What was counted of the replies.
+    pub reply: WayMatched,
 }
 
-/// What did not become part of a sample, of the replies.
+/// What did not become part of a sample, of one way: there, or of the replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReplyMatched {
+pub struct WayMatched {
     pub duplicates: u64,
-    /// Replies that were sent without a driver stamp, where it was asked for.
+    /// Packets that were sent without a driver stamp, where it was asked for.
     pub tx_stamps_missing: u64,
-    /// Arrivals and tx stamps that fit no reply.
+    /// Arrivals and tx stamps that fit no packet.
     pub unmatched: u64,
 }
 
@@ -82,6 +83,8 @@ struct Taken {
     duplicates: u64,
     strangers: u64,
     xdp: XdpSeen,
+    /// The arrival that each row has its hint from.
+    hints: Vec<Option<usize>>,
 }
 
 impl Taken {
@@ -96,8 +99,11 @@ impl Taken {
             self.xdp.implausible += 1;
             return None;
         }
-        *self.xdp.by_cpu.entry(stamp.cpu).or_default() += 1;
-        *self.xdp.by_queue.entry(stamp.queue).or_default() += 1;
+        for (seen, of) in [(&mut self.xdp.by_cpu, stamp.cpu), (&mut self.xdp.by_queue, stamp.queue)] {
+            if of != UNKNOWN {
+                *seen.entry(of).or_default() += 1;
+            }
+        }
         Some(ns)
     }
 }
@@ -146,11 +152,12 @@ impl Match<'_> {
         let points = [Point::RxKernel, Point::Receive];
         let ends = self.reply.is_none();
         let arrived = (self.arrivals, self.xdp);
-        let taken = self.receive(&mut batch, arrived, (&self.rx, self.hosts_bound_ns), points, ends, |row| {
+        let mut taken = self.receive(&mut batch, arrived, (&self.rx, self.hosts_bound_ns), points, ends, |row| {
             self.sent.sending[row].sent()
         });
         unmatched += taken.strangers;
-        let mut reply = ReplyMatched::default();
+        batch.hints = self.hints(&mut taken);
+        let mut reply = WayMatched::default();
         if let Some((sent, arrivals)) = self.reply {
             let points = [Point::ReplySend, Point::ReplyTxSched, Point::ReplyTxKernel];
             (reply.tx_stamps_missing, reply.unmatched) = self.sending(&mut batch, sent, &self.rx, points);
@@ -162,7 +169,21 @@ impl Match<'_> {
             reply.duplicates = taken.duplicates;
             reply.unmatched += taken.strangers;
         }
-        Matched { batch, duplicates: taken.duplicates, tx_stamps_missing, unmatched, xdp: taken.xdp, reply }
+        let there = WayMatched { duplicates: taken.duplicates, tx_stamps_missing, unmatched };
+        Matched { batch, there, xdp: taken.xdp, reply }
+    }
+
+    /// What the bytes before the packets were, row by row.
+    fn hints(&self, taken: &mut Taken) -> Option<Hints> {
+        let (columns, areas) = self.areas?;
+        let area = |arrival: usize| areas.chunks_exact(columns.area().max(1)).nth(arrival);
+        let hints = columns.decode(taken.hints.iter().map(|arrival| arrival.and_then(area)));
+        for row in 0..hints.of.len() {
+            if let Some(name) = hints.name(row) {
+                *taken.xdp.by_hint.entry(name.to_owned()).or_default() += 1;
+            }
+        }
+        Some(hints)
     }
 
     fn has(&self, point: Point) -> bool {
@@ -225,6 +246,8 @@ impl Match<'_> {
             batch.pcp = vec![None; rows];
         }
         let (mut taken, mut newest) = (Taken::default(), None);
+        let keeps_hints = points.contains(&Point::Receive) && self.areas.is_some();
+        taken.hints = if keeps_hints { vec![None; rows] } else { Vec::new() };
         for (n, arrival) in arrivals.iter().enumerate() {
             let row = arrival.seq.wrapping_sub(self.sent.first) as usize;
             match seen.get_mut(row) {
@@ -248,6 +271,11 @@ impl Match<'_> {
             }
             let stamp = stamps.get(n);
             let xdp = stamp.and_then(|stamp| taken.passed_xdp(*stamp, arrival.receive_ns)).map(|ns| ns - scheduled);
+            // What a stamp that cannot be this packet's is in is another packet's too.
+            let is_another = stamp.is_some_and(|stamp| stamp.time_ns.is_some()) && xdp.is_none();
+            if let Some(of) = taken.hints.get_mut(row).filter(|_| !is_another) {
+                *of = Some(n);
+            }
             if let (Some(column), Some(offset)) = (&mut rx_xdp, xdp) {
                 column[row] = MaybeNanos::some(offset);
             }

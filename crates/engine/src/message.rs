@@ -11,12 +11,13 @@
 
 use crate::live::Digest;
 use crate::load::LoadOrder;
-use crate::order::{EndOrder, RulerOrder};
+use crate::order::{EndOrder, ProbeOrder, RulerOrder};
 use crate::port::XdpStamp;
 use crate::receiver::{Arrival, ReceiverCounters};
 use crate::sender::{SenderCounters, SentRows};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Read, Write};
 use tardy_model::load::SideRecord;
@@ -26,8 +27,7 @@ use tardy_model::port::TcpRecord;
 use tardy_model::stream::Side;
 use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
 use tardy_model::trial::{OwnNotes, SpinGaps};
-
-use tardy_model::xdp::XdpRecord;
+use tardy_model::xdp::{ProgramCost, ProgramRecord, XdpRecord, XdpSendRecord};
 
 /// Version of the messages, also of those to a steward. Both sides must have the same.
 pub const PROTOCOL: u32 = 13;
@@ -35,6 +35,8 @@ pub const PROTOCOL: u32 = 13;
 pub const LONGEST: usize = 64 << 20;
 /// Rows in one piece of a half.
 pub const PIECE: usize = 65_536;
+/// Bytes in one piece of what was before packets.
+pub const AREA_PIECE: usize = 1 << 20;
 const MAGIC: &[u8; 5] = b"tardy";
 
 /// Why a message is not available.
@@ -60,6 +62,17 @@ pub enum MessageError {
 pub enum ToAgent {
     /// Measure the ruler for threads like these, one after the other.
     Measure(Vec<RulerOrder>),
+    /// Look at these devices, from now until [`ToAgent::Inspected`].
+    Inspect {
+        /// Those whose programs are watched.
+        devices: Vec<String>,
+        /// Probe packets that are to arrive: the device, and the bytes by which each is known.
+        marks: Vec<(String, Vec<u8>)>,
+    },
+    /// Send each of these probe packets so many times.
+    Probe { probes: Vec<ProbeOrder>, times: u32 },
+    /// What was seen, when so many packets of each mark have arrived or no more will?
+    Inspected { each: u32 },
     /// Make these activities ready: sockets, memory, threads. Those of the trial before end.
     Prepare {
         /// What this station does in the trial.
@@ -136,6 +149,8 @@ pub struct EndSummary {
     pub own: OwnNotes,
     /// What its port `xdp` was and saw.
     pub xdp: Option<XdpRecord>,
+    /// What the port `xdp` was that it sent through.
+    pub xdp_sent: Option<XdpSendRecord>,
 }
 
 /// What an activity hands over last, after its pieces.
@@ -158,6 +173,24 @@ pub enum FromAgent {
         clocks: ClockReading,
     },
     Connected,
+    /// The devices are being watched.
+    Inspecting,
+    /// The probe packets are sent.
+    Probed {
+        /// How many of each the device took.
+        sent: Vec<u32>,
+    },
+    /// What was seen at the devices.
+    Inspected {
+        /// Without the station's name.
+        programs: Vec<ProgramRecord>,
+        line_cost: Option<ProgramCost>,
+        /// Why what programs do could not be watched.
+        unchecked: Option<String>,
+        /// Packets of each mark, by the VLAN tags that they arrived with; `None` where the device
+        /// could not be listened to.
+        by_tags: Vec<Option<BTreeMap<u8, u32>>>,
+    },
     Warmed {
         /// The end that sent.
         activity: ActivityId,
@@ -178,6 +211,8 @@ pub enum FromAgent {
         answered: u32,
         /// Answers for which every tx stamp that is asked for came back.
         answers_stamped: u32,
+        /// CPUs that ran the XDP program, on port `xdp`: the first one, and one that differs.
+        program_cpus: Vec<u32>,
     },
     Progress {
         /// The activity they are of.
@@ -208,6 +243,14 @@ pub enum FromAgent {
         /// The end that recorded it.
         activity: ActivityId,
         stamps: Vec<XdpStamp>,
+    },
+    /// Part of the bytes before the packets that arrived, where a user's own XDP program wrote
+    /// them: as many for each arrival as the object's largest struct has.
+    AreaPiece {
+        /// The end that recorded it.
+        activity: ActivityId,
+        /// The next bytes.
+        areas: Vec<u8>,
     },
     /// Part of what a load's program wrote.
     LoadOutput {
@@ -243,11 +286,17 @@ impl FromAgent {
             | FromAgent::SenderPiece { activity, .. }
             | FromAgent::ArrivalPiece { activity, .. }
             | FromAgent::XdpPiece { activity, .. }
+            | FromAgent::AreaPiece { activity, .. }
             | FromAgent::LoadOutput { activity, .. }
             | FromAgent::Collected { activity, .. }
             | FromAgent::Broke { activity, .. } => vec![*activity],
             FromAgent::Ready { ends, .. } => ends.iter().map(|end| end.activity).collect(),
-            FromAgent::Ruler(_) | FromAgent::Connected | FromAgent::Failed(_) => Vec::new(),
+            FromAgent::Ruler(_)
+            | FromAgent::Connected
+            | FromAgent::Inspecting
+            | FromAgent::Probed { .. }
+            | FromAgent::Inspected { .. }
+            | FromAgent::Failed(_) => Vec::new(),
         }
     }
 }

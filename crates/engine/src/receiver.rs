@@ -83,6 +83,32 @@ pub struct Shared {
     pub warm_answered: AtomicU32,
     /// Answers for which every tx stamp that is asked for came back.
     pub warm_answers_stamped: AtomicU32,
+    /// Where the XDP program ran for warm-up packets.
+    pub warm_program: ProgramCpus,
+}
+
+/// The CPUs that ran an XDP program: the first one, and one that differs from it, if any does. Each
+/// is its number and one more; 0 is none.
+#[derive(Default)]
+pub struct ProgramCpus {
+    first: AtomicU32,
+    other: AtomicU32,
+}
+
+impl ProgramCpus {
+    fn saw(&self, cpu: u32) {
+        let cpu = cpu.saturating_add(1);
+        match self.first.load(Relaxed) {
+            0 => self.first.store(cpu, Relaxed),
+            first if first != cpu => self.other.store(cpu, Relaxed),
+            _ => {}
+        }
+    }
+
+    /// Their numbers, at most two.
+    pub fn seen(&self) -> Vec<u32> {
+        [&self.first, &self.other].into_iter().filter_map(|cpu| cpu.load(Relaxed).checked_sub(1)).collect()
+    }
 }
 
 impl Shared {
@@ -142,6 +168,10 @@ pub struct Receiver {
     arrived: usize,
     /// Of each arrival, where packets pass an XDP program; else empty.
     stamps: Vec<XdpStamp>,
+    /// Of each arrival the bytes before its packet, `area` of them, where a user's own XDP program
+    /// wrote them; else empty.
+    areas: Vec<u8>,
+    area: usize,
     /// The live figures are of the XDP program's stamps.
     live_by_xdp: bool,
     /// One bit for each packet, after a word for those of the lead-in.
@@ -173,6 +203,10 @@ impl Receiver {
         let StreamOrder { kind, port, lead, ref stamps, .. } = order.order;
         let live_by_xdp = live(kind, stamps, lead) == (Side::Rx, Metric::Span(Point::Scheduled, Point::RxXdp));
         let stamps = if port.passes_xdp() { vec![UNSTAMPED; room] } else { Vec::new() };
+        let object = order.object.as_ref().and_then(|object| object.read().ok());
+        let area = object.map_or(0, |object| object.columns().area());
+        let mut areas = vec![1; room * area];
+        areas.fill(0);
         // Written once, so that the kernel has given the memory before the loop runs.
         let mut seen = vec![u64::MAX; order.order.count as usize / 64 + 2];
         seen.fill(0);
@@ -183,6 +217,8 @@ impl Receiver {
             arrivals,
             arrived: 0,
             stamps,
+            areas,
+            area,
             live_by_xdp,
             seen,
             counters: ReceiverCounters::default(),
@@ -318,8 +354,10 @@ impl Receiver {
         let (payload, stamp) = port.lent().packet(n);
         let number = self.heads.number(payload).or_else(|| self.marks.as_ref()?.number(payload));
         let Some(seq) = number.filter(|seq| *seq < count || *seq == LEAD) else {
-            let is_stamped = stamp.is_some() || P::Lent::PASSES_XDP && port.lent().xdp(n).time_ns.is_some();
-            self.other(timer, (payload, is_stamped), *receive, shared, answer);
+            let xdp = if P::Lent::PASSES_XDP { port.lent().xdp(n) } else { XdpStamp::NONE };
+            let program = xdp.time_ns.is_some().then_some(xdp.cpu);
+            let is_stamped = stamp.is_some() || program.is_some();
+            self.other(timer, (payload, is_stamped, program), *receive, shared, answer);
             return false;
         };
         // [`LEAD`] wraps around into the first word.
@@ -339,6 +377,9 @@ impl Receiver {
             let xdp = port.lent().xdp(n);
             if let Some(place) = self.stamps.get_mut(self.arrived) {
                 *place = xdp;
+            }
+            if self.area > 0 {
+                self.keep(port.lent().area(n));
             }
             if let Some(ns) = xdp.time_ns.get().filter(|_| self.live_by_xdp) {
                 live_at = Instant::from_ns(ns);
@@ -360,13 +401,22 @@ impl Receiver {
         !is_lead
     }
 
+    /// Keeps the bytes before a packet.
+    #[inline]
+    fn keep(&mut self, area: &[u8]) {
+        let at = self.arrived * self.area;
+        if let Some(place) = self.areas.get_mut(at..at + self.area).filter(|place| place.len() == area.len()) {
+            place.copy_from_slice(area);
+        }
+    }
+
     /// Handles what is no packet of the trial: a warm-up packet, which has a number of its own, or
     /// a stranger's.
     #[cold]
     fn other<T: Timer, A: Answer>(
         &mut self,
         timer: &mut T,
-        (payload, is_stamped): (&[u8], bool),
+        (payload, is_stamped, program): (&[u8], bool, Option<u32>),
         receive: Option<Instant<Tai>>,
         shared: &Shared,
         answer: &mut A,
@@ -380,6 +430,7 @@ impl Receiver {
                 if frame.seq == PAUSE {
                     return;
                 }
+                program.into_iter().for_each(|cpu| shared.warm_program.saw(cpu));
                 shared.warm_unstamped.fetch_add(u32::from(!is_stamped), Relaxed);
                 shared.warm_last_stamped.store(is_stamped, Relaxed);
                 shared.warm.fetch_add(1, Relaxed);
@@ -394,6 +445,13 @@ impl Receiver {
         let mut stamps = std::mem::take(&mut self.stamps);
         stamps.truncate(self.arrived);
         stamps
+    }
+
+    /// The bytes before each arrival's packet, in the same order; empty where none are kept.
+    pub fn take_areas(&mut self) -> Vec<u8> {
+        let mut areas = std::mem::take(&mut self.areas);
+        areas.truncate(self.arrived * self.area);
+        areas
     }
 
     /// The arrivals in the order of the receive calls, when the trial is over.

@@ -8,6 +8,7 @@ use std::num::NonZeroUsize;
 use std::thread::ScopedJoinHandle;
 use tardy_analyze::cell::TrialPass;
 use tardy_analyze::fingerprint::Rows;
+use tardy_analyze::validity::found;
 use tardy_analyze::validity::is_valid;
 use tardy_analyze::{observer, own_trace};
 use tardy_model::manifest::{GuestEntry, Manifest};
@@ -125,6 +126,7 @@ fn read_trials(run: &RunFolder, trials: &[TrialId], judge: &mut Judge) -> Result
 fn say_what_is_noted(run: &RunFolder, manifest: &Manifest, judge: &mut Judge) -> Result<(), StoreError> {
     for cell in &manifest.cells {
         cell.refused.iter().for_each(|why| judge.say(&cell.id, refused(why)));
+        cell.found.iter().flat_map(found).for_each(|verdict| judge.say(&cell.id, verdict));
         cell.short.iter().for_each(|what| judge.say(&cell.id, short(what)));
     }
     if let Some(guest) = &manifest.guest {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What an experiment file would have done to the machine beyond namespaces and links of the run's
-//! own: programs that it runs, and network devices that it takes. A file is data; both need a word
-//! of the caller's.
+//! own: programs that it runs or loads into the kernel, and network devices that it takes. A file is
+//! data; all of it needs a word of the caller's.
 //!
 //! In a guest neither is asked for: it has no device of this machine, no file of the user's and no
 //! network, and its programs are those that every guest has.
@@ -15,6 +15,8 @@ use tardy_spec::experiment::Experiment;
 pub struct Allowed {
     /// The programs of loads may be run.
     pub commands: bool,
+    /// XDP programs of users may be loaded.
+    pub objects: bool,
     /// Network devices may be taken.
     pub nics: bool,
 }
@@ -30,6 +32,14 @@ pub enum Need {
         /// It and its arguments.
         argv: Vec<String>,
     },
+    /// A user's own XDP program.
+    Object {
+        /// The object file.
+        file: String,
+        section: Option<String>,
+        /// The station whose device it is attached to.
+        station: String,
+    },
     /// The network devices of a path.
     Nics(Vec<String>),
 }
@@ -38,7 +48,7 @@ impl Need {
     /// The flag that gives it.
     pub const fn flag(&self) -> &'static str {
         match self {
-            Need::Program { .. } => "--allow-commands",
+            Need::Program { .. } | Need::Object { .. } => "--allow-commands",
             Need::Nics(_) => "--allow-nics",
         }
     }
@@ -52,6 +62,13 @@ impl Need {
                     &argv.iter().skip(1).map(String::as_str).collect::<Vec<_>>(),
                 );
                 format!("load `{load}` runs this program as root, at station `{station}`: {line}")
+            }
+            Need::Object { file, section, station } => {
+                let section = section.as_ref().map(|section| format!(", section {section}")).unwrap_or_default();
+                format!(
+                    "the XDP program of {file}{section} is loaded into the kernel and sees all packets that arrive at \
+                     station `{station}`"
+                )
             }
             Need::Nics(devices) => {
                 let devices = devices.join("` and `");
@@ -86,6 +103,12 @@ pub fn needs(experiment: &Experiment) -> Vec<Need> {
         if !devices.is_empty() && !is_refused {
             add(Need::Nics(devices.into_iter().map(str::to_owned).collect()));
         }
+        for stream in &cell.setup.streams {
+            if let Some(object) = &stream.rx.object {
+                let (file, section) = (object.file.clone(), object.section.clone());
+                add(Need::Object { file, section, station: stream.to.clone() });
+            }
+        }
         for load in cell.setup.loads.iter().filter(|load| load.count > 0) {
             let LoadKind::Command { command, peer_command } = &load.kind else { continue };
             let sides = [(load.to.as_ref(), peer_command), (Some(&load.from), command)];
@@ -106,6 +129,7 @@ pub fn needs(experiment: &Experiment) -> Vec<Need> {
 pub fn check(experiment: &Experiment, allowed: Allowed) -> Result<(), NotAllowed> {
     let is_open = |need: &Need| match need {
         Need::Program { .. } => !allowed.commands,
+        Need::Object { .. } => !allowed.objects,
         Need::Nics(_) => !allowed.nics,
     };
     let open: Vec<Need> = needs(experiment).into_iter().filter(is_open).collect();

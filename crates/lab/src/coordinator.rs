@@ -15,7 +15,7 @@ use crate::not_found::NotFound;
 use crate::observer;
 use crate::orders::{Ordered, Turn, is_same_path, orders, random_of, turns};
 use crate::path::keeper::Keepers;
-use crate::placement::{Placed, place, thread_on};
+use crate::placement::{PlaceError, Placed, Shown, place, place_by, thread_on};
 use crate::plan::{self, Plan};
 use crate::run::{Ended, Event, RunError, Sink, What};
 use crate::shaper::{self, Readings, launching};
@@ -64,8 +64,10 @@ pub fn run(
         hosts,
         refused,
         found,
+        shown: BTreeMap::new(),
         clocks_read: Instant::now(),
         standing,
+        told: Vec::new(),
         measured: false,
         ruler,
         observed,
@@ -293,7 +295,7 @@ impl Run<'_, '_> {
     fn threads(&self, plan: &Plan) -> Result<BTreeMap<StationId, Vec<NamedThread>>, RunError> {
         let mut threads: BTreeMap<StationId, Vec<NamedThread>> = BTreeMap::new();
         for cell in self.experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
-            let (chosen, _) = place(&cell.setup, &self.found)?;
+            let chosen = self.placed(cell)?;
             for (stream, chosen) in cell.setup.streams.iter().zip(chosen) {
                 let ends = [
                     ("tx", &stream.from, chosen.tx, stream.tx.policy),
@@ -331,12 +333,65 @@ impl Run<'_, '_> {
         turn: &Turn<'_>,
     ) -> Result<(), RunError> {
         let Turn { cell, n, order } = turn;
-        let (chosen, _) = place(&cell.setup, &self.found)?;
         self.tell(What::Trial { cell: cell.id.clone(), n: *n, order: *order, of: self.of });
+        self.try_trial(stations, keepers, plan, turn)
+    }
+
+    /// The CPUs of a cell's threads, by all that is known of where XDP programs run.
+    fn placed(&self, cell: &Cell) -> Result<Vec<Placed>, PlaceError> {
+        let none = Shown::new();
+        Ok(place_by(&cell.setup, &self.found, self.shown.get(&cell.id).unwrap_or(&none))?.0)
+    }
+
+    /// The warm-up has shown another CPU for the XDP program of a stream than that by which its
+    /// receiver was placed. The receiver is placed by what was shown, and the trial begins anew;
+    /// but a program that does not stay where it was seen costs the cell.
+    fn place_anew(
+        &mut self,
+        stations: &mut Stations,
+        keepers: &mut Keepers,
+        plan: &Plan,
+        turn: &Turn<'_>,
+        (stream, program): (String, u32),
+    ) -> Result<(), RunError> {
+        let shown = self.shown.entry(turn.cell.id.clone()).or_default();
+        if let Some(before) = shown.insert(stream.clone(), program) {
+            let why = format!(
+                "stream `{stream}`: rx.core needs an XDP program that stays on its CPU; the receiver was placed by CPU {before}, where \
+                 the program ran, and then it ran on CPU {program}: pin the sender (tx.cpu), have one CPU take packets in \
+                 (station.*.softirq), or take a wait that does not poll the device itself"
+            );
+            self.refuse(turn.cell, why);
+            return Ok(());
+        }
+        match self.placed(turn.cell) {
+            Ok(_) => self.try_trial(stations, keepers, plan, turn),
+            Err(error) => {
+                self.refuse(turn.cell, error.to_string());
+                Ok(())
+            }
+        }
+    }
+
+    fn try_trial(
+        &mut self,
+        stations: &mut Stations,
+        keepers: &mut Keepers,
+        plan: &Plan,
+        turn: &Turn<'_>,
+    ) -> Result<(), RunError> {
+        let Turn { cell, n, .. } = turn;
+        let chosen = self.placed(cell)?;
         let mut random = random_of(self.experiment.seed, &cell.id, *n);
         let (nonce, ordered) = orders(&cell.setup, plan, &chosen, &mut random)?;
         let (places, _) = loads::place(&cell.setup, &chosen, &self.found)?;
         let mut loads = Loads::of(&cell.setup, plan, &places, &mut random)?;
+        let inspection = check::inspect(stations, plan, &ordered)?;
+        self.tell_found(cell, &inspection);
+        if let Some(why) = check::dead_end(&inspection) {
+            self.refuse_for(cell, why, Some(inspection));
+            return Ok(());
+        }
         let mut around = Around {
             hosts: &mut *self.hosts,
             watch: Watch::new(&cell.setup, &chosen, &plan.ends, &self.found)?,
@@ -352,7 +407,8 @@ impl Run<'_, '_> {
         };
         let result = stations.run(&ordered, &mut loads, self.options.stop, Some(&mut around), &mut progress);
         let (states, watch, readings) = around.ended()?;
-        let beside = Beside { shapers: readings.records(), ..Beside::built(plan, &watch) };
+        let inspection = Some(inspection);
+        let beside = Beside { shapers: readings.records(), inspection, ..Beside::built(plan, &watch) };
         let mut over = Over { turn, nonce, ordered, states, beside, output: Vec::new() };
         over.beside.loads = loads.records();
         // Nothing is known of what a path did whose program had ended, so the trial is kept as one
@@ -374,6 +430,9 @@ impl Run<'_, '_> {
             (Err(Broken { error: TrialError::CannotDo(why), .. }), _) => {
                 self.refuse(cell, why);
                 Ok(())
+            }
+            (Err(Broken { error: TrialError::Elsewhere { stream, program }, .. }), _) => {
+                self.place_anew(stations, keepers, plan, turn, (stream, program))
             }
             (Err(Broken { error: TrialError::NotFound(error), .. }), _) => Err(error.into()),
             (Err(Broken { error: TrialError::Agent(error), had }), _) => {
@@ -423,7 +482,7 @@ impl Run<'_, '_> {
         match observer::measure(stations, plan, &cell.setup, chosen, &mut random, self.options.stop) {
             Ok(records) => Ok(records),
             // The trial itself will meet the same.
-            Err(Broken { error: TrialError::CannotDo(_), .. }) => Ok(Vec::new()),
+            Err(Broken { error: TrialError::CannotDo(_) | TrialError::Elsewhere { .. }, .. }) => Ok(Vec::new()),
             Err(Broken { error: TrialError::NotFound(error), .. }) => Err(error.into()),
             Err(Broken { error: TrialError::Agent(error), .. }) => Err(error.into()),
         }

@@ -17,11 +17,11 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::net::IpAddr;
 use tardy_engine::order::{
-    AskOrder, EndOrder, ReceiveOrder, ReflectOrder, SendOrder, StreamOrder, ThreadOrder, launch_order,
+    AskOrder, EndOrder, ObjectOrder, ReceiveOrder, ReflectOrder, SendOrder, StreamOrder, ThreadOrder, launch_order,
 };
 use tardy_model::ethernet::{self, Mac};
 use tardy_model::port::TagBy;
-use tardy_model::shaper::Shaper;
+use tardy_model::shaper::{Classes, Shaper};
 use tardy_model::stream::{Ip, Kind, Side, Stream};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
@@ -148,10 +148,24 @@ pub fn orders(
     for (id, stream) in StreamId::each(&setup.streams)? {
         let (at_from, at_to) = (plan.station(&stream.from)?, plan.station(&stream.to)?);
         let phase = launching::phase(setup, stream, random);
-        let ends = ends(plan, stream, StreamOrder::of(stream, id, nonce), id.of(chosen)?, phase)?;
+        let ends = ends(
+            plan,
+            stream,
+            StreamOrder::of(stream, id, nonce),
+            id.of(chosen)?,
+            phase,
+            queue(&setup.shaper, stream),
+        )?;
         ordered.push(Ordered { id, stream: stream.clone(), from: at_from, to: at_to, ends, phase });
     }
     Ok((nonce, ordered))
+}
+
+/// The transmit queue of a stream whose port chooses one: the first of its class, for nothing on
+/// the way would choose it.
+fn queue(shaper: &Shaper, stream: &Stream) -> u32 {
+    let of = |classes: &Classes| Some(classes.queues.get(usize::from(classes.of(stream.priority)))?.offset);
+    shaper.classes().and_then(of).unwrap_or(0)
 }
 
 /// The orders of a stream's ends. The first is the end that sends or asks.
@@ -161,6 +175,7 @@ fn ends(
     order: StreamOrder,
     placed: &Placed,
     phase: Nanos,
+    queue: u32,
 ) -> Result<Vec<EndOrder>, NotFound> {
     let port = FIRST_UDP_PORT + u16::from(order.stream.number());
     let [near, far] = plan.ends.of_stream(stream)?;
@@ -179,6 +194,7 @@ fn ends(
             device: near.device.clone(),
             macs: [far.mac, near.mac],
             priority: stream.priority,
+            queue,
             advance: stream.tx.advance,
             spin: stream.tx.spin,
             overrun: stream.overrun,
@@ -192,7 +208,9 @@ fn ends(
         // Replies come back through what they were sent through.
         let through = if replies { stream.port } else { stream.rx.port };
         let order = StreamOrder { port: through, ..order.clone() };
-        ReceiveOrder { order, thread, local, port, device, wait, replies }
+        let object = stream.rx.object.as_ref().filter(|_| through.passes_xdp());
+        let object = object.map(|object| ObjectOrder { bytes: object.bytes.to_vec(), section: object.section.clone() });
+        ReceiveOrder { order, thread, local, port, device, wait, queue: stream.rx.queue, replies, object }
     };
     let reflect = || EndOrder::Reflect(ReflectOrder { receive: receive(false, &rx), send: send(true, &rx) });
     Ok(match stream.kind {

@@ -11,6 +11,7 @@ use tardy_engine::order::ThreadOrder;
 use tardy_host::cpus::{self, Chosen, NoSuchCpu};
 use tardy_model::stream::{CpuChoice, Kind, Policy, Side, Stream};
 use tardy_model::stream_id::StreamId;
+use tardy_model::xdp::Core;
 use tardy_spec::experiment::{self, Setup};
 
 /// A thread that cannot have the CPU that is asked for.
@@ -29,6 +30,18 @@ pub enum PlaceError {
     /// A station or a stream that is not there.
     #[error(transparent)]
     NotFound(#[from] NotFound),
+    /// A receiver that is to share the CPU of an XDP program, which this process may not use.
+    #[error(
+        "`{key}` is \"same\", and the XDP program runs on CPU {}, which this process may not use (it has {}): let it use that CPU, or \
+         have the program run elsewhere, by `station.*.softirq` or the CPU of the sender",
+        why.cpu,
+        why.usable
+    )]
+    Program {
+        /// The key that asks for it.
+        key: String,
+        why: NoSuchCpu,
+    },
     /// Two spinning realtime threads would share a CPU and starve each other and the machine.
     #[error("{0}")]
     TwoSpinners(String),
@@ -139,19 +152,93 @@ fn both(
     Ok(([tx, rx], of_tx.into_iter().chain(of_rx).collect()))
 }
 
-/// The CPUs of a cell's threads, stream by stream, and the choices that the machine could not
-/// satisfy.
+/// The CPU on which each XDP program was seen to run, by the stream that it receives: what hints
+/// have shown so far.
+pub type Shown = BTreeMap<String, u32>;
+
+/// The CPU that runs the XDP program of a stream, as far as it is known: by what hints have shown,
+/// by where interrupts or the threads that poll the device were put, and on a path whose ends hand
+/// packets to each other by where the sender is. Packet steering (RPS) comes after a program in the
+/// driver, so it moves none.
+fn program_cpu(setup: &Setup, stream: &Stream, tx: Option<CpuId>, to: HostId, shown: &Shown) -> Option<CpuId> {
+    if let Some(cpu) = shown.get(&stream.name) {
+        return Some(CpuId { host: to, cpu: *cpu });
+    }
+    let is_handed_over = setup.path.traits().devices.are_made() && !setup.softirq.napi;
+    match setup.softirq.cpus.get(&stream.to) {
+        _ if is_handed_over => tx.filter(|tx| tx.host == to),
+        Some(CpuChoice::Number(cpu)) => Some(CpuId { host: to, cpu: *cpu }),
+        _ => None,
+    }
+}
+
+/// The CPUs of both ends of a stream whose receiver is placed by the XDP program. Where that runs
+/// is not known of every path before a packet came: then any CPU will do until the warm-up has
+/// shown it.
+fn by_program(
+    setup: &Setup,
+    (stream, core): (&Stream, Core),
+    [from, to]: [HostId; 2],
+    found: &FactsByHost,
+    taken: &mut Taken,
+    shown: &Shown,
+) -> Result<([Option<CpuId>; 2], Vec<String>), PlaceError> {
+    let wrong = |why| no_such_cpu(stream, why);
+    let (tx, of_tx) = taken.beside(stream.tx.cpu, None, from, found, wrong)?;
+    let program = program_cpu(setup, stream, tx, to, shown);
+    let choice = match (core, program) {
+        (Core::Same, Some(cpu)) => CpuChoice::Number(cpu.cpu),
+        (Core::Remote, Some(_)) => CpuChoice::Different,
+        (_, None) => CpuChoice::Auto,
+    };
+    let wrong = |why| PlaceError::Program { key: format!("stream.{}.rx.core", stream.name), why };
+    // A machine that has no other CPU refuses the cell: see [`refusal`].
+    let (rx, _) = taken.beside(choice, program, to, found, wrong)?;
+    Ok(([tx, rx], of_tx.into_iter().collect()))
+}
+
+/// Why the machine cannot place the threads of this set-up as it asks, where that costs only its
+/// cell.
+///
+/// # Errors
+/// If the run has not looked at the host of a station.
+pub fn refusal(setup: &Setup, found: &FactsByHost) -> Result<Option<String>, NotFound> {
+    for stream in setup.streams.iter().filter(|stream| stream.rx.core == Some(Core::Remote)) {
+        if found.at(setup, &stream.to)?.usable.len() < 2 {
+            return Ok(Some(format!(
+                "stream `{}`: rx.core = \"remote\" needs another CPU than the one that runs the XDP program, and there is one: give \
+                 the run more CPUs, or write rx.core = \"same\"",
+                stream.name
+            )));
+        }
+    }
+    Ok(None)
+}
+
+/// The CPUs of a cell's threads before anything was received, stream by stream, and the choices
+/// that the machine could not satisfy.
+///
+/// # Errors
+/// As [`place_by`].
+pub fn place(setup: &Setup, found: &FactsByHost) -> Result<(Vec<Placed>, Vec<String>), PlaceError> {
+    place_by(setup, found, &Shown::new())
+}
+
+/// The same where hints have shown on which CPUs XDP programs run.
 ///
 /// # Errors
 /// A CPU that its host does not have, a station that is not there, or two threads that would starve
 /// each other.
-pub fn place(setup: &Setup, found: &FactsByHost) -> Result<(Vec<Placed>, Vec<String>), PlaceError> {
+pub fn place_by(setup: &Setup, found: &FactsByHost, shown: &Shown) -> Result<(Vec<Placed>, Vec<String>), PlaceError> {
     let mut taken = Taken::default();
     let (mut chosen, mut short) = (Vec::new(), Vec::new());
     for stream in &setup.streams {
         let wrong = |why| no_such_cpu(stream, why);
         let hosts = [station::host_of(setup, &stream.from)?, station::host_of(setup, &stream.to)?];
-        let ([tx, rx], of_both) = both(stream, hosts, found, &mut taken)?;
+        let ([tx, rx], of_both) = match stream.rx.core {
+            Some(core) => by_program(setup, (stream, core), hosts, found, &mut taken, shown)?,
+            None => both(stream, hosts, found, &mut taken)?,
+        };
         let (reply, lacking) = match stream.kind {
             Kind::Reflected => taken.beside(stream.reply.cpu, tx, hosts[0], found, wrong)?,
             Kind::Cyclic | Kind::Pingpong => (None, None),

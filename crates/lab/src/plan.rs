@@ -11,7 +11,7 @@ use crate::names::Names;
 use crate::not_found::NotFound;
 use crate::path::keeper::Keeper;
 use crate::path::{self, EndId, Ends, LinkEnd, PathError, PathMethods, PlannedStations, Plug};
-use crate::placement::PlaceError;
+use crate::placement::{self, PlaceError};
 use crate::shaper;
 use crate::softirq;
 use crate::station::{self, Offer, PlannedStation, StationId, StationMethods};
@@ -319,6 +319,9 @@ impl Kinds {
     /// # Errors
     /// If the run has not looked at the host of a station.
     pub fn refusal(&self, setup: &Setup, found: &FactsByHost) -> Result<Option<String>, NotFound> {
+        if let Some(why) = placement::refusal(setup, found)? {
+            return Ok(Some(why));
+        }
         let refusal = (self.path)(setup.path.kind).refusal;
         for (name, station) in &setup.stations {
             let host = found.at(setup, name)?;

@@ -308,6 +308,10 @@ impl<'a> Watch<'a> {
     pub fn record(&self, streams: &[(String, Batch)]) -> PlacementRecord {
         let each = self.setup.streams.iter().flat_map(|stream| Side::of(stream).map(move |end| (stream, end)));
         let asked = each.map(|(stream, end)| {
+            if let Some(core) = stream.rx.core.filter(|_| end == Side::Rx) {
+                let of = Some(format!("XDP program at {}", stream.to));
+                return (name(stream, end), CpuAsked { cpu: core.name().to_owned(), of });
+            }
             let cpu = end.cpu(stream);
             let relative = matches!(cpu, CpuChoice::Same | CpuChoice::Different);
             let of = relative.then(|| name(stream, end.other()));

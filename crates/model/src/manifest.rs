@@ -7,6 +7,7 @@ use crate::FORMAT;
 use crate::harmless::Json;
 use crate::machine::RulerRecord;
 use crate::verdict::Figure;
+use crate::xdp::Inspection;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -48,6 +49,29 @@ pub struct Manifest {
     /// The guest that it ran in, if it did; `machine` then describes the guest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guest: Option<GuestEntry>,
+    /// The user's own XDP programs that were loaded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub xdp_objects: Vec<XdpObjectEntry>,
+}
+
+/// A user's own XDP program.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "xdp_object")]
+pub struct XdpObjectEntry {
+    /// The object file, as it was named.
+    pub file: String,
+    /// The section of the program.
+    pub section: String,
+    /// The file's SHA-256, hexadecimal.
+    pub sha256: String,
+    /// Columns of `samples.parquet` that members of its hint structs make, besides `hint`.
+    pub columns: Vec<String>,
+    /// Members that make none, with the reason.
+    pub unrecorded: Vec<String>,
+    /// The clock of its stamps: `tai`, `monotonic` or `boottime`; null if there is no `rx_xdp`.
+    pub clock: Option<String>,
+    /// Why there is no `rx_xdp`, or none with some structs.
+    pub without_time: Option<String>,
 }
 
 /// Another machine of a run than the coordinator's.
@@ -150,6 +174,9 @@ pub struct CellEntry {
     /// Why the machine could not run it; null if it could.
     #[serde(default)]
     pub refused: Option<String>,
+    /// What was found on its path before the first packet, if that is why it was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<Inspection>,
     /// What it asked for and could not have, and what was taken instead.
     #[serde(default)]
     pub short: Vec<String>,

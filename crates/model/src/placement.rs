@@ -139,6 +139,9 @@ pub struct NapiThread {
 pub struct Placement {
     /// The thread: `ctl.tx`, `ctl.rx`.
     pub thread: String,
+    /// The host that it is on; left out for the coordinator's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// The CPU, as in the experiment file.
     pub cpu_asked: String,
     /// CPUs on which it was seen.
@@ -177,6 +180,9 @@ pub struct Placement {
 pub struct SoftirqPlacement {
     /// Station.
     pub station: String,
+    /// The host that it is on; left out for the coordinator's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// By which means they were to be taken in there.
     #[schemars(with = "SoftirqBy")]
     pub by: String,
@@ -191,6 +197,39 @@ pub struct SoftirqPlacement {
     pub packets_on_cpu: Option<u64>,
     /// Context switches of the device's kernel threads; null where it has none.
     pub napi_switches: Option<u64>,
+}
+
+/// Where an XDP program and the application that it hands packets to ran, all trials together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "xdp")]
+pub struct XdpPlacement {
+    /// Stream.
+    pub stream: String,
+    /// The device's driver; empty if it does not say.
+    pub driver: String,
+    /// How packets came to the socket.
+    #[schemars(extend("enum" = ["zero-copy", "native", "generic"]))]
+    pub mode: String,
+    /// How the receiver waited.
+    pub wait: String,
+    /// Where the application was asked to be, by the program's CPU; null where that was not asked.
+    #[schemars(extend("enum" = ["same", "remote", null]))]
+    pub core: Option<String>,
+    /// Packets by the CPU that ran the program.
+    pub packets_by_program_cpu: BTreeMap<u32, u64>,
+    /// CPUs of the application: those on which its thread was pinned and stayed.
+    pub receiver_cpus: Vec<u32>,
+    /// Packets whose program ran on the application's CPU.
+    pub same: u64,
+    /// Packets whose program ran on another CPU.
+    pub remote: u64,
+    /// Packets of which that is not known, because the application was not on one CPU.
+    pub unknown: u64,
+    /// The bound on CPU wake-up latency (`/dev/cpu_dma_latency`) as it was read at the beginning of
+    /// the trials, µs, each value once; 2 000 000 000 is no limit.
+    pub dma_latency_before_us: Vec<i32>,
+    /// The same at the end of the trials.
+    pub dma_latency_after_us: Vec<i32>,
 }
 
 /// Others that used a CPU: the tasks of one name.

@@ -15,7 +15,7 @@ listed! {
         Tcp,
         /// tardy's own Ethernet frames, through a packet socket.
         Packet,
-        /// The same frames, received by AF_XDP sockets, which get them before the kernel's stack.
+        /// The same frames, through AF_XDP sockets, past the kernel's stack.
         Xdp,
         /// A simulated path on simulated clocks.
         Sim,
@@ -60,6 +60,8 @@ pub struct PortTraits {
     pub headers: Headers,
     /// Who writes a VLAN tag.
     pub tag: TagBy,
+    /// What it sends passes the device's queue discipline, where the kernel stamps it too.
+    pub passes_qdisc: bool,
     /// Where what arrives is stamped before it comes to the application.
     pub arrival: Point,
 }
@@ -91,6 +93,7 @@ impl Port {
                 may_share_socket: true,
                 headers: Headers::Udp,
                 tag: TagBy::Device,
+                passes_qdisc: true,
                 arrival: Point::RxKernel,
             },
             Port::Tcp => PortTraits {
@@ -101,6 +104,7 @@ impl Port {
                 may_share_socket: false,
                 headers: Headers::Tcp,
                 tag: TagBy::Nobody,
+                passes_qdisc: true,
                 arrival: Point::RxKernel,
             },
             Port::Packet => PortTraits {
@@ -111,6 +115,7 @@ impl Port {
                 may_share_socket: false,
                 headers: Headers::None,
                 tag: TagBy::Port,
+                passes_qdisc: true,
                 arrival: Point::RxKernel,
             },
             Port::Xdp => PortTraits {
@@ -121,6 +126,7 @@ impl Port {
                 may_share_socket: false,
                 headers: Headers::None,
                 tag: TagBy::Port,
+                passes_qdisc: false,
                 arrival: Point::RxXdp,
             },
             Port::Sim => PortTraits {
@@ -131,6 +137,7 @@ impl Port {
                 may_share_socket: false,
                 headers: Headers::Udp,
                 tag: TagBy::Port,
+                passes_qdisc: true,
                 arrival: Point::RxKernel,
             },
         }

@@ -4,7 +4,7 @@
 //! ([`crate::schema`]).
 
 pub use crate::gates::{ClassResult, GateResult, PhaseCounts};
-pub use crate::placement::{CpuPlacement, CpuUser, Placement, SoftirqPlacement};
+pub use crate::placement::{CpuPlacement, CpuUser, Placement, SoftirqPlacement, XdpPlacement};
 
 use crate::FORMAT;
 use crate::expect::Count;
@@ -121,6 +121,10 @@ pub struct CellResult {
     /// to the kernel.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub softirq: Vec<SoftirqPlacement>,
+    /// Where the XDP program and its application ran, of each stream that is received on port
+    /// `xdp`; left out where there is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub xdp: Vec<XdpPlacement>,
     /// What each CPU did for the network and for devices during the trials.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<CpuPlacement>,

@@ -2,6 +2,7 @@
 //! Samples: one row per *intended* packet, held in columns, with what became of it.
 
 use crate::point::{Metric, Point};
+use crate::xdp::Hints;
 use serde::{Deserialize, Serialize};
 
 /// What became of an intended packet.
@@ -111,6 +112,9 @@ pub struct Batch {
     /// For each point in causal order: stamp − scheduled, in ns; `None` if no packet of the stream
     /// has a source for that point. `scheduled` itself is always `None` here, for it is zero.
     pub offsets: [Option<Vec<MaybeNanos>>; Point::COUNT],
+    /// What a user's own XDP program left before the packets. A reader of rows leaves it out; files
+    /// have a reader of their own for it.
+    pub hints: Option<Hints>,
 }
 
 impl Batch {
@@ -126,7 +130,9 @@ impl Batch {
         let rows = self.len();
         let rest = [self.scheduled_ns.len(), self.outcome.len(), self.flags.len()];
         let offsets = self.offsets.iter().flatten().map(Vec::len);
-        rest.into_iter().chain(offsets).all(|length| length == rows) && (self.pcp.is_empty() || self.pcp.len() == rows)
+        rest.into_iter().chain(offsets).all(|length| length == rows)
+            && (self.pcp.is_empty() || self.pcp.len() == rows)
+            && self.hints.as_ref().is_none_or(|hints| hints.is_even(rows))
     }
     /// True if any row may have a stamp of this point.
     pub fn has(&self, point: Point) -> bool {

@@ -9,6 +9,7 @@ use crate::point::{Metric, Point};
 use crate::port::{Headers, Port};
 use crate::shaper;
 use crate::time::Nanos;
+use crate::xdp::{Core, XdpObject};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -388,11 +389,17 @@ pub struct Tx {
 pub struct Rx {
     /// What packets are received through.
     pub port: Port,
-    /// Where the thread runs.
+    /// Where the thread runs; without meaning where there is a `core`.
     pub cpu: CpuChoice,
+    /// The same by the CPU of the XDP program, where the port has one.
+    pub core: Option<Core>,
     /// How it is scheduled.
     pub policy: Policy,
     pub wait: Wait,
+    /// The one receive queue that has a socket, on port `xdp`; `None` for all of them.
+    pub queue: Option<u32>,
+    /// The program that port `xdp` loads in place of tardy's own.
+    pub object: Option<XdpObject>,
 }
 
 /// The replies of a stream that is answered.

@@ -11,7 +11,7 @@ use crate::port::TcpRecord;
 use crate::qdisc::{LaunchRecord, ShaperRecord};
 use crate::stream::Side;
 use crate::time::{ClockReading, Conversion, EndOffsets};
-use crate::xdp::XdpRecord;
+use crate::xdp::{Inspection, XdpRecord, XdpSendRecord};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -56,6 +56,9 @@ pub struct TrialRecord {
     /// trial on a path and port.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub observer: Vec<ObserverRecord>,
+    /// What was found on the path before its first packet; `None` where none was built.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inspection: Option<Inspection>,
 }
 
 /// What tx stamps add to a metric: its median in short trials with the stamps that the experiment
@@ -194,6 +197,9 @@ pub struct StreamRecord {
     /// What its port `xdp` was and saw, where packets were received through one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub xdp: Option<XdpRecord>,
+    /// What the port `xdp` was that packets were sent through, where that was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub xdp_sent: Option<XdpSendRecord>,
     /// How far the clocks of the ends' hosts were ahead of the coordinator's, where these are
     /// other hosts. The stream's instants are of the coordinator's clock; those of `tx_clocks` and
     /// `rx_clocks` are of the hosts' own.

@@ -30,6 +30,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use tardy_model::point::Point;
 use tardy_model::sample::{Batch, Outcome};
+use tardy_model::xdp::{HINT, Hints};
 use zstd::zstd_safe::zstd_sys::ZSTD_EndDirective::{ZSTD_e_end, ZSTD_e_flush};
 use zstd::zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, ParamSwitch, Strategy, compress_bound, get_error_name};
 
@@ -84,8 +85,22 @@ pub fn check(streams: &[(&str, &Batch)]) -> Result<(), CodecError> {
                 return rows(format!("`seq` has {} rows and `{column}` {length}", batch.len()));
             }
         }
+        if let Some(hints) = &batch.hints {
+            check_hints(hints, batch.len()).map_err(|why| CodecError::Rows { stream: (*name).to_owned(), why })?;
+        }
     }
     Ok(())
+}
+
+/// Looks whether hints can be columns next to all others.
+fn check_hints(hints: &Hints, rows: usize) -> Result<(), String> {
+    if !hints.is_even(rows) {
+        return Err(format!("`seq` has {rows} rows, and its hints have others"));
+    }
+    match layout::wrong_hint(hints.columns.iter().map(|column| column.name.as_str())) {
+        Some(name) => Err(format!("`{name}` cannot be the name of a column of hints")),
+        None => Ok(()),
+    }
 }
 
 fn encode(to: &mut (dyn Write + Send), streams: &[(&str, &Batch)]) -> Result<(), ParquetError> {
@@ -93,7 +108,8 @@ fn encode(to: &mut (dyn Write + Send), streams: &[(&str, &Batch)]) -> Result<(),
     let spans = layout::spans(&layout, streams);
     let properties = Arc::new(properties()?);
     let to = Summed { to, crc: Hasher::new() };
-    let mut file = SerializedFileWriter::new(to, layout::schema(&spans)?, Arc::clone(&properties))?;
+    let mut file =
+        SerializedFileWriter::new(to, layout::schema(&spans, layout.hints.as_deref())?, Arc::clone(&properties))?;
     let columns = file.schema_descr().columns().to_vec();
     for (stream, (name, batch)) in layout.streams.iter().zip(streams) {
         let stages = stream.stages();
@@ -107,6 +123,15 @@ fn encode(to: &mut (dyn Write + Send), streams: &[(&str, &Batch)]) -> Result<(),
             for (span, column) in spans.iter().zip(&columns[layout::FIXED.len()..]) {
                 let values = |row| span_value(batch, row, *span, &stages);
                 write_squeezed(&mut group, column, &properties, &rows, values)?;
+            }
+            if let Some(hints) = &layout.hints {
+                write_which(&mut group, batch, &rows)?;
+                for (hint, column) in hints.iter().zip(&columns[layout::FIXED.len() + spans.len() + 1..]) {
+                    let of = batch.hints.as_ref();
+                    let of = of.and_then(|of| of.columns.iter().find(|column| column.name == hint.name));
+                    let values = |row: usize| of.and_then(|column| column.values[row]);
+                    write_squeezed(&mut group, column, &properties, &rows, values)?;
+                }
             }
             group.close()?;
         }
@@ -150,7 +175,7 @@ fn properties() -> Result<WriterProperties, ParquetError> {
     for name in ["seq", "scheduled_ns"] {
         properties = properties.set_column_encoding(path(name), Encoding::DELTA_BINARY_PACKED);
     }
-    for name in ["stream", "outcome", "flags", "pcp"] {
+    for name in ["stream", "outcome", "flags", "pcp", HINT] {
         properties =
             properties.set_column_encoding(path(name), Encoding::PLAIN).set_column_dictionary_enabled(path(name), true);
     }
@@ -177,6 +202,21 @@ fn write_fixed<W: Write + Send>(
         let pcp = |row: usize| batch.pcp.get(row).copied().flatten().map(i32::from);
         let (levels, values) = nullable(part, pcp);
         column.typed::<Int32Type>().write_batch(&values, Some(&levels), None)?;
+    }
+    column.close()
+}
+
+/// The name of each row's hint.
+fn write_which<W: Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
+    batch: &Batch,
+    rows: &Range<usize>,
+) -> Result<(), ParquetError> {
+    let mut column = next_column(group)?;
+    for part in parts(rows) {
+        let name = |row: usize| batch.hints.as_ref().and_then(|hints| hints.name(row)).map(ByteArray::from);
+        let (levels, values) = nullable(part, name);
+        column.typed::<ByteArrayType>().write_batch(&values, Some(&levels), None)?;
     }
     column.close()
 }

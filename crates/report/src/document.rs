@@ -36,6 +36,7 @@ pub(crate) fn of(picture: &Picture<'_>) -> Vec<Block> {
         let why = cells.refused(id).map_or("none finished".to_owned(), |remark| remark.says);
         blocks.push(Block::Sentence("not run".to_owned(), why));
     }
+    blocks.extend(crate::xdp::blocks(picture));
     if let Some(receivers) = receivers::table(picture, None) {
         blocks.push(Block::Heading(2, "Receivers".to_owned()));
         blocks.push(Block::Sentence(String::new(), receivers::SAYS.to_owned()));
@@ -314,7 +315,7 @@ pub(crate) fn placement(cell: &CellResult) -> Table {
     let absent = || figure::ABSENT.to_owned();
     for p in &cell.placement {
         table.rows.push(vec![
-            p.thread.clone(),
+            summary::on_host(&p.thread, p.host.as_deref()),
             p.cpu_asked.clone(),
             cpu_list(&p.cpus_seen),
             p.policy_asked.clone(),
@@ -344,9 +345,12 @@ pub(crate) fn softirq(cell: &CellResult) -> Option<Table> {
     for s in &cell.softirq {
         let (seen, packets) = (cpu_list(&s.cpus_seen), s.packets.to_string());
         let counts = [packets, count(s.packets_on_cpu), count(s.napi_switches)];
-        table
-            .rows
-            .push([s.station.clone(), s.by.clone(), s.cpu_asked.clone(), seen].into_iter().chain(counts).collect());
+        table.rows.push(
+            [summary::on_host(&s.station, s.host.as_deref()), s.by.clone(), s.cpu_asked.clone(), seen]
+                .into_iter()
+                .chain(counts)
+                .collect(),
+        );
     }
     (!table.rows.is_empty()).then_some(table)
 }

@@ -27,6 +27,7 @@ mod reference;
 mod summary;
 mod text;
 pub mod worst;
+mod xdp;
 mod xml;
 
 pub use figure::sparkline;

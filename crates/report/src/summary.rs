@@ -185,6 +185,11 @@ pub(crate) fn cpu(of: &CpuPlacement) -> String {
     of.host.as_ref().map_or_else(|| of.cpu.to_string(), |host| format!("{host}:{}", of.cpu))
 }
 
+/// A thread or a station with the host that it is on, where that is not the coordinator's.
+pub(crate) fn on_host(name: &str, host: Option<&str>) -> String {
+    host.map_or_else(|| name.to_owned(), |host| format!("{host}:{name}"))
+}
+
 /// Who used a CPU apart from tardy and its loads, the worst first, each with its part of the time.
 /// Those that explain less than a tenth of it are left out. If they ran for longer than that CPU
 /// was used, some of it was elsewhere: then only the names are known.

@@ -54,30 +54,23 @@ pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: PathKind) {
 /// Keys of a stream that belong to some streams only: which, and how a message describes them.
 type Belongs = (&'static str, fn(&Stream) -> bool, &'static str);
 
-const BELONGS: [Belongs; 18] = [
+const ANSWERED: &str = "a stream that is answered (reflect = true or kind = \"pingpong\")";
+const BELONGS: [Belongs; 21] = [
     ("cycle", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
     ("launch", |stream| stream.kind.is_scheduled() && !stream.port.traits().is_connection, "a cyclic stream"),
     ("overrun", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
     ("tx.advance", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
     ("tx.spin", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
-    (
-        "tx.wait",
-        |stream| stream.kind.is_answered(),
-        "a stream that is answered (reflect = true or kind = \"pingpong\")",
-    ),
-    (
-        "reply_size",
-        |stream| stream.kind.is_answered(),
-        "a stream that is answered (reflect = true or kind = \"pingpong\")",
-    ),
+    ("tx.wait", |stream| stream.kind.is_answered(), ANSWERED),
+    ("reply_size", |stream| stream.kind.is_answered(), ANSWERED),
     ("reply.cpu", |stream| stream.kind == Kind::Reflected, "a reflected stream (reflect = true)"),
     ("reply.policy", |stream| stream.kind == Kind::Reflected, "a reflected stream (reflect = true)"),
     ("in_flight", |stream| stream.kind == Kind::Pingpong, "a ping-pong"),
     ("timeout", |stream| stream.kind == Kind::Pingpong && !stream.port.traits().is_connection, "a ping-pong over UDP"),
     ("nodelay", |stream| stream.port.traits().is_connection, "a stream over TCP"),
     ("ip", |stream| !stream.port.traits().is_frames, "a stream over IP"),
-    ("ethertype", |stream| stream.port.traits().is_frames, "a stream on port packet"),
-    ("vlan", |stream| stream.port.traits().tag != TagBy::Nobody, "a stream on port packet or udp"),
+    ("ethertype", |stream| stream.port.traits().is_frames, "a stream on port packet or xdp"),
+    ("vlan", |stream| stream.port.traits().tag != TagBy::Nobody, "a stream on port packet, xdp or udp"),
     ("sync", |stream| stream.rx.port.passes_xdp(), "a stream that is received through port xdp (rx.port = \"xdp\")"),
     (
         "rx.bulk",
@@ -85,6 +78,9 @@ const BELONGS: [Belongs; 18] = [
         "a receiver that waits by the schedule (rx.wait = \"scheduled\")",
     ),
     ("pcp", |stream| stream.tag.is_some(), "a stream with a VLAN tag (vlan = 100)"),
+    ("rx.core", |stream| stream.rx.port.passes_xdp(), "a stream that is received on port xdp"),
+    ("rx.queue", |stream| stream.rx.port.passes_xdp(), "a stream that is received on port xdp"),
+    ("rx.cpu", |stream| stream.rx.core.is_none(), "a receiver without rx.core"),
 ];
 
 /// True if the key of a stream, without the stream's name, has a meaning for it.
@@ -93,7 +89,8 @@ pub(crate) fn belongs(field: &str, stream: &Stream) -> bool {
 }
 
 pub(crate) fn stream(view: &View<'_>, table: &Table<'_>, stream: &Stream) {
-    let differs = ["kind", "reflect", "port", "vlan"].iter().any(|field| view.differs(&table.key(field)));
+    let differs =
+        ["kind", "reflect", "port", "rx.port", "rx.core", "vlan"].iter().any(|field| view.differs(&table.key(field)));
     let what = ["kind", "reflect", "port"];
     let is_wrong_way = stream.port.traits().is_connection && stream.kind != Kind::Pingpong;
     for (field, belongs, to) in BELONGS {
@@ -120,11 +117,17 @@ pub(crate) fn stream(view: &View<'_>, table: &Table<'_>, stream: &Stream) {
         }
         _ => Ok(()),
     });
+    if table.is_written("rx.object") && !stream.rx.port.passes_xdp() && !view.differs(&table.key("rx.port")) {
+        table.check(&["port", "rx.port", "rx.object"], || {
+            let message =
+                format!("`{}` has no meaning here: an XDP program belongs to port xdp", table.key("rx.object"));
+            Err(table.wrong(&["rx.object", "rx.port"], message, "write rx.port = \"xdp\", or leave it out"))
+        });
+    }
     let ports = ["kind", "reflect", "port", "tx.port", "rx.port", "rx.wait", "size"];
-    table.check(&ports, || match stream.rx.port {
-        port if !port.receives_from(stream.port) => Err(other_frames(table, stream)),
-        port if port.passes_xdp() => by_xdp(table, stream),
-        _ => Ok(()),
+    table.check(&ports, || match stream.rx.port.receives_from(stream.port) {
+        true => by_xdp(table, stream),
+        false => Err(other_frames(table, stream)),
     });
     if stream.port.traits().is_frames {
         table.check(&["port", "ethertype"], || ethertype(table, stream));
@@ -181,38 +184,45 @@ fn other_frames(table: &Table<'_>, stream: &Stream) -> Problem {
     let (tx, rx) = (stream.port.name(), stream.rx.port.name());
     let message = format!("`{}`: what port {tx} sends, port {rx} does not receive", table.key("rx.port"));
     let help = match stream.rx.port.passes_xdp() {
-        true => "write tx.port = \"packet\": its frames are those that the XDP program knows",
+        true => "write tx.port = \"xdp\", or \"packet\": their frames are those that the XDP program knows",
         false => "write the same port for both ends",
     };
     table.wrong(&["rx.port", "tx.port", "port"], message, help)
 }
 
 /// The longest frame that has room where AF_XDP receives it: a page without what the kernel keeps
-/// free before each packet.
-const MOST_BY_XDP: u32 = 4_096 - 256;
+/// free before each packet; and where it sends it: without what may go with a packet.
+const MOST_BY_XDP: [u32; 2] = [4_096 - 256, 4_096 - 64];
 
-/// What a receiver on port `xdp` cannot have.
+/// What an end on port `xdp` cannot have.
 fn by_xdp(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
+    let most = match (stream.rx.port.passes_xdp(), stream.port.traits().passes_qdisc) {
+        (false, true) => return Ok(()),
+        (receives, _) => MOST_BY_XDP[usize::from(!receives)],
+    };
+    let field = ["rx.port", "tx.port"].into_iter().find(|end| table.is_written(end)).unwrap_or("port");
     if stream.kind.is_answered() {
         let message = format!(
-            "`{}` is \"xdp\" and the stream is answered: replies through AF_XDP are not in this version",
-            table.key("rx.port")
+            "`{}` is \"xdp\" and the stream is answered: AF_XDP has one memory for a queue, which in this version is \
+             of one direction",
+            table.key(field)
         );
-        return Err(table.wrong(&["rx.port", "kind", "reflect"], message, "write rx.port = \"packet\""));
+        let help = format!("write {field} = \"packet\"");
+        return Err(table.wrong(&[field, "kind", "reflect"], message, help));
     }
-    if stream.rx.wait == Wait::Block {
+    if stream.rx.port.passes_xdp() && stream.rx.wait == Wait::Block {
         let message =
             format!("`{}` is \"block\", and an AF_XDP socket has no receive call that sleeps", table.key("rx.wait"));
-        return Err(table.wrong(&["rx.wait", "rx.port"], message, "write rx.wait = \"poll\", or \"spin\""));
+        return Err(table.wrong(&["rx.wait", field], message, "write rx.wait = \"poll\", or \"spin\""));
     }
-    let most = MOST_BY_XDP - MOST_HEAD as u32;
-    if u32::from(stream.size) > most {
+    if u32::from(stream.size) > most - MOST_HEAD as u32 {
         let message = format!(
-            "`{}` of {}B does not fit one frame of AF_XDP's memory, {MOST_BY_XDP} bytes with what comes before it",
+            "`{}` of {}B does not fit one frame of AF_XDP's memory, {most} bytes with what comes before it",
             table.key("size"),
             stream.size
         );
-        return Err(table.wrong(&["size", "rx.port"], message, format!("write at most \"{most}B\"")));
+        let help = format!("write at most \"{}B\"", most - MOST_HEAD as u32);
+        return Err(table.wrong(&["size", field], message, help));
     }
     Ok(())
 }
@@ -303,7 +313,8 @@ fn cpus(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Simulated and real clocks cannot run in one cell, and a device has one XDP program.
+/// Simulated and real clocks cannot run in one cell, and a device has one XDP program, and one
+/// memory for each queue.
 pub(crate) fn ports(view: &View<'_>, streams: &[Stream]) -> Result<(), Problem> {
     let of = |simulated| streams.iter().find(|stream| stream.port.traits().is_simulated == simulated);
     if let (Some(sim), Some(real)) = (of(true), of(false)) {
@@ -313,16 +324,24 @@ pub(crate) fn ports(view: &View<'_>, streams: &[Stream]) -> Result<(), Problem> 
         let help = "give all streams of a cell the same port, or none of them sim".to_owned();
         return Err(view.combination(&[key(sim), key(real)], message, help));
     }
-    let mut by_xdp = streams.iter().filter(|stream| stream.rx.port.passes_xdp());
-    while let Some(first) = by_xdp.next() {
-        let Some(second) = by_xdp.clone().find(|second| second.to == first.to) else { continue };
+    let received = streams.iter().filter(|of| of.rx.port.passes_xdp()).map(|of| (of, &of.to, "rx"));
+    let sent = streams.iter().filter(|of| !of.port.traits().passes_qdisc).map(|of| (of, &of.from, "tx"));
+    let mut by_xdp = received.chain(sent);
+    while let Some((first, station, end)) = by_xdp.next() {
+        let Some((second, _, other)) = by_xdp.clone().find(|(_, at, _)| *at == station) else { continue };
+        let (ways, has) = match (end, other) {
+            ("rx", "rx") => ("both received", "XDP program"),
+            ("tx", "tx") => ("both sent", "AF_XDP memory for a queue"),
+            _ => ("received and sent", "AF_XDP memory for a queue"),
+        };
+        let (one, two) = (&first.name, &second.name);
         let message = format!(
-            "streams `{}` and `{}` are both received by station `{}` on port xdp, and a device has one XDP program",
-            first.name, second.name, first.to
+            "streams `{one}` and `{two}` are {ways} by station `{station}` on port xdp, and a device has one {has}"
         );
-        let key = |stream: &Stream| format!("stream.{}.rx.port", stream.name);
-        let help = "receive one of them on port packet".to_owned();
-        return Err(view.combination(&[key(second), key(first)], message, help));
+        let key = |of: &Stream, end: &str| format!("stream.{}.{end}port", of.name);
+        let keys = [key(second, &format!("{other}.")), key(first, &format!("{end}.")), key(second, ""), key(first, "")];
+        let help = format!("{} one of them on port packet", if other == "rx" { "receive" } else { "send" });
+        return Err(view.combination(&keys, message, help));
     }
     Ok(())
 }
@@ -451,8 +470,24 @@ pub(crate) fn spinners(view: &View<'_>, streams: &[Stream]) -> Result<(), Proble
 /// `same` and `different` need a thread that receives at the station and is pinned.
 pub(crate) fn softirq(view: &View<'_>, softirq: &Softirq, streams: &[Stream]) -> Result<(), Problem> {
     let relative = |cpu: &CpuChoice| matches!(cpu, CpuChoice::Same | CpuChoice::Different);
-    for (station, choice) in softirq.cpus.iter().filter(|(_, choice)| relative(choice)) {
+    for (station, choice) in softirq.cpus.iter().filter(|(_, choice)| !matches!(choice, CpuChoice::Number(_))) {
         let key = format!("station.{station}.softirq");
+        let by_program = |stream: &&Stream| stream.rx.core.is_some() && stream.to == *station;
+        if let Some(stream) = streams.iter().find(by_program) {
+            let core = format!("stream.{}.rx.core", stream.name);
+            let message = format!(
+                "`{key}` is \"{choice}\", which depends on where `{}.rx` is, and `{core}` on where the XDP program runs",
+                stream.name
+            );
+            return Err(view.combination(
+                &[key, core],
+                message,
+                "write the number of a CPU, or leave it out".to_owned(),
+            ));
+        }
+        if !relative(choice) {
+            continue;
+        }
         let Some((stream, end)) = experiment::receiver_at(streams, station) else {
             let message = format!("`{key}` is \"{choice}\", and no stream's packets arrive at `{station}`");
             return Err(view.combination(&[key], message, "write a number, or leave it out".to_owned()));

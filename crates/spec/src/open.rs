@@ -147,5 +147,6 @@ pub const READY_MADE: &[(&str, &str)] = &[
     ("mqprio-etf", include_str!("../../../experiments/mqprio-etf.toml")),
     ("igb", include_str!("../../../experiments/igb.toml")),
     ("waits", include_str!("../../../experiments/waits.toml")),
+    ("afxdp-delay", include_str!("../../../experiments/afxdp-delay.toml")),
     ("afxdp-triggered", include_str!("../../../experiments/afxdp-triggered.toml")),
 ];

@@ -17,6 +17,7 @@ use tardy_model::port::Port;
 use tardy_model::station::StationKind;
 use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Reply, Rx, Sim, Stream, Triggered, Tx, Wait};
 use tardy_model::time::Nanos;
+use tardy_model::xdp::{Core, XdpObject};
 
 /// What a packet may have where nobody knows; nothing is checked against it.
 const MTU: u32 = 65_535;
@@ -67,7 +68,7 @@ pub(crate) fn setup(view: &View<'_>) -> Option<(Setup, Vec<Expectation>)> {
     let of_threads = ["*.cpu", "*.policy", "*.wait", "*.spin", "kind", "reflect", "port", "*.port"]
         .map(|key| format!("stream.*.{key}"));
     let of_threads = of_threads.each_ref().map(String::as_str);
-    view.check(&["stream.*.port", "stream.*.*.port", "stream.*.to"], || check::ports(view, &streams));
+    view.check(&["stream.*.port", "stream.*.*.port", "stream.*.from", "stream.*.to"], || check::ports(view, &streams));
     check::sizes(view, &streams, mtu);
     view.check(&["stream.*.port", "stream.*.vlan", "stream.*.pcp", "stream.*.priority"], || {
         check::tags(view, &streams)
@@ -76,7 +77,9 @@ pub(crate) fn setup(view: &View<'_>) -> Option<(Setup, Vec<Expectation>)> {
     let loads = load::loads(view, &streams, mtu);
     let softirq = view.keep(softirq(view, &path));
     if let Some(softirq) = &softirq {
-        let ends = ["stream.*.from", "stream.*.to", "stream.*.kind", "stream.*.reflect", "stream.*.*.cpu"];
+        let ends = ["*.from", "*.to", "*.kind", "*.reflect", "*.*.cpu", "*.rx.core", "*.rx.port"];
+        let ends = ends.map(|key| format!("stream.{key}"));
+        let ends = ends.each_ref().map(String::as_str);
         view.check(&ends, || check::softirq(view, softirq, &streams));
         view.check(&["stream.*.vlan", "stream.*.port"], || check::pcp_queues(view, softirq, &streams));
     }
@@ -241,8 +244,11 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
         rx: Rx {
             port: rx_port,
             cpu: table.get("rx.cpu", cpu)?,
+            core: table.find("rx.core").and_then(called(Core::of)),
             policy: table.get("rx.policy", policy)?,
             wait: rx_wait,
+            queue: table.find("rx.queue").and_then(integer).map(|queue| queue as u32),
+            object: table.find("rx.object").and_then(object).filter(|_| rx_port.passes_xdp()),
         },
         reply: Reply {
             size: table.find("reply_size").and_then(integer).map_or(size, |size| size as u16),
@@ -256,6 +262,10 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
     };
     check::stream(view, &table, &stream);
     Ok(stream)
+}
+
+fn object(value: &Value) -> Option<XdpObject> {
+    if let Value::Text(text) = value { Some(XdpObject::of(text)) } else { None }
 }
 
 /// Which packets are synchronisation frames, where there is an XDP program to see them.
@@ -384,7 +394,8 @@ fn can_be_had(table: &Table<'_>, field: &str, metric: Metric, kind: Kind, stamps
 /// latency which it writes first: who writes one asks about it.
 fn lead(view: &View<'_>, name: &Named, stream: &Stream) -> Result<Option<Metric>, Problem> {
     let table = view.table("stream.*", Some(name));
-    if let Some(Value::Metrics(named)) = table.find("lead") {
+    let of_stamps = ["stamps", "kind", "reflect", "port", "tx.port", "rx.port", "tx.wait", "rx.wait"];
+    if let Some(Value::Metrics(named)) = table.find("lead").filter(|_| table.are_sound(&of_stamps)) {
         named.iter().try_for_each(|metric| can_be_had(&table, "lead", *metric, stream.kind, &stream.stamps))?;
         return Ok(named.first().copied());
     }

@@ -85,6 +85,8 @@ pub(crate) fn shaper(view: &View<'_>, path: &Path, streams: &[Stream], loads: &[
         ["stream.*.launch", "stream.*.cycle", "stream.*.tx.advance", "stream.*.size", "stream.*.vlan", "stream.*.ip"];
     let all: Vec<&str> = made_of.into_iter().chain(times).collect();
     view.check(&all, || check::launches(view, &table, &cell, &shaper));
+    let sent = ["path", "stream.*.port", "stream.*.tx.port", "stream.*.launch", "shaper"];
+    view.check(&sent, || check::passed_by(view, &cell, &shaper));
     Ok(shaper)
 }
 

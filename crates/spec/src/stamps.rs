@@ -47,7 +47,7 @@ pub(crate) fn points(table: &Table<'_>, kind: Kind, ports: [Port; 2], waits: [Wa
         points.retain(|point| *point != Point::Wakeup);
     }
     if !are_named {
-        points.retain(|point| !ends_waits(*point, kind, port, waits));
+        points.retain(|point| !ends_waits(*point, kind, port, waits) && !is_unseen(*point, port));
     }
     points.sort();
     Ok(points)
@@ -62,6 +62,12 @@ fn ends_waits(point: Point, kind: Kind, port: Port, [tx, rx]: [Wait; 2]) -> bool
         _ => return false,
     };
     kind.is_answered() && port.traits().is_connection && matches!(wait, Wait::Poll | Wait::Select | Wait::Epoll)
+}
+
+/// True of the kernel's stamps of packets that pass its queue disciplines by: it takes none.
+fn is_unseen(point: Point, port: Port) -> bool {
+    let of_sending = [Point::TxSched, Point::TxKernel, Point::ReplyTxSched, Point::ReplyTxKernel];
+    !port.traits().passes_qdisc && of_sending.contains(&point)
 }
 
 /// Keeps of the points that no file names those that something asked for is made of. What a
@@ -119,6 +125,10 @@ fn refusal(point: Point, path: &Path, stream: &Stream) -> Option<String> {
         Point::RxXdp if !stream.rx.port.passes_xdp() => {
             format!("port {} has no XDP program", stream.rx.port.name())
         }
+        point if is_unseen(point, stream.port) => format!(
+            "port {} passes no queue discipline, and the kernel stamps nothing that it sends",
+            stream.port.name()
+        ),
         Point::RxKernel if stream.rx.port.passes_xdp() => {
             format!("port {} takes packets before the kernel's stack stamps them", stream.rx.port.name())
         }

@@ -65,7 +65,8 @@ pub const KEYS: &[Synonym] = &[
     of("stream.*", &["qdisc", "tc", "shaper"], "shaper.kind", "the queue discipline that streams leave by: [shaper] kind = \"etf\""),
 
     of("stream.*.*", &["sched", "scheduler", "sched_policy", "sched_priority", "prio", "priority", "rt_priority", "rtprio", "fifo"], ".policy", POLICY),
-    of("stream.*.*", &["cpus", "core", "cores", "affinity", "cpu_mask", "cpumask"], ".cpu", "the thread's CPU: cpu = 2"),
+    of("stream.*.tx", &["core"], ".cpu", "the thread's CPU: cpu = 2"),
+    of("stream.*.*", &["cpus", "cores", "affinity", "cpu_mask", "cpumask"], ".cpu", "the thread's CPU: cpu = 2"),
     of("stream.*.*", &["busy_poll", "poll", "polling", "blocking", "mode", "busy_wait"], ".wait", "how the thread waits: wait = \"spin\""),
     of("stream.*.*", DEVICE_WORDS, "path.a", DEVICES),
 
@@ -155,7 +156,7 @@ const VALUES: &[(&str, &[&str], &str)] = &[
     ("stream.*.kind", &["reflect", "reflected", "echo"], "write reflect = true, with kind = \"cyclic\""),
     ("stream.*.kind", &["udp", "tcp", "packet"], "write port = \"udp\", \"tcp\" or \"packet\"; kind is \"cyclic\" or \"pingpong\""),
     ("stream.*.port", &["raw", "l2", "ethernet", "af_packet", "eth"], "write \"packet\""),
-    ("stream.*.port", &["af_xdp", "xsk", "xdp"], "write port = \"packet\" and rx.port = \"xdp\": AF_XDP receives what packet sends"),
+    ("stream.*.port", &["af_xdp", "xsk"], "write \"xdp\""),
     ("stream.*.launch", &["true", "on", "txtime", "etf"], "write \"strict\" or \"deadline\""),
     ("path.kind", &["cable", "direct", "b2b", "back-to-back", "nic", "physical", "real"], "write \"wire\", with the devices of both ends: a = \"enp1s0\", b = \"enp2s0\""),
     ("path.kind", &["loopback", "lo", "pair", "virtual"], "write \"veth\""),

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use tardy_model::FORMAT;
 use tardy_model::point::Point;
 use tardy_model::sample::{Batch, Flags, Outcome};
+use tardy_model::xdp::Hints;
 use tardy_parquet::{CodecError, Reader, column_name};
 
 /// An open `samples.parquet`.
@@ -70,6 +71,18 @@ impl SamplesFile {
     pub fn batches(&self, stream: &str) -> Result<Batches, StoreError> {
         let batches = self.reader.batches(stream).map_err(|error| unread(&self.path, error))?;
         Ok(Batches { path: self.path.clone(), batches })
+    }
+}
+
+impl SamplesFile {
+    /// What a user's own XDP program left before the packets of a stream, page by page; nothing if
+    /// no stream of the file has that.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchStream`]; [`StoreError::Damaged`] of a page.
+    pub fn hints(&self, stream: &str) -> Result<Option<impl Iterator<Item = Result<Hints, StoreError>>>, StoreError> {
+        let pages = self.reader.hints(stream).map_err(|error| unread(&self.path, error))?;
+        Ok(pages.map(|pages| pages.map(|page| page.map_err(|error| unread(&self.path, error)))))
     }
 }
 
@@ -143,6 +156,9 @@ pub fn samples_schema() -> Value {
                  null if either stamp is missing in this row, or the points are no neighbours in this row's stream";
     let full = "only in a file that needs it: stamp of the point − scheduled, in rows that have this stamp and lack the one \
                 before it; null in all others";
+    let hint = "only with a user's own XDP program: what the member of the struct holds, as the program wrote it; null if the \
+                struct of this row does not have it. STRUCT is in front where two structs mean different things by the name, or \
+                another column has it";
     let flags = [
         (Flags::EARLY, "early", "it arrived before its scheduled instant"),
         (Flags::LATE, "late", "it was received after scheduled + deadline"),
@@ -171,6 +187,8 @@ pub fn samples_schema() -> Value {
         ],
         "stages": column("POINT..POINT", "INT64", Some("ns"), true, stage),
         "full_width": column("scheduled..POINT", "INT64", Some("ns"), true, full),
+        "hint": column("hint", "STRING", None, true, "only with a user's own XDP program: the name of the struct that it left before the packet; null if it left none"),
+        "hint_members": column("MEMBER or STRUCT.MEMBER", "INT64 or UINT64", None, true, hint),
         "outcomes": Outcome::ALL.map(Outcome::name),
         "flags": flags.map(|(bit, name, says)| json!({"bit": bit.0, "name": name, "says": says})),
         "points": Point::ALL.map(Point::name),

@@ -65,6 +65,21 @@ pub fn read_clocks() -> ClockReading {
     (0..15).map(|_| bracket()).fold(first, |best, next| if next.bound_ns < best.bound_ns { next } else { best })
 }
 
+/// By how much TAI is ahead of CLOCK_BOOTTIME, ns, and by how much that may be wrong: the narrowest
+/// of several brackets.
+pub fn tai_minus_boottime() -> (i64, i64) {
+    let bracket = || {
+        let first = now::<Tai>().ns();
+        let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `ts` is a valid, writable timespec; the clock exists since Linux 2.6.39.
+        unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut ts) };
+        let half = (now::<Tai>().ns() - first) / 2;
+        (first + half - ts.tv_sec * 1_000_000_000 - ts.tv_nsec, half.abs().max(1))
+    };
+    let first = bracket();
+    (0..15).map(|_| bracket()).fold(first, |best, next| if next.1 < best.1 { next } else { best })
+}
+
 /// From `include/uapi/linux/ptp_clock.h`: `_IOWR('=', 9, struct ptp_sys_offset_extended)`.
 const PTP_SYS_OFFSET_EXTENDED: libc::c_ulong = 0xc4c0_3d09;
 /// PTP_MAX_SAMPLES.

@@ -46,11 +46,16 @@ const NAME_AT: usize = 80;
 const NAME_BYTES: usize = 32;
 /// `nlmsghdr`, and with `genlmsghdr` after it.
 const HEAD: usize = 16;
-const HEADS: usize = 20;
+pub(crate) const HEADS: usize = 20;
 
-/// A request of generic netlink with one attribute.
+/// A request of generic netlink with one attribute, a text.
 fn request(family: u16, command: u8, attribute: u16, text: &str) -> Vec<u8> {
-    let value = 4 + text.len() + 1;
+    asking(family, command, attribute, &[text.as_bytes(), &[0]].concat())
+}
+
+/// The same of an attribute of whatever bytes.
+pub(crate) fn asking(family: u16, command: u8, attribute: u16, bytes_of_it: &[u8]) -> Vec<u8> {
+    let value = 4 + bytes_of_it.len();
     let padded = value.next_multiple_of(4);
     let mut bytes = Vec::with_capacity(HEADS + padded);
     bytes.extend(((HEADS + padded) as u32).to_ne_bytes());
@@ -60,21 +65,21 @@ fn request(family: u16, command: u8, attribute: u16, text: &str) -> Vec<u8> {
     bytes.extend([command, 1, 0, 0]);
     bytes.extend((value as u16).to_ne_bytes());
     bytes.extend(attribute.to_ne_bytes());
-    bytes.extend(text.as_bytes());
+    bytes.extend(bytes_of_it);
     bytes.resize(HEADS + padded, 0);
     bytes
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
 /// The value of an attribute.
-fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
+pub(crate) fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     loop {
         let (length, kind) = (usize::from(u16_at(bytes, 0)?), u16_at(bytes, 2)?);
         let value = bytes.get(4..length)?;
@@ -86,7 +91,7 @@ fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
 }
 
 /// errno of an answer that is an error or an acknowledgement.
-fn refusal(answer: &[u8]) -> Option<i32> {
+pub(crate) fn refusal(answer: &[u8]) -> Option<i32> {
     let is_error = u16_at(answer, 4)? == libc::NLMSG_ERROR as u16;
     is_error.then(|| u32_at(answer, HEAD).map(|errno| -(errno as i32)))?
 }
@@ -103,10 +108,11 @@ pub fn exit(message: &[u8], cpu: u32) -> Option<Exit> {
     Some(Exit { tid, name, cpu, run_ns: i64::try_from(run_ns).unwrap_or(i64::MAX) })
 }
 
-fn open() -> Result<OwnedFd, SysError> {
-    let on = || "generic netlink".to_owned();
+/// A socket of netlink, of this protocol of its.
+pub(crate) fn open(protocol: i32) -> Result<OwnedFd, SysError> {
+    let on = || "netlink".to_owned();
     // SAFETY: a plain call; a result that is no error is a descriptor that nobody else has.
-    let fd = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_GENERIC) };
+    let fd = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol) };
     check(i64::from(fd), "socket", on)?;
     // SAFETY: as above.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
@@ -122,7 +128,7 @@ fn open() -> Result<OwnedFd, SysError> {
 
 /// Asks, and reads the answers until one is an error or an acknowledgement. Gives the bytes of the
 /// last other one.
-fn ask(fd: &OwnedFd, request: &[u8], what: &'static str) -> Result<Vec<u8>, SysError> {
+pub(crate) fn ask(fd: &OwnedFd, request: &[u8], what: &'static str) -> Result<Vec<u8>, SysError> {
     let failed = |errno| SysError {
         call: what,
         on: "generic netlink".to_owned(),
@@ -140,6 +146,13 @@ fn ask(fd: &OwnedFd, request: &[u8], what: &'static str) -> Result<Vec<u8>, SysE
     }
 }
 
+/// The number of a family of generic netlink.
+pub(crate) fn family(fd: &OwnedFd, name: &str, what: &'static str) -> Result<u16, SysError> {
+    let answer = ask(fd, &request(CONTROL_FAMILY, GET_FAMILY, FAMILY_NAME, name), what)?;
+    let id = answer.get(HEADS..).and_then(|attributes| u16_at(attribute(attributes, FAMILY_ID)?, 0));
+    Ok(id.unwrap_or(0))
+}
+
 impl Exits {
     /// Listens for tasks that end on these CPUs, from now on.
     ///
@@ -148,18 +161,13 @@ impl Exits {
     /// kernel is built without taskstats.
     pub fn listen(cpus: &[u32]) -> Result<Exits, SysError> {
         let mut sockets = Vec::new();
-        let mut family = None;
+        let mut number = None;
         for cpu in cpus {
-            let fd = open()?;
+            let fd = open(libc::NETLINK_GENERIC)?;
             buffer(&fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, ROOM_BYTES, "SO_RCVBUF")?;
-            let family = match family {
+            let family = match number {
                 Some(family) => family,
-                None => {
-                    let name = request(CONTROL_FAMILY, GET_FAMILY, FAMILY_NAME, "TASKSTATS");
-                    let answer = ask(&fd, &name, "CTRL_CMD_GETFAMILY TASKSTATS")?;
-                    let id = answer.get(HEADS..).and_then(|attributes| u16_at(attribute(attributes, FAMILY_ID)?, 0));
-                    *family.insert(id.unwrap_or(0))
-                }
+                None => *number.insert(family(&fd, "TASKSTATS", "CTRL_CMD_GETFAMILY TASKSTATS")?),
             };
             let register = request(family, TASKSTATS_GET, REGISTER_CPUMASK, &cpu.to_string());
             ask(&fd, &register, "TASKSTATS_CMD_ATTR_REGISTER_CPUMASK")?;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A network device: what it can stamp (ETHTOOL_GET_TS_INFO), its driver, whether it has a link,
-//! and its features, as `ethtool -k` reports them: whether one is on, and whether it can be
-//! switched.
+//! what it can do for AF_XDP (generic netlink, family netdev), and its features, as `ethtool -k`
+//! reports them: whether one is on, and whether it can be switched. And the BPF programs among its
+//! filters, as `tc filter show` reports them.
 
-use crate::{SysError, check};
+use crate::exits::{self, attribute, open as netlink, refusal, u16_at, u32_at};
+use crate::{SysError, call, check};
 use serde::{Deserialize, Serialize};
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -121,6 +123,92 @@ pub fn index(device: &str) -> Result<u32, SysError> {
     Ok(check(result, "if_nametoindex", || device.to_owned())? as u32)
 }
 
+/// The name of the device of this number in the network namespace of the calling thread; `None`
+/// without one.
+pub fn name(index: u32) -> Option<String> {
+    let mut name = [0; libc::IFNAMSIZ];
+    // SAFETY: room for the longest name and the 0 at its end.
+    let found = unsafe { libc::if_indextoname(index, name.as_mut_ptr()) };
+    if found.is_null() {
+        return None;
+    }
+    // SAFETY: the call has written a text that ends in 0 there.
+    Some(unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned())
+}
+
+/// The way of packets that a filter is on, by the number that its parent has in a clsact or ingress
+/// queue discipline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum FilterWay {
+    Ingress = 0xffff_fff2,
+    Egress = 0xffff_fff3,
+}
+
+const RTM_NEWTFILTER: u16 = 44;
+const RTM_GETTFILTER: u16 = 46;
+const TCA_KIND: u16 = 1;
+const TCA_OPTIONS: u16 = 2;
+const TCA_BPF_ID: u16 = 11;
+/// Bytes of `nlmsghdr`, and with `tcmsg` after it.
+const MESSAGE_HEAD: usize = 16;
+const FILTER_HEAD: usize = MESSAGE_HEAD + 20;
+/// The kernel's answers come in buffers of at most this many bytes.
+const LARGEST_ANSWER: usize = 32 << 10;
+
+/// The ids of the BPF programs among the filters of a device, in their order. Empty without a
+/// queue discipline that has filters there.
+///
+/// # Errors
+/// ENODEV without such a device; what netlink says.
+pub fn filter_programs(device: &str, way: FilterWay) -> Result<Vec<u32>, SysError> {
+    let failed = |errno| SysError {
+        call: "RTM_GETTFILTER",
+        on: device.to_owned(),
+        source: std::io::Error::from_raw_os_error(errno),
+    };
+    let fd = netlink(libc::NETLINK_ROUTE)?;
+    let mut request = Vec::with_capacity(FILTER_HEAD);
+    request.extend((FILTER_HEAD as u32).to_ne_bytes());
+    request.extend(RTM_GETTFILTER.to_ne_bytes());
+    request.extend(((libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16).to_ne_bytes());
+    request.extend([0; 12]);
+    request.extend(index(device)?.to_ne_bytes());
+    request.extend([0; 4]);
+    request.extend((way as u32).to_ne_bytes());
+    request.extend([0; 4]);
+    call::send(&fd, &request, 0).map_err(failed)?;
+    let (mut ids, mut bytes) = (Vec::new(), vec![0; LARGEST_ANSWER]);
+    loop {
+        let got = call::recv(&fd, &mut bytes, 0).map_err(failed)?;
+        let mut left = &bytes[..got];
+        while let (Some(length), Some(kind)) = (u32_at(left, 0), u16_at(left, 4)) {
+            let Some(message) = left.get(..length as usize).filter(|message| message.len() >= MESSAGE_HEAD) else {
+                break;
+            };
+            match refusal(message) {
+                // What it says where there is no such queue discipline.
+                Some(0 | libc::EINVAL | libc::ENOENT | libc::EOPNOTSUPP) => return Ok(ids),
+                Some(errno) => return Err(failed(errno)),
+                None if kind == libc::NLMSG_DONE as u16 => return Ok(ids),
+                None if kind == RTM_NEWTFILTER => {
+                    ids.extend(filter_program(message).filter(|id| !ids.contains(id)));
+                }
+                None => {}
+            }
+            left = left.get((length as usize).next_multiple_of(4)..).unwrap_or_default();
+        }
+    }
+}
+
+/// The id of the BPF program that a filter is; `None` of another filter.
+fn filter_program(message: &[u8]) -> Option<u32> {
+    let attributes = message.get(FILTER_HEAD..)?;
+    let is_bpf = attribute(attributes, TCA_KIND)?.starts_with(b"bpf\0");
+    let options = attribute(attributes, TCA_OPTIONS).filter(|_| is_bpf)?;
+    u32_at(attribute(options, TCA_BPF_ID)?, 0)
+}
+
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 
 #[repr(C)]
@@ -139,13 +227,82 @@ struct EthtoolChannels {
 /// # Errors
 /// ENODEV without such a device.
 pub fn rx_queues(device: &str) -> Result<u32, SysError> {
+    queues(device, |channels| channels.rx + channels.combined)
+}
+
+/// The same of transmit queues.
+///
+/// # Errors
+/// As [`rx_queues`].
+pub fn tx_queues(device: &str) -> Result<u32, SysError> {
+    queues(device, |channels| channels.tx + channels.combined)
+}
+
+fn queues(device: &str, of: fn(&EthtoolChannels) -> u32) -> Result<u32, SysError> {
     let mut channels = EthtoolChannels { cmd: ETHTOOL_GCHANNELS, ..Default::default() };
     // SAFETY: `channels` is the struct that this command fills, and outlives the call.
     match unsafe { ask(device, SIOCETHTOOL, "ETHTOOL_GCHANNELS", (&raw mut channels).cast()) } {
         Err(error) if error.errno() == libc::EOPNOTSUPP => Ok(1),
         Err(error) => Err(error),
-        Ok(()) => Ok((channels.rx + channels.combined).max(1)),
+        Ok(()) => Ok(of(&channels).max(1)),
     }
+}
+
+/// What a driver can do for AF_XDP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct XdpFeatures {
+    /// Packets need not be copied.
+    pub zero_copy: bool,
+    /// The device's own stamp of each packet that is sent.
+    pub tx_timestamp: bool,
+    pub tx_checksum: bool,
+    /// Launch times.
+    pub tx_launch_time: bool,
+}
+
+/// Of include/uapi/linux/netdev.h: the command and its attributes, and flags in two of those.
+const DEV_GET: u8 = 1;
+const DEV_IFINDEX: u16 = 1;
+const DEV_XDP_FEATURES: u16 = 3;
+const DEV_XSK_FEATURES: u16 = 6;
+const ACT_XSK_ZEROCOPY: u64 = 8;
+const XSK_TX_TIMESTAMP: u64 = 1;
+const XSK_TX_CHECKSUM: u64 = 2;
+const XSK_TX_LAUNCH_TIME_FIFO: u64 = 4;
+
+/// Asks what the driver can do for AF_XDP, in the network namespace of the calling thread.
+///
+/// # Errors
+/// ENOENT before Linux 6.3, which has no family netdev; ENODEV without such a device; EBADMSG for
+/// an answer that is none.
+pub fn xdp_features(device: &str) -> Result<XdpFeatures, SysError> {
+    let index = index(device)?;
+    let socket = exits::open(libc::NETLINK_GENERIC)?;
+    let family = exits::family(&socket, "netdev", "CTRL_CMD_GETFAMILY netdev")?;
+    let request = exits::asking(family, DEV_GET, DEV_IFINDEX, &index.to_ne_bytes());
+    let answer = exits::ask(&socket, &request, "NETDEV_CMD_DEV_GET")?;
+    read_xdp_features(&answer).ok_or_else(|| SysError {
+        call: "NETDEV_CMD_DEV_GET",
+        on: device.to_owned(),
+        source: std::io::Error::from_raw_os_error(libc::EBADMSG),
+    })
+}
+
+/// Reads the answer; `None` if it does not say. Without `xsk-features` (before Linux 6.8) nothing
+/// goes with packets.
+pub fn read_xdp_features(answer: &[u8]) -> Option<XdpFeatures> {
+    let attributes = answer.get(exits::HEADS..)?;
+    let flags = |of| {
+        let bytes: Option<[u8; 8]> = exits::attribute(attributes, of)?.try_into().ok();
+        bytes.map(u64::from_ne_bytes)
+    };
+    let (xdp, xsk) = (flags(DEV_XDP_FEATURES)?, flags(DEV_XSK_FEATURES).unwrap_or(0));
+    Some(XdpFeatures {
+        zero_copy: xdp & ACT_XSK_ZEROCOPY != 0,
+        tx_timestamp: xsk & XSK_TX_TIMESTAMP != 0,
+        tx_checksum: xsk & XSK_TX_CHECKSUM != 0,
+        tx_launch_time: xsk & XSK_TX_LAUNCH_TIME_FIFO != 0,
+    })
 }
 
 /// A socket to ask through, and a request that names the device.

@@ -149,7 +149,9 @@ fn trial(told: Vec<FromAgent>) {
         tx_clocks,
         arrivals: rx.arrivals.clone(),
         xdp_stamps: rx.stamps.clone(),
+        areas: Vec::new(),
         xdp: rx_rest.xdp.clone(),
+        xdp_sent: tx_rest.xdp_sent.clone(),
         rx_counters: rx_rest.arrived.unwrap_or_default(),
         rx_thread: rx_rest.thread.clone(),
         rx_clocks,
@@ -185,6 +187,7 @@ fn gone(clocks: ClockReading) -> EndSummary {
         tcp: None,
         own: Default::default(),
         xdp: None,
+        xdp_sent: None,
     }
 }
 
@@ -228,7 +231,15 @@ fn stream(kind: Kind) -> Stream {
             spin: Nanos::ZERO,
             wait: Wait::Block,
         },
-        rx: Rx { port: Port::Udp, cpu: CpuChoice::Auto, policy: Policy::Other, wait: Wait::Block },
+        rx: Rx {
+            port: Port::Udp,
+            cpu: CpuChoice::Auto,
+            policy: Policy::Other,
+            wait: Wait::Block,
+            core: None,
+            queue: None,
+            object: None,
+        },
         sim: Sim::default(),
     }
 }

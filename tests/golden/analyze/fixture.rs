@@ -174,6 +174,7 @@ pub fn record(n: u32, count: u32) -> TrialRecord {
         reply: None,
         launching: LaunchRecord::default(),
         xdp: None,
+        xdp_sent: None,
         own_work: Vec::new(),
         own_between: Vec::new(),
         own_work_left_out: 0,
@@ -197,5 +198,6 @@ pub fn record(n: u32, count: u32) -> TrialRecord {
         placement: PlacementRecord::default(),
         shapers: BTreeMap::new(),
         observer: Vec::new(),
+        inspection: None,
     }
 }

@@ -3,12 +3,14 @@
 //! cause nothing is.
 
 use super::fixture::{LEAD, batches, healthy_packets, record};
+use super::validity::{assert_is, verdict};
 use std::collections::BTreeMap;
 use tardy_analyze::cell::CellAnalysis;
 use tardy_model::placement::{CpuAsked, CpuWork, NapiThread, SoftirqBy, SoftirqRecord};
 use tardy_model::result::CellResult;
 use tardy_model::trial::{StreamRecord, TrialRecord};
 use tardy_model::verdict::{Figure, Level, Verdict};
+use tardy_model::xdp::{Core, CoreRecord, XdpClock, XdpLosses, XdpMode, XdpRecord, XdpSeen};
 
 const COUNT: u32 = 10_000;
 
@@ -280,4 +282,71 @@ fn a_cells_placement_is_that_of_its_trials_together() {
     assert_eq!((b.packets, b.packets_on_cpu, b.napi_switches), (20_000, Some(20_006), Some(19_980)));
     let cpus: Vec<_> = cell.cpus.iter().map(|cpu| (cpu.cpu, cpu.packets, cpu.net_tx, cpu.interrupts)).collect();
     assert_eq!(cpus, [(0, 20_006, 8, 180_000), (1, 24, 0, 80_000)]);
+}
+
+/// A receiver on this CPU that was asked to have this core, and packets by the CPU that ran the XDP
+/// program.
+fn by_program(asked: Core, cpu: Option<u32>, by_cpu: &[(u32, u64)]) -> XdpRecord {
+    let by_cpu: BTreeMap<u32, u64> = by_cpu.iter().copied().collect();
+    XdpRecord {
+        triggered: None,
+        mode: XdpMode::ZeroCopy,
+        refused: Vec::new(),
+        queues: 4,
+        umem_bytes: 1 << 26,
+        huge_pages: false,
+        clock: XdpClock::Tai,
+        clock_bound_ns: 0,
+        losses: XdpLosses::default(),
+        core: CoreRecord::of(Some(asked), cpu, &by_cpu),
+        seen: XdpSeen { by_cpu, ..XdpSeen::default() },
+        driver: "igc".to_owned(),
+        wait: "poll".to_owned(),
+    }
+}
+
+#[test]
+fn an_application_that_is_not_on_the_core_that_was_asked_for() {
+    let judged = |port: XdpRecord| verdict(|record, _| ctl(record).xdp = Some(port));
+    let says = "ctl.rx was asked to have the same core as the XDP program, and had not: ctl.rx was on CPU 1 and the program ran \
+                on CPU 0 and 1 (100 of 10000 packets disagree)";
+    let found = judged(by_program(Core::Same, Some(1), &[(0, 100), (1, 9_900)]));
+    assert_is(&found, "core", Level::Invalid, says);
+    assert_eq!(found.evidence["packets_by_program_cpu"], Figure::List(vec![100u64.into(), 9_900u64.into()]));
+    assert_eq!((&found.evidence["asked"], &found.evidence["receiver_cpu"]), (&"same".into(), &1u32.into()));
+    // Few of them leave the figures doubtful.
+    let few = judged(by_program(Core::Same, Some(1), &[(0, 99), (1, 9_901)]));
+    assert_is(&few, "core", Level::Warning, "(99 of 10000 packets disagree)");
+    let remote = judged(by_program(Core::Remote, Some(1), &[(1, 10_000)]));
+    assert_is(&remote, "core", Level::Invalid, "another core than the XDP program, and had not: ctl.rx was on CPU 1");
+    let nowhere = judged(by_program(Core::Remote, None, &[(0, 10_000)]));
+    assert_is(&nowhere, "core", Level::Invalid, "the program ran on CPU 0, and ctl.rx was not on one CPU");
+    for sound in [by_program(Core::Same, Some(1), &[(1, 10_000)]), by_program(Core::Remote, Some(1), &[(0, 9), (2, 9)])]
+    {
+        let mut record = record(1, COUNT);
+        ctl(&mut record).xdp = Some(sound);
+        assert_eq!(super::validity::judge(&record, &healthy_packets(1, COUNT as usize)).verdicts, Vec::new());
+    }
+}
+
+#[test]
+fn a_cell_has_where_its_xdp_program_and_its_application_ran() {
+    let mut cell = CellAnalysis::new("all", BTreeMap::new(), BTreeMap::new(), Vec::new());
+    for (n, bound) in [(1, 2_000_000_000), (2, 2)] {
+        let mut record = record(n, COUNT);
+        ctl(&mut record).xdp = Some(by_program(Core::Remote, Some(n), &[(0, 6_000), (n, 4_000)]));
+        (record.before.cpu_dma_latency_us, record.after.cpu_dma_latency_us) = (Some(bound), Some(2));
+        cell.trial(
+            &record,
+            batches(&healthy_packets(1, COUNT as usize), 4_096).into_iter().map(|batch| ("ctl", batch)),
+        );
+    }
+    let xdp = cell.finish().result.xdp;
+    let [port] = xdp.as_slice() else { panic!("{xdp:?}") };
+    assert_eq!((&*port.stream, &*port.driver, &*port.mode, &*port.wait), ("ctl", "igc", "zero-copy", "poll"));
+    assert_eq!((port.core.as_deref(), &port.receiver_cpus[..]), (Some("remote"), &[1, 2][..]));
+    assert_eq!(port.packets_by_program_cpu, BTreeMap::from([(0, 12_000), (1, 4_000), (2, 4_000)]));
+    assert_eq!((port.same, port.remote, port.unknown), (8_000, 12_000, 0));
+    assert_eq!(port.dma_latency_before_us, [2, 2_000_000_000]);
+    assert_eq!(port.dma_latency_after_us, [2]);
 }

@@ -143,6 +143,7 @@ fn cell(p99_ns: Option<i64>) -> CellResult {
     let stream = StreamResult { metrics: [("scheduled..wakeup".to_owned(), metric)].into(), ..StreamResult::default() };
     let placement = Placement {
         thread: "ctl.tx".into(),
+        host: None,
         cpu_asked: "1".into(),
         cpus_seen: vec![1],
         policy_asked: "fifo:90".into(),
@@ -167,6 +168,7 @@ fn cell(p99_ns: Option<i64>) -> CellResult {
         loads: Default::default(),
         placement: vec![placement],
         softirq: Vec::new(),
+        xdp: Vec::new(),
         cpus: Vec::new(),
         classes: Vec::new(),
         trials: vec![trial],

@@ -11,7 +11,9 @@ use tardy_model::result::TrialResult;
 use tardy_model::time::Conversion;
 use tardy_model::trial::{SpinGaps, StreamRecord, TrialRecord};
 use tardy_model::verdict::{Figure, Level, Verdict};
-use tardy_model::xdp::{XdpClock, XdpLosses, XdpMode, XdpRecord, XdpRefusal, XdpSeen};
+use tardy_model::xdp::{
+    CoreRecord, XdpClock, XdpLosses, XdpMode, XdpRecord, XdpRefusal, XdpSeen, XdpSendMode, XdpSendRecord, XdpSent,
+};
 
 pub(super) const COUNT: u32 = 10_000;
 
@@ -73,6 +75,9 @@ fn packets_that_come_to_af_xdp_by_a_slower_way_than_others_are_noted() {
         losses: XdpLosses::default(),
         triggered: None,
         seen: XdpSeen::default(),
+        core: CoreRecord::default(),
+        driver: "veth".to_owned(),
+        wait: "poll".to_owned(),
     };
     let slow = verdict(|record, _| ctl(record).xdp = Some(port(XdpMode::Generic, refused.clone())));
     assert_is(
@@ -82,8 +87,16 @@ fn packets_that_come_to_af_xdp_by_a_slower_way_than_others_are_noted() {
         "packets of ctl come to AF_XDP in generic mode, because what is faster was refused: zero-copy (no), native (too long)",
     );
     assert_eq!(slow.evidence["refused"], "zero-copy native".into());
+    let sends = |mode, refused| {
+        let counted = XdpSent::default();
+        Some(XdpSendRecord { mode, refused, queue: 0, umem_bytes: 1 << 24, huge_pages: false, counted })
+    };
+    let copied = verdict(|record, _| ctl(record).xdp_sent = sends(XdpSendMode::Copy, refused[..1].to_vec()));
+    let says = "packets of ctl are sent by AF_XDP in copy mode, because what is faster was refused: zero-copy (no)";
+    assert_is(&copied, "xdp-mode", Level::Note, says);
     let mut fast = record(1, COUNT);
     ctl(&mut fast).xdp = Some(port(XdpMode::ZeroCopy, Vec::new()));
+    ctl(&mut fast).xdp_sent = sends(XdpSendMode::ZeroCopy, Vec::new());
     assert_eq!(judge(&fast, &healthy_packets(1, COUNT as usize)).verdicts, Vec::new());
 }
 

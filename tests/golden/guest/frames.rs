@@ -257,7 +257,7 @@ fn a_guests_trials_of_cells_that_the_experiment_does_not_have_were_kept() {
     let bytes = relay::trial_bytes(record, streams).expect("bytes");
     assert_eq!(reported(FrameKind::Trial, &bytes, &mut expected), Ok(()));
     assert!(reported(FrameKind::Trial, &bytes, &mut expected).is_err_and(|why| why.contains("came twice")));
-    let of_none = What::Refused { cell: "x".to_owned(), why: "y".to_owned() };
+    let of_none = What::Refused { cell: "x".to_owned(), why: "y".to_owned(), found: None };
     assert!(said(&of_none, &mut expected).is_err());
 }
 

@@ -192,3 +192,154 @@ fn the_running_kernels_structs_are_listed_or_the_reason_is_given() {
         code => panic!("{code:?}: {error}"),
     }
 }
+
+/// An XDP program of which flags leave something out, or spoil it.
+const PROGRAM: &str = r#"
+#include <linux/bpf.h>
+#define SEC(name) __attribute__((section(name), used))
+#ifndef SECTION
+#define SECTION "xdp"
+#endif
+#ifndef LAST
+#define LAST __u32 btf_id
+#endif
+#ifndef HELPER
+#define HELPER BPF_FUNC_ktime_get_ns
+#endif
+#ifndef TYPE
+#define TYPE BPF_MAP_TYPE_XSKMAP
+#endif
+struct { int (*type)[TYPE]; int (*max_entries)[4]; __u32 *key; __u32 *value;
+#ifdef PINNED
+	int (*pinning)[1];
+#endif
+} xsks_map SEC(".maps");
+struct seen { __u64 time; __s16 Seq; __u8 mac[6]; LAST; } __attribute__((packed, aligned(4)));
+struct other { __u64 first_ns, last_ns; __u32 cpu, receive, __btf; __u32 seq; __s32 gap; __u32 btf_id; };
+static __u64 (*const clock)(void) = (void *)HELPER;
+static long (*const redirect_map)(void *, __u64, __u64) = (void *)BPF_FUNC_redirect_map;
+char LICENSE[] SEC("license") = "GPL";
+SEC(SECTION) int one(struct xdp_md *ctx)
+{
+	__u64 ids = __builtin_btf_type_id(*(struct seen *)0, 0);
+#ifdef OTHER
+	ids += __builtin_btf_type_id(*(struct other *)0, 0);
+#endif
+	return clock() + ids ? redirect_map(&xsks_map, 0, XDP_PASS) : XDP_PASS;
+}
+#ifdef SECOND
+SEC(SECOND) int two(struct xdp_md *ctx) { return XDP_PASS; }
+#endif
+"#;
+
+/// An experiment for port xdp, and objects next to it.
+struct Planned {
+    folder: tempfile::TempDir,
+}
+
+impl Planned {
+    fn new(more: &str) -> Planned {
+        let folder = tempfile::tempdir().expect("a folder");
+        let text = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\nport = \"packet\"\n\
+                    rx.port = \"xdp\"\nrx.wait = \"poll\"\n";
+        fs::write(folder.path().join("xdp.toml"), format!("{text}{more}")).expect("written");
+        fs::write(folder.path().join("one.c"), PROGRAM).expect("written");
+        Planned { folder }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).to_str().expect("a name").to_owned()
+    }
+
+    fn plan(&self, arguments: &[&str]) -> Output {
+        Command::new(tardy()).args(["plan", &self.path("xdp.toml")]).args(arguments).output().expect("tardy runs")
+    }
+}
+
+#[test]
+fn an_object_that_cannot_take_the_programs_place_is_refused_with_what_it_lacks() {
+    let test = "an_object_that_cannot_take_the_programs_place_is_refused_with_what_it_lacks";
+    let planned = Planned::new("");
+    let source = planned.folder.path().join("one.c");
+    for (flags, section, why) in [
+        (vec![], "", "it has no section .BTF: compile it with `clang -target bpf -g -O2`"),
+        (vec!["-g"], ":xdp/none", "it has no section `xdp/none` with an XDP program, there are: xdp"),
+        (vec!["-g"], ":tc", "it has no section `tc` with an XDP program, there are: xdp"),
+        (vec!["-g", "-DSECTION=\"tc\""], "", "it has no XDP program, its sections with programs are: tc"),
+        (vec!["-g", "-DSECTION=\"xdp_devmap\""], "", "its sections with programs are: xdp_devmap"),
+        (vec!["-g", "-DTYPE=2"], "", "it has no map `xsks_map` of type BPF_MAP_TYPE_XSKMAP"),
+        (vec!["-g", "-Dxsks_map=mine"], "", "it has no map `xsks_map` of type"),
+        (vec!["-g", "-DPINNED"], "", "its map `xsks_map` is pinned, and would be left behind"),
+        (vec!["-g", "-DLAST=__u32 id"], "", "it has no hint struct, whose last member is `__u32 btf_id`"),
+        (vec!["-g", "-DLAST=__u64 btf_id"], "", "seen has a btf_id of type `__u64`"),
+        (vec!["-g", "-DSECOND=\"xdp/two\""], "", "name one of them, as FILE:SECTION: xdp, xdp/two"),
+        (vec!["-g", "-DSECOND=\"xdp\""], ":xdp", "its section `xdp` has the programs one, two"),
+    ] {
+        let object = planned.path("one.o");
+        if compiled(test, &source, Path::new(&object), &flags).is_none() {
+            return;
+        }
+        let output = planned.plan(&["--xdp-object", &format!("{object}{section}")]);
+        let error = text(&output.stderr);
+        assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""), "{flags:?}: {error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+        assert!(error.contains(&format!("the XDP object {object}: ")) && error.contains(why), "{flags:?}: {error}");
+    }
+}
+
+#[test]
+fn what_is_no_object_takes_no_programs_place() {
+    let planned = Planned::new("");
+    fs::write(planned.path("text.o"), "a program\n").expect("written");
+    fs::write(planned.path("cut.o"), b"\x7fELF\x02\x01\x01").expect("written");
+    fs::write(planned.path("large.o"), vec![0; (1 << 20) + 1]).expect("written");
+    for (name, why) in [
+        ("text.o", "it is neither an ELF file nor BTF"),
+        ("cut.o", "it is a damaged ELF file"),
+        ("large.o", "is larger than 1024 KiB"),
+        ("missing.o", "No such file"),
+        (".", "is not a plain file"),
+    ] {
+        let error = text(&planned.plan(&["--xdp-object", &planned.path(name)]).stderr);
+        assert!(error.contains(why) && error.lines().count() == 1, "{name}: {error}");
+    }
+    let udp =
+        Command::new(tardy()).args(["plan", "host-to-host", "--xdp-object", "own.o"]).output().expect("tardy runs");
+    let error = text(&udp.stderr);
+    assert_eq!(udp.status.code(), Some(2), "{error}");
+    assert!(error.contains("--xdp-object: no stream of the experiment is received through port xdp"), "{error}");
+}
+
+#[test]
+fn a_plan_lists_an_objects_columns_and_clock_and_a_run_of_a_file_asks_first() {
+    let test = "a_plan_lists_an_objects_columns_and_clock_and_a_run_of_a_file_asks_first";
+    let planned = Planned::new("rx.object = \"one.o:xdp\"\n");
+    let (source, object) = (planned.folder.path().join("one.c"), planned.path("one.o"));
+    if compiled(test, &source, Path::new(&object), &["-g", "-DOTHER"]).is_none() {
+        return;
+    }
+    let plan = text(&planned.plan(&[]).stdout);
+    let all = plan.split_whitespace().filter(|word| *word != "#").collect::<Vec<_>>().join(" ");
+    for says in [
+        "the XDP program of one.o, section xdp is loaded into the kernel and sees all packets that arrive at station `b`; \
+         `tardy run` does it with --allow-commands",
+        "XDP object one.o, section xdp, SHA-256 ",
+        // Each name once; taken ones, and ones that differ in case alone, with their struct.
+        "hint, time, seen.Seq, first_ns, last_ns, cpu, other.receive, __btf, other.seq, gap",
+        "not recorded: seen.mac is array of 6 bytes, and not an integer of at most 8",
+        "rx_xdp is of its time, by the clock monotonic; other has several members that may be its time: first_ns, last_ns",
+    ] {
+        assert!(all.contains(says), "{says}\n{plan}");
+    }
+    let run = Command::new(tardy()).args(["run", &planned.path("xdp.toml"), "--out", &planned.path("out")]).output();
+    let run = run.expect("tardy runs");
+    let error = text(&run.stderr);
+    assert_eq!(run.status.code(), Some(2), "{error}");
+    assert!(error.contains("call `tardy run` with --allow-commands") && error.contains("one.o"), "{error}");
+
+    // A call through a helper that gives no useful time, and one of two clocks.
+    compiled(test, &source, Path::new(&object), &["-g", "-DHELPER=BPF_FUNC_ktime_get_coarse_ns"]).expect("clang");
+    let plan = text(&planned.plan(&[]).stdout);
+    let why = "rx_xdp is absent: the program calls bpf_ktime_get_coarse_ns, which gives the time of the last tick";
+    assert!(plan.contains(why), "{plan}");
+}

@@ -127,6 +127,11 @@ fn a_station_of_another_kind_on_another_host_is_measured_and_judged_in_one_clock
         assert!((0..AHEAD_NS).contains(&least), "{stream}: {least} ns over loopback, in one clock");
     }
     assert_eq!(results.expectations_met, Some(true));
+    let hosts = results.cells[0].placement.iter().map(|thread| (thread.thread.as_str(), thread.host.as_deref()));
+    let hosts: Vec<_> =
+        hosts.filter(|(thread, _)| thread.starts_with("there.") || thread.starts_with("back.")).collect();
+    let rig = Some("rig");
+    assert_eq!(hosts, [("back.rx", None), ("back.tx", rig), ("there.rx", rig), ("there.tx", None)]);
 }
 
 #[test]

@@ -2,10 +2,12 @@
 //! Single figures and sparklines, traffic classes, and reference results next to those of a run:
 //! every table can be named, its figures are the document's, and cells are where they belong.
 
-use super::sample::{Run, run};
+use super::sample::{Run, metric, run};
+use std::collections::BTreeMap;
 use tardy_model::histogram::Histogram;
-use tardy_model::result::ClassResult;
+use tardy_model::result::{ClassResult, XdpPlacement};
 use tardy_model::time::Nanos;
+use tardy_model::verdict::Figure;
 use tardy_report::figure::{SPACE, THIN, Unit};
 use tardy_report::{bars, figure, sparkline};
 use tardy_spec::{Source, load};
@@ -315,9 +317,100 @@ fn a_cell_stands_above_the_row_of_its_name_and_of_no_other() {
     ctl.metrics.insert("rx_xdp..receive".into(), figures);
     let rows = beside(&run, "R4");
     let ours = rows.iter().position(|row| row[1] == "this run").expect("our row");
-    assert_eq!(rows[ours], ["igb-RT1-spin-same", "this run", "15100", "20400", "501900"]);
-    assert_eq!(rows[ours + 1], ["", "R4", "2129", "2577", "4155"]);
+    assert_eq!(rows[ours], ["igb-RT1-spin-same", "this run", "20400", "15100", "501900"]);
+    assert_eq!(rows[ours + 1], ["", "R4", "2577", "2129", "4155"]);
     // An experiment of one condition, of the one row that is host to host.
     let rows = beside(&naming("R3", &["all"]), "R3");
     assert_eq!([&*rows[0][1], &*rows[1][1], &*rows[2][1]], ["this run", "R3", "R3, no cell of this run"]);
+}
+
+/// Two cells of `afxdp-delay`: the application was on CPU 1, the program there and on CPU 0.
+fn by_xdp() -> Run {
+    let mut run = naming("R4", &["spin-same,dma_latency=default", "poll-remote,dma_latency=2us"]);
+    let machine = &mut run.manifest.machine;
+    machine.insert("cpu.model".into(), "a CPU".into());
+    machine.insert("kernel.release".into(), "6.12.1".into());
+    machine.insert("kernel.version".into(), "#1 SMP PREEMPT_RT Debian".into());
+    let states = ["POLL: leaves in 0 µs, stays 0 µs", "C1: leaves in 2 µs, stays 2 µs, disabled"];
+    machine.insert("cpu.idle_states".into(), Figure::List(states.map(Figure::from).to_vec()));
+    let of = [("spin", "same", 1, "default", 2_000_000_000, 849), ("poll", "remote", 0, "2us", 2, 2_210)];
+    for (cell, (wait, core, cpu, bound, read_us, min)) in run.results.cells.iter_mut().zip(of) {
+        cell.axes = BTreeMap::from([("cpu.dma_latency".to_owned(), bound.to_owned())]);
+        let delay = metric([min + 100, min + 900, min + 1_900], min + 5_000, 42, min, min as f64 + 200.4, 50.0);
+        cell.streams.get_mut("ctl").expect("ctl").metrics.insert("rx_xdp..receive".into(), delay);
+        cell.xdp = vec![XdpPlacement {
+            stream: "ctl".into(),
+            driver: "veth".into(),
+            mode: "native".into(),
+            wait: wait.into(),
+            core: Some(core.into()),
+            packets_by_program_cpu: BTreeMap::from([(cpu, 5_000)]),
+            receiver_cpus: vec![1],
+            same: if core == "same" { 5_000 } else { 0 },
+            remote: if core == "same" { 0 } else { 5_000 },
+            unknown: 0,
+            dma_latency_before_us: vec![read_us],
+            dma_latency_after_us: vec![read_us],
+        }];
+    }
+    run
+}
+
+#[test]
+fn time_delays_of_af_xdp_have_a_table_of_their_own_and_one_of_the_systems() {
+    let run = by_xdp();
+    let text = run.draw("md", 100);
+    let (_, delays) = text.split_once("## From the XDP program to the application\n").expect("its heading");
+    let head =
+        delays.lines().find(|line| line.starts_with('|')).expect("a head").split_whitespace().collect::<Vec<_>>();
+    let head = head.join(" ");
+    assert_eq!(
+        head,
+        "| cell | driver | wait | core | program on CPU | application on CPU | p50 | p99 | mean | min | max | at packet |"
+    );
+    let rows = table(delays);
+    let first = "spin-same, dma\\_latency = default";
+    assert_eq!(rows[0][0].replace('\\', ""), first.replace('\\', ""));
+    assert_eq!(rows[0][1..], ["veth", "spin", "same", "1", "1", "949", "1749", "1049", "849", "5849", "42"]);
+    assert_eq!(rows[1][1..], ["veth", "poll", "remote", "0", "1", "2310", "3110", "2410", "2210", "7210", "42"]);
+    let (_, systems) = text.split_once("## Systems\n").expect("its heading");
+    let rows = table(systems);
+    assert_eq!(
+        rows[0],
+        ["this run", "a CPU", "6.12.1", "PREEMPT_RT", "0, 2", "default", "no limit", "no limit"].map(str::to_owned)
+    );
+    assert_eq!(rows[1][5..], ["2us", "2", "2"]);
+    assert_eq!(rows[2..].iter().map(|row| &*row[0]).collect::<Vec<_>>(), ["R4, A", "R4, B", "R4, RT1"]);
+    // Without the reference the run's own remains, and a machine that has no idle states says so.
+    let mut alone = by_xdp();
+    alone.facts.reference = None;
+    alone.manifest.machine.insert("cpu.idle_states".into(), Figure::List(Vec::new()));
+    let text = alone.draw("org", 100);
+    assert!(!text.contains("R4") && text.contains("no idle states"), "{text}");
+    assert!(!self::run(&["all"]).draw("md", 100).contains("XDP program"), "no table without such a port");
+}
+
+#[test]
+fn the_cell_with_the_smallest_minimum_is_named_with_its_cpus() {
+    let mut run = by_xdp();
+    let says = "spin-same, dma_latency = default: 849 ns, core same: the program ran on CPU 1 (5000 packets), the application \
+                on CPU 1. R4 disagrees with itself about that";
+    for format in ["md", "org", "html", "text"] {
+        let text = run.draw(format, 100).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(says) && text.contains("system B (419 ns)"), "{format}: {text}");
+    }
+    // What is not valid names nothing, and one cell is the smallest of none.
+    run.results.cells[0].valid = false;
+    assert!(!run.draw("md", 100).contains("smallest minimum"));
+}
+
+#[test]
+fn cells_of_afxdp_delay_are_above_the_rows_of_r4_with_their_wait_core_and_bound() {
+    let rows = beside(&by_xdp(), "R4");
+    let at = |name: &str| rows.iter().position(|row| row[0].replace('\\', "") == name).expect("a row");
+    let above = |name: &str| rows[at(name) - 1][1..].to_vec();
+    assert_eq!(above("igc-A-spin-same"), ["this run", "1049", "849", "5849"]);
+    assert_eq!(above("igc-B-wakeup-remote"), ["this run", "2410", "2210", "7210"]);
+    assert_eq!(rows.iter().filter(|row| row[1] == "this run").count(), 2);
+    assert_eq!(rows[at("igc-A-spin-same")][1..], ["R4", "1575", "849", "2123"]);
 }

@@ -108,6 +108,7 @@ pub fn cell(id: &str) -> CellResult {
         loads: BTreeMap::new(),
         placement: vec![Placement {
             thread: "ctl.tx".into(),
+            host: None,
             cpu_asked: "auto".into(),
             cpus_seen: vec![0],
             policy_asked: "fifo:90".into(),
@@ -120,9 +121,11 @@ pub fn cell(id: &str) -> CellResult {
             wakeups: None,
             napi_ids: Vec::new(),
         }],
+        xdp: Vec::new(),
         classes: Vec::new(),
         softirq: vec![SoftirqPlacement {
             station: "b".into(),
+            host: None,
             by: "rps".into(),
             cpu_asked: "1".into(),
             cpus_seen: Vec::new(),
@@ -189,6 +192,7 @@ pub fn lost(cell: &str, got: u64) -> ExpectationResult {
 pub fn run(cells: &[&str]) -> Run {
     let manifest = Manifest {
         hosts: BTreeMap::new(),
+        xdp_objects: Vec::new(),
         format: 1,
         tardy: "0.1.0".into(),
         name: "host-to-host".into(),

@@ -34,15 +34,12 @@ fn a_word_of_the_file_was_no_kind_or_a_kind_had_no_word() {
     let none: [String; 0] = [];
     assert_eq!(differ(&["path.kind"], &PathKind::ALL.map(|kind| kind.traits().name)), none);
     assert_eq!(differ(&["station.*.kind"], &StationKind::ALL.map(|kind| kind.traits().name)), none);
-    assert_eq!(differ(&["stream.*.rx.port"], &Port::ALL.map(|port| port.traits().name)), none);
-    // No end sends through AF_XDP yet.
-    let sends: Vec<_> = Port::ALL.into_iter().filter(|port| *port != Port::Xdp).map(Port::name).collect();
-    assert_eq!(differ(&["stream.*.port", "stream.*.tx.port"], &sends), none);
+    assert_eq!(differ(&["stream.*.port", "stream.*.tx.port", "stream.*.rx.port"], &Port::ALL.map(Port::name)), none);
     assert_eq!(differ(&["stream.*.tx.wait", "stream.*.rx.wait"], &Wait::ALL.map(Wait::name)), none);
     assert_eq!(differ(&["stream.*.launch"], &Launch::ALL.map(Launch::name)), none);
     assert_eq!(differ(&["shaper.kind"], &ShaperWord::ALL.map(ShaperWord::name)), none);
     assert_eq!(differ(&["load.*.kind"], &LoadWord::ALL.map(LoadWord::name)), none);
-    assert_eq!(differ(&["stream.*.port"], &["udp", "pigeon"]).len(), 4, "the comparison sees both ways");
+    assert_eq!(differ(&["stream.*.port"], &["udp", "pigeon"]).len(), 5, "the comparison sees both ways");
 }
 
 #[test]
@@ -66,7 +63,11 @@ fn a_kind_that_nothing_maps_became_another() {
         assert_eq!(setup.stations["b"].kind.traits().name, *station);
     }
     for port in built("stream.*.port") {
-        let kind = if *port == "tcp" { "kind = \"pingpong\"\n" } else { "" };
+        let kind = match *port {
+            "tcp" => "kind = \"pingpong\"\n",
+            "xdp" => "rx.wait = \"poll\"\n",
+            _ => "",
+        };
         let setup = good(&format!("{kind}port = \"{port}\"\n"), &[]).cells.remove(0).setup;
         assert_eq!(setup.streams[0].port.name(), *port);
     }

@@ -79,6 +79,7 @@ fn record(cell: &str, n: u32) -> TrialRecord {
         placement: PlacementRecord::default(),
         shapers: BTreeMap::new(),
         observer: Vec::new(),
+        inspection: None,
     }
 }
 

@@ -78,6 +78,8 @@ pub(super) struct Faults {
     pub(super) stop: Option<u32>,
     /// The warm-up never finds a stamp.
     pub(super) cold: bool,
+    /// No packet of the warm-up has a stamp when it arrives.
+    pub(super) bare: bool,
     /// Senders take 40 s, and say every quarter of a second how many packets are out: always as
     /// many, or one more each time.
     pub(super) slow: Option<Slow>,
@@ -88,6 +90,8 @@ pub(super) struct Faults {
     /// How many of a thousand messages about an activity name one that is nobody's or another
     /// station's instead.
     pub(super) misnamed: u32,
+    /// Where the XDP program runs, as the warm-up shows it.
+    pub(super) program_cpus: &'static [u32],
 }
 
 pub(super) struct World {
@@ -173,13 +177,19 @@ impl World {
             | FromAgent::SenderPiece { activity, .. }
             | FromAgent::ArrivalPiece { activity, .. }
             | FromAgent::XdpPiece { activity, .. }
+            | FromAgent::AreaPiece { activity, .. }
             | FromAgent::LoadOutput { activity, .. }
             | FromAgent::Collected { activity, .. }
             | FromAgent::Broke { activity, .. } => *activity = self.named(from, *activity),
             FromAgent::Ready { ends, .. } => {
                 ends.iter_mut().for_each(|end| end.activity = self.named(from, end.activity));
             }
-            FromAgent::Ruler(_) | FromAgent::Connected | FromAgent::Failed(_) => {}
+            FromAgent::Ruler(_)
+            | FromAgent::Connected
+            | FromAgent::Inspecting
+            | FromAgent::Probed { .. }
+            | FromAgent::Inspected { .. }
+            | FromAgent::Failed(_) => {}
         }
         message
     }
@@ -299,8 +309,9 @@ impl World {
             }
             ToAgent::WarmStatus { activity } => {
                 self.end(at, activity);
-                let (received, answered, answers_stamped, unstamped) = (10, 10, 10, 0);
-                let (last_stamped, napi_id) = (true, 0);
+                let (received, answered, answers_stamped) = (10, 10, 10);
+                let (last_stamped, unstamped) = if self.faults.bare { (false, 10) } else { (true, 0) };
+                let napi_id = 0;
                 let status = FromAgent::WarmStatus {
                     activity,
                     received,
@@ -309,6 +320,7 @@ impl World {
                     napi_id,
                     answered,
                     answers_stamped,
+                    program_cpus: self.faults.program_cpus.to_vec(),
                 };
                 self.say(at, status);
             }
@@ -344,7 +356,8 @@ impl World {
                 }
                 self.collected.insert(activity);
             }
-            ToAgent::Measure(_) => {}
+            // Nothing of a trial: what comes before it.
+            ToAgent::Measure(_) | ToAgent::Inspect { .. } | ToAgent::Probe { .. } | ToAgent::Inspected { .. } => {}
         }
     }
 
@@ -379,6 +392,7 @@ impl World {
         let of_loads = |id: &ActivityId| self.activities.get(id).is_some_and(|(_, what)| *what == What::Load);
         match order {
             ToAgent::Measure(_) => "measure",
+            ToAgent::Inspect { .. } | ToAgent::Probe { .. } | ToAgent::Inspected { .. } => "inspect",
             ToAgent::Prepare { .. } => "prepare",
             ToAgent::Connect => "connect loads",
             ToAgent::WarmUp { .. } | ToAgent::WarmStatus { .. } => "warm up",
@@ -422,7 +436,17 @@ pub(super) fn arrivals(end: EndId, packets: u32) -> Vec<Arrival> {
 pub(super) fn summary(end: EndId) -> EndSummary {
     let thread = ThreadRecord { tid: mark(end), ..ThreadRecord::default() };
     let own = OwnNotes::default();
-    EndSummary { sent: None, arrived: None, gaps: None, thread, clocks: clocks(), tcp: None, own, xdp: None }
+    EndSummary {
+        sent: None,
+        arrived: None,
+        gaps: None,
+        thread,
+        clocks: clocks(),
+        tcp: None,
+        own,
+        xdp: None,
+        xdp_sent: None,
+    }
 }
 
 pub(super) fn clocks() -> ClockReading {

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rules about trials that went wrong as a whole: one that failed, began too late, lost its
-//! receiver or was interrupted.
+//! receiver or was interrupted. And rules about what was found on the path before the first packet.
 
 use super::{Evidence, Rule, SPOILS, Spoils};
 use crate::outcomes::{Broke, of_receive};
 use crate::says;
-use tardy_model::verdict::{Level, Verdict};
+use tardy_model::verdict::{Figure, Level, Verdict};
+use tardy_model::xdp::{Inspection, ProgramRecord, ProgramSeen};
 
 /// `failed`: something broke during the trial.
 pub(super) const FAILED: Rule = Rule { id: "failed", spoils: Spoils::Measuring, judge: failed };
 
 fn failed(evidence: &Evidence<'_>) -> Vec<Verdict> {
-    let told = |why: &String| {
+    let broken = |why: &String| {
         let says = format!("trial {} failed: {why}", evidence.record.n);
         Verdict::new(FAILED.id, Level::Invalid, says).with("reason", why.as_str())
     };
-    evidence.record.failed.iter().map(told).collect()
+    evidence.record.failed.iter().map(broken).collect()
 }
 
 /// `late-start`: a sender got the order to begin when its first packet was already due. tardy
@@ -114,7 +115,7 @@ fn interrupted(evidence: &Evidence<'_>) -> Vec<Verdict> {
     if !evidence.record.interrupted {
         return Vec::new();
     }
-    let told = |(stream, record): (&String, &tardy_model::trial::StreamRecord)| {
+    let verdict = |(stream, record): (&String, &tardy_model::trial::StreamRecord)| {
         let rows = evidence.results.get(stream).map_or(0, |result| result.outcomes.intended);
         let says = format!("the trial was interrupted after {rows} of {} packets of {stream}", record.intended);
         Verdict::new(INTERRUPTED.id, Level::Note, says)
@@ -122,5 +123,181 @@ fn interrupted(evidence: &Evidence<'_>) -> Vec<Verdict> {
             .with("rows", rows)
             .with("intended", record.intended)
     };
-    evidence.record.streams.iter().map(told).collect()
+    evidence.record.streams.iter().map(verdict).collect()
+}
+
+// What was found on the path before the first packet.
+
+/// A rule about that.
+const fn inspecting(id: &'static str, spoils: Spoils, judge: fn(&Evidence<'_>) -> Vec<Verdict>) -> Rule {
+    Rule { id, spoils, judge }
+}
+
+/// `added-tag`: probe packets arrive with more VLAN tags than they were sent with.
+pub(super) const ADDED_TAG: Rule = inspecting("added-tag", Spoils::Path, |of| by(of, added_tags));
+/// `program-drops`: packets that a program decided about went nowhere.
+pub(super) const PROGRAM_DROPS: Rule = inspecting("program-drops", Spoils::Path, |of| by(of, drops));
+/// `printk`: a program writes lines into the kernel's trace.
+pub(super) const PRINTK: Rule = inspecting("printk", Spoils::Measuring, |of| by(of, printks));
+/// `generic-xdp`: a program runs after a driver that could run it itself.
+pub(super) const GENERIC_XDP: Rule = inspecting("generic-xdp", Spoils::Measuring, |of| by(of, generic));
+/// `programs`: programs of others are on the path.
+pub(super) const PROGRAMS: Rule = inspecting("programs", Spoils::Measuring, |of| by(of, programs));
+
+fn by(evidence: &Evidence<'_>, judge: fn(&Inspection) -> Vec<Verdict>) -> Vec<Verdict> {
+    evidence.record.inspection.iter().flat_map(judge).collect()
+}
+
+/// The verdicts on what was found on a path, also where no trial followed.
+pub fn found(found: &Inspection) -> Vec<Verdict> {
+    [added_tags, drops, printks, generic, programs].iter().flat_map(|judge| judge(found)).collect()
+}
+
+/// A verdict on a program, with what identifies it.
+fn on(id: &str, level: Level, program: &ProgramRecord, says: String) -> Verdict {
+    Verdict::new(id, level, says)
+        .with("station", program.station.as_str())
+        .with("device", program.device.as_str())
+        .with("program", program.name.as_str())
+        .with("program_id", program.id)
+        .with("tag", program.tag.as_str())
+        .with("hook", program.hook.name())
+}
+
+fn watched(found: &Inspection) -> impl Iterator<Item = (&ProgramRecord, &ProgramSeen)> {
+    found.programs.iter().filter_map(|program| Some((program, program.seen.as_ref()?)))
+}
+
+fn added_tags(found: &Inspection) -> Vec<Verdict> {
+    let added = found.probes.iter().filter(|probe| probe.with_more_tags() > 0);
+    let told = added.map(|probe| {
+        let came = probe.by_tags.keys().next_back().copied().unwrap_or(probe.tags);
+        let says = format!(
+            "probe packets of {} leave {} with {} and arrive at {} with {came}: something on the path adds one",
+            probe.stream,
+            probe.from,
+            says::count(probe.tags.into(), "VLAN tag", "VLAN tags"),
+            probe.to
+        );
+        Verdict::new(ADDED_TAG.id, Level::Invalid, says)
+            .with("stream", probe.stream.as_str())
+            .with("from", probe.from.as_str())
+            .with("to", probe.to.as_str())
+            .with("sent", probe.sent)
+            .with("sent_tags", u32::from(probe.tags))
+            .with("most_tags", u32::from(came))
+            .with("with_more_tags", probe.with_more_tags())
+    });
+    told.collect()
+}
+
+fn drops(found: &Inspection) -> Vec<Verdict> {
+    let level = if found.dead_end().is_some() { Level::Invalid } else { Level::Warning };
+    let told = watched(found).filter(|(_, seen)| !seen.faults.is_empty()).map(|(program, seen)| {
+        let what: Vec<String> = seen.faults.iter().map(|fault| fault.says()).collect();
+        let says = format!("{} sends packets where nobody takes them: {}", program.called(), what.join("; "));
+        let first = &seen.faults[0];
+        on(PROGRAM_DROPS.id, level, program, says)
+            .with("packets", seen.faults.iter().map(|fault| fault.packets).sum::<u64>())
+            .with("runs", seen.runs)
+            .with("errno", i64::from(first.code))
+            .with("to_device", first.to)
+    });
+    told.collect()
+}
+
+fn printks(found: &Inspection) -> Vec<Verdict> {
+    let told = watched(found).filter(|(_, seen)| seen.lines > 0).map(|(program, seen)| {
+        let each = seen.lines as f64 / seen.runs.max(1) as f64;
+        let run_ns = seen.run_ns as f64 / seen.runs.max(1) as f64;
+        let cost = found.line_cost.map(|cost| {
+            let between = format!("{} to {}", says::time(cost.low_ns as i64), says::time(cost.high_ns as i64));
+            format!("; a line costs {} here ({between} with 95 %)", says::time(cost.ns as i64))
+        });
+        let says = format!(
+            "{} writes {each:.1} lines into the kernel's trace for each packet (bpf_printk): with them it runs {} for a \
+             packet{}",
+            program.called(),
+            says::time(run_ns as i64),
+            cost.unwrap_or_default()
+        );
+        let verdict = on(PRINTK.id, Level::Warning, program, says)
+            .with("runs", seen.runs)
+            .with("lines", seen.lines)
+            .with("lines_per_packet", each)
+            .with("run_ns", run_ns);
+        match found.line_cost {
+            Some(cost) => verdict
+                .with("line_ns", cost.ns)
+                .with("line_low_ns", cost.low_ns)
+                .with("line_high_ns", cost.high_ns)
+                .with("pairs", cost.pairs),
+            None => verdict,
+        }
+    });
+    told.collect()
+}
+
+fn generic(found: &Inspection) -> Vec<Verdict> {
+    let could = found.programs.iter().filter(|program| program.could_be_native);
+    let told = could.map(|program| {
+        let says = format!(
+            "{} runs after the driver, which could run it itself: each packet becomes a packet buffer first",
+            program.called()
+        );
+        on(GENERIC_XDP.id, Level::Warning, program, says)
+    });
+    told.collect()
+}
+
+fn programs(found: &Inspection) -> Vec<Verdict> {
+    if found.programs.is_empty() {
+        return Vec::new();
+    }
+    let all: Vec<String> = found.programs.iter().map(ProgramRecord::called).collect();
+    let unchecked: Vec<String> = found.unchecked.iter().map(|(station, why)| format!("at {station} ({why})")).collect();
+    let says = match unchecked.is_empty() {
+        true => format!("others have attached programs to devices of the path: {}", all.join(", ")),
+        false => format!(
+            "others have attached programs to devices of the path: {}; what they do was not checked {}",
+            all.join(", "),
+            says::list(&unchecked)
+        ),
+    };
+    let list = |of: fn(&ProgramRecord) -> Figure| Figure::List(found.programs.iter().map(of).collect());
+    let verdict = Verdict::new(PROGRAMS.id, Level::Note, says)
+        .with("programs", list(|program| program.name.as_str().into()))
+        .with("program_ids", list(|program| program.id.into()))
+        .with("tags", list(|program| program.tag.as_str().into()))
+        .with("hooks", list(|program| program.hook.name().into()))
+        .with("devices", list(|program| program.device.as_str().into()));
+    match unchecked.is_empty() {
+        true => vec![verdict],
+        false => vec![verdict.with("not_checked", says::list(&unchecked))],
+    }
+}
+
+/// `no-metadata`: no warm-up packet that came through an XDP program has its stamp.
+pub(super) const NO_METADATA: Rule = inspecting("no-metadata", Spoils::Measuring, no_metadata);
+
+fn no_metadata(evidence: &Evidence<'_>) -> Vec<Verdict> {
+    let streams =
+        evidence.record.streams.iter().filter_map(|(stream, record)| Some((stream, record, record.xdp.as_ref()?)));
+    let bare = streams.filter(|(_, record, _)| {
+        record.warmup.received > 0 && record.warmup.without_rx_stamp >= record.warmup.received
+    });
+    let told = bare.map(|(stream, record, port)| {
+        let says = format!(
+            "none of {} of {stream} has the XDP program's stamp: the device leaves no room for it before a packet \
+             (bpf_xdp_adjust_meta), in {} mode",
+            says::count(record.warmup.received.into(), "warm-up packet", "warm-up packets"),
+            port.mode.name()
+        );
+        Verdict::new(NO_METADATA.id, Level::Invalid, says)
+            .with("stream", stream.as_str())
+            .with("mode", port.mode.name())
+            .with("warmup_received", record.warmup.received)
+            .with("unstamped", record.warmup.without_rx_stamp)
+    });
+    told.collect()
 }

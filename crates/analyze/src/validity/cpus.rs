@@ -127,7 +127,7 @@ fn softirq(evidence: &Evidence<'_>) -> Vec<Verdict> {
     if evidence.broke_off() {
         return Vec::new();
     }
-    let told = evidence.record.placement.softirq.iter().filter_map(|(name, station)| {
+    let found = evidence.record.placement.softirq.iter().filter_map(|(name, station)| {
         let napi = (station.by == SoftirqBy::Napi).then(|| no_napi(evidence, station).or_else(|| not_pinned(station)));
         let (why, counts) = match (napi.flatten(), elsewhere(evidence, station)) {
             (Some(why), counts) => (why, counts.map(|(_, took, came)| (took, came))),
@@ -158,7 +158,7 @@ fn softirq(evidence: &Evidence<'_>) -> Vec<Verdict> {
         }
         Some(verdict)
     });
-    told.collect()
+    found.collect()
 }
 
 /// `steal`: the hypervisor took CPUs away on which measuring threads ran.

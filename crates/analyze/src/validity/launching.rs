@@ -13,7 +13,7 @@ pub(super) const SHAPER: Rule = Rule { id: "shaper", spoils: Spoils::Measuring, 
 
 fn shaper(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let differs = evidence.record.shapers.iter().filter(|(_, shaper)| !shaper.differs.is_empty());
-    let told = differs.map(|(station, shaper)| {
+    let found = differs.map(|(station, shaper)| {
         let says = format!(
             "the queue discipline of {} at {station} is not what was asked for: {}",
             shaper.device,
@@ -25,7 +25,7 @@ fn shaper(evidence: &Evidence<'_>) -> Vec<Verdict> {
             .with("root", shaper.root())
             .with("differs", Figure::List(shaper.differs.iter().map(|what| what.as_str().into()).collect()))
     });
-    told.collect()
+    found.collect()
 }
 
 /// `no-gates`: the device takes a schedule and reports it, and keeps none: netdevsim has no
@@ -248,7 +248,7 @@ fn moved_point(evidence: &Evidence<'_>) -> Vec<Verdict> {
         let at = record.launching.rx_kernel_at.filter(|at| at.is_moved())?;
         record.sources.contains_key(&Point::RxKernel).then_some((stream, record, at))
     });
-    let told = moved.map(|(stream, record, at)| {
+    let found = moved.map(|(stream, record, at)| {
         let says = format!(
             "rx_kernel of {stream} is taken {}, because its packets carry launch times: compare it only with streams of the same port \
              that carry them too",
@@ -259,5 +259,5 @@ fn moved_point(evidence: &Evidence<'_>) -> Vec<Verdict> {
             .with("rx_kernel_at", at.name())
             .with("launch", record.launching.launch.name())
     });
-    told.collect()
+    found.collect()
 }

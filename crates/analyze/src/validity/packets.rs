@@ -7,6 +7,7 @@ use crate::says;
 use tardy_model::ethernet::TAG;
 use tardy_model::trial::StreamRecord;
 use tardy_model::verdict::{Figure, Level, Verdict};
+use tardy_model::xdp::{Core, XdpRefusal};
 
 /// `rate`: the stream was sent slower than intended, or left out too many slots.
 pub(super) const RATE: Rule = Rule { id: "rate", spoils: Spoils::Path, judge: rate };
@@ -264,20 +265,21 @@ fn vlan_tags(evidence: &Evidence<'_>) -> Vec<Verdict> {
             0 => "no VLAN tag".to_owned(),
             count => says::count(count.into(), "VLAN tag", "VLAN tags"),
         };
-        let mut told: Vec<String> = others.map(|(count, packets)| format!("{packets} with {}", with(*count))).collect();
+        let mut found: Vec<String> =
+            others.map(|(count, packets)| format!("{packets} with {}", with(*count))).collect();
         if let Some(tag) = tags.sent.filter(|_| tags.other_vlan > 0) {
-            told.push(format!("{} in another VLAN than {}", tags.other_vlan, tag.vlan));
+            found.push(format!("{} in another VLAN than {}", tags.other_vlan, tag.vlan));
         }
         if tags.other_tpid > 0 {
             let others = tags.by_tpid.keys().filter(|tpid| **tpid != TAG).map(|tpid| format!("{tpid:#06x}"));
             let others: Vec<String> = others.collect();
-            told.push(format!("{} with a tag of type {} instead of {TAG:#06x}", tags.other_tpid, others.join(" or ")));
+            found.push(format!("{} with a tag of type {} instead of {TAG:#06x}", tags.other_tpid, others.join(" or ")));
         }
         let says = format!(
             "{otherwise} of {arrived} packets of {}, which were sent with {}, arrived otherwise: {}",
             way.name,
             with(sent),
-            told.join(", ")
+            found.join(", ")
         );
         let mut verdict = Verdict::new(VLAN_TAGS.id, Level::Invalid, says)
             .with("stream", way.stream)
@@ -367,26 +369,73 @@ fn foreign(evidence: &Evidence<'_>) -> Vec<Verdict> {
         .collect()
 }
 
+/// `core`: an AF_XDP application was not where the experiment asks for it, by the CPU that ran the
+/// XDP program.
+pub(super) const CORE: Rule = Rule { id: "core", spoils: Spoils::Measuring, judge: core };
+
+fn core(evidence: &Evidence<'_>) -> Vec<Verdict> {
+    let limit = evidence.settings.share(CORE.id);
+    let ports = evidence.record.streams.iter().filter_map(|(stream, record)| Some((stream, record.xdp.as_ref()?)));
+    let mut verdicts = Vec::new();
+    for (stream, port) in ports {
+        let (of, elsewhere, packets) = (&port.core, port.core.elsewhere(), port.core.packets());
+        let Some(asked) = of.asked.filter(|_| elsewhere > 0) else { continue };
+        let share = elsewhere as f64 / packets as f64;
+        let level = if share >= limit { Level::Invalid } else { Level::Warning };
+        let cpus: Vec<u32> = port.seen.by_cpu.keys().copied().collect();
+        let what = match asked {
+            Core::Same => "the same core as",
+            Core::Remote => "another core than",
+        };
+        let ran = format!("the program ran on CPU {}", says::list(&cpus));
+        let why = match of.cpu {
+            Some(cpu) => format!("{stream}.rx was on CPU {cpu} and {ran} ({elsewhere} of {packets} packets disagree)"),
+            None => format!("{ran}, and {stream}.rx was not on one CPU"),
+        };
+        let says = format!("{stream}.rx was asked to have {what} the XDP program, and had not: {why}");
+        let counts = port.seen.by_cpu.values().map(|packets| (*packets).into()).collect();
+        let verdict = Verdict::new(CORE.id, level, says)
+            .with("stream", stream.as_str())
+            .with("asked", asked.name())
+            .with("program_cpus", Figure::List(cpus.into_iter().map(Figure::from).collect()))
+            .with("packets_by_program_cpu", Figure::List(counts))
+            .with("elsewhere", elsewhere)
+            .with("elsewhere_share", share)
+            .with("limit_share", limit);
+        verdicts.push(match of.cpu {
+            Some(cpu) => verdict.with("receiver_cpu", cpu),
+            None => verdict,
+        });
+    }
+    verdicts
+}
+
 // What is worth knowing of a port `xdp`: a faster way for packets than the one that was taken.
 
 /// `xdp-mode`: the driver or the device could not do what would have been faster.
 pub(super) const XDP_MODE: Rule = Rule { id: "xdp-mode", spoils: Spoils::Measuring, judge: mode };
 
 fn mode(evidence: &Evidence<'_>) -> Vec<Verdict> {
-    let ports = evidence.record.streams.iter().filter_map(|(stream, record)| Some((stream, record.xdp.as_ref()?)));
-    let fell_back = ports.filter(|(_, port)| !port.refused.is_empty());
-    let told = fell_back.map(|(stream, port)| {
-        let refused: Vec<String> = port.refused.iter().map(|of| format!("{} ({})", of.mode.name(), of.why)).collect();
-        let mode = port.mode.name();
-        let says = format!(
-            "packets of {stream} come to AF_XDP in {mode} mode, because what is faster was refused: {}",
-            refused.join(", ")
-        );
-        let modes: Vec<&str> = port.refused.iter().map(|of| of.mode.name()).collect();
-        Verdict::new(XDP_MODE.id, Level::Note, says)
-            .with("stream", stream.as_str())
-            .with("mode", mode)
-            .with("refused", modes.join(" "))
+    let streams = || evidence.record.streams.iter();
+    let came = streams().filter_map(|(stream, record)| {
+        let port = record.xdp.as_ref()?;
+        fell_back(stream, "come to", port.mode.name(), &port.refused)
     });
-    told.collect()
+    let went = streams().filter_map(|(stream, record)| {
+        let port = record.xdp_sent.as_ref()?;
+        fell_back(stream, "are sent by", port.mode.name(), &port.refused)
+    });
+    came.chain(went).collect()
+}
+
+fn fell_back(stream: &str, way: &str, mode: &str, refused: &[XdpRefusal]) -> Option<Verdict> {
+    let why: Vec<String> = refused.iter().map(|of| format!("{} ({})", of.mode.name(), of.why)).collect();
+    let says = format!(
+        "packets of {stream} {way} AF_XDP in {mode} mode, because what is faster was refused: {}",
+        why.join(", ")
+    );
+    let modes: Vec<&str> = refused.iter().map(|of| of.mode.name()).collect();
+    let verdict = Verdict::new(XDP_MODE.id, Level::Note, says);
+    let verdict = verdict.with("stream", stream).with("mode", mode).with("refused", modes.join(" "));
+    (!refused.is_empty()).then_some(verdict)
 }

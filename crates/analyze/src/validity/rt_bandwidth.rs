@@ -133,7 +133,7 @@ fn on_host(evidence: &Evidence<'_>, host: TrialHost<'_>) -> Vec<Verdict> {
     let may_run = |limit: RtLimit| {
         format!("realtime threads may run {} in each {}", says::time(limit.runtime_ns), says::time(limit.period_ns))
     };
-    let told = |stopped: Stopped<'_>| {
+    let verdict = |stopped: Stopped<'_>| {
         let Stopped { thread, gaps, by, run_share } = stopped;
         let why = match (by, known) {
             (By::Limit(limit), _) => may_run(limit),
@@ -174,5 +174,5 @@ fn on_host(evidence: &Evidence<'_>, host: TrialHost<'_>) -> Vec<Verdict> {
             None => verdict,
         }
     };
-    stopped(evidence, host).into_iter().map(told).collect()
+    stopped(evidence, host).into_iter().map(verdict).collect()
 }

@@ -10,11 +10,13 @@ use tardy_model::validity::Validity;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
 /// All rules, in the order in which their verdicts are reported: the most severe causes first.
-pub const RULES: [Rule; 38] = [
+pub const RULES: [Rule; 45] = [
     broken::FAILED,
     broken::LATE_START,
     broken::RECEIVER_BROKE,
     broken::INTERRUPTED,
+    broken::ADDED_TAG,
+    broken::PROGRAM_DROPS,
     stamps::TAI_OFFSET,
     stamps::CLOCK_STEP,
     stamps::CAUSALITY,
@@ -24,6 +26,7 @@ pub const RULES: [Rule; 38] = [
     load::RULE,
     shared_cpu::STARVED_LOAD,
     cpus::SOFTIRQ,
+    packets::CORE,
     packets::RATE,
     packets::SEND_ERRORS,
     launching::LAUNCH_DROPS,
@@ -34,6 +37,7 @@ pub const RULES: [Rule; 38] = [
     stamps::RECORDER,
     stamps::RECORDER_DELAY,
     stamps::QUEUE_OVERFLOW,
+    broken::NO_METADATA,
     stamps::LATE_STAMPS,
     stamps::COVERAGE,
     stamps::WARMUP,
@@ -47,6 +51,9 @@ pub const RULES: [Rule; 38] = [
     cpus::PM_QOS,
     launching::LAUNCH_IGNORED,
     launching::MOVED_POINT,
+    broken::PRINTK,
+    broken::GENERIC_XDP,
+    broken::PROGRAMS,
     packets::XDP_MODE,
     packets::FOREIGN,
 ];

@@ -41,7 +41,7 @@ fn owner(thread: &str) -> &str {
     thread.rsplit_once('.').map_or(thread, |(owner, _)| owner)
 }
 
-fn told(level: Level, at: TrialCpu<'_>, threads: &[&str], says: String) -> Verdict {
+fn verdict(level: Level, at: TrialCpu<'_>, threads: &[&str], says: String) -> Verdict {
     Verdict::new(SHARED_CPU.id, level, says)
         .with("cpu", at.cpu)
         .with("threads", Figure::List(threads.iter().map(|name| (*name).into()).collect()))
@@ -63,7 +63,7 @@ fn asked_apart(evidence: &Evidence<'_>, host: TrialHost<'_>, placed: &Placed<'_>
         let Some(other) = placed.get(of) else { continue };
         if let Some(at) = cpus.intersection(other).next() {
             let says = format!("{name} was asked to have another CPU than {of}, and both ran on CPU {}", at.cpu);
-            verdicts.push(told(Level::Warning, *at, &[&name, of], says));
+            verdicts.push(verdict(Level::Warning, *at, &[&name, of], says));
         }
     }
     verdicts
@@ -94,7 +94,7 @@ fn neighbours(evidence: &Evidence<'_>, placed: &Placed<'_>) -> Vec<Verdict> {
                 at.cpu,
                 says::list(&others)
             );
-            Some(told(Level::Note, at, &names, says))
+            Some(verdict(Level::Note, at, &names, says))
         })
         .collect()
 }
@@ -138,7 +138,7 @@ fn packets(evidence: &Evidence<'_>, host: TrialHost<'_>, placed: &Placed<'_>) ->
             says::list(&here),
             work.net_rx
         );
-        let verdict = told(level, at, &here, says).with("packets", work.packets).with("own_at_most", own);
+        let verdict = verdict(level, at, &here, says).with("packets", work.packets).with("own_at_most", own);
         verdicts.push(verdict.with("net_rx", work.net_rx).with("interrupts", work.interrupts));
     }
     verdicts
@@ -309,11 +309,11 @@ pub(crate) fn gather(worst: &mut Verdict, all: &[&Verdict], others: &[u32]) {
     }
     let mut tasks: Vec<(&str, i64)> = tasks.into_iter().collect();
     tasks.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-    let is_told = |name: &str| match worst.evidence.get("tasks") {
-        Some(Figure::List(told)) => told.contains(&Figure::from(name)),
+    let is_named = |name: &str| match worst.evidence.get("tasks") {
+        Some(Figure::List(named)) => named.contains(&Figure::from(name)),
         _ => false,
     };
-    let more: Vec<&str> = tasks.iter().map(|(name, _)| *name).filter(|name| !is_told(name)).collect();
+    let more: Vec<&str> = tasks.iter().map(|(name, _)| *name).filter(|name| !is_named(name)).collect();
     if !others.is_empty() {
         let also = if more.is_empty() { String::new() } else { format!(", {} among them", says::list(&more)) };
         let (least, most, trials) = (says::share(least), says::share(most), says::trials(others));

@@ -150,8 +150,8 @@ fn warmup(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for (stream, record) in &evidence.record.streams {
         let warmup = &record.warmup;
-        let told = evidence.bursts().any(|(of, _, bursts)| of == stream && bursts.is_short());
-        if warmup.flowed || warmup.sent == 0 || told {
+        let is_burst = evidence.bursts().any(|(of, _, bursts)| of == stream && bursts.is_short());
+        if warmup.flowed || warmup.sent == 0 || is_burst {
             continue;
         }
         let says = format!(

@@ -25,9 +25,11 @@
 #![doc = include_str!("../../examples/decode.rs")]
 //! ```
 
+mod columns;
 mod layout;
 mod read;
 
+pub use columns::{Columns, ColumnsError, Unrecorded};
 pub use layout::{FindError, Layout, MOST_AREA, MOST_MEMBERS, MOST_MEMBERS_OF_ALL, Member, MemberKind, Unfit};
 pub use read::{Accessor, AccessorError, Hint, HintError, Value};
 

@@ -10,13 +10,15 @@
 //! All queues share the memory (`XDP_SHARED_UMEM`), which the kernel allows between the queues of
 //! one device since Linux 5.10. Each queue has a part of the frames to itself.
 
+mod send;
 mod shared;
 mod socket;
 
+pub use send::{METADATA, OpenedToSend, Outlet, ToSend, WithPackets, completion, request, went_out};
 pub use shared::{Putting, Taking};
-pub use socket::{WaitBy, Waiter, run_on};
+pub use socket::{WaitBy, Waiter, count_runs, run_on, tcx_programs};
 
-use crate::program::{AREA, Filter, ID, Ids, Program, ProgramError, RxTime, StampClock};
+use crate::program::{Chosen, ID, Program, ProgramError, RxTime, StampClock, Stamps};
 use shared::Memory;
 use socket::{Socket, Umem, attach};
 use std::io;
@@ -63,6 +65,10 @@ pub enum XdpError {
     )]
     TooLarge { device: String, bytes: u64, queues: u32, available: u64 },
     #[error(
+        "packets of {device} cannot have {what} through AF_XDP: {why}: send through port packet, or write {instead}"
+    )]
+    NoMetadata { device: String, what: &'static str, why: String, instead: &'static str },
+    #[error(
         "{call} for {device}: {source}: does this kernel have AF_XDP (CONFIG_XDP_SOCKETS, Linux 5.11), and may \
          this user have it (root)?"
     )]
@@ -90,7 +96,8 @@ pub struct Asked<'a> {
     pub queue: Option<u32>,
     /// Frames of each queue, a power of two.
     pub frames: u32,
-    pub filter: Filter,
+    /// The program to attach.
+    pub program: Chosen<'a>,
 }
 
 /// What was found and decided on the way.
@@ -120,7 +127,7 @@ pub struct Rings {
     _link: OwnedFd,
     sockets: Vec<Socket>,
     memory: Memory,
-    ids: Ids,
+    stamps: Stamps,
     lent: Vec<Held>,
     /// The socket to begin with.
     next: usize,
@@ -142,7 +149,7 @@ impl Rings {
             Some(queue) => return Err(XdpError::NoQueue { device, queue, queues: there }),
         };
         let memory = memory_for(asked, queues.len() as u32)?;
-        let program = Program::load(asked.filter, there)?;
+        let program = Program::load(asked.program, there)?;
         let (link, is_native, mut refused) = attached(asked.device, index, &program)?;
         let (sockets, is_zero_copy) = bound(asked, index, &queues, &memory, is_native, &mut refused)?;
         for (queue, socket) in queues.iter().zip(&sockets) {
@@ -162,7 +169,7 @@ impl Rings {
             clock: program.clock,
         };
         let lent = Vec::with_capacity(asked.frames as usize);
-        Ok((Rings { _link: link, sockets, memory, ids: program.ids, lent, next: 0 }, opened))
+        Ok((Rings { _link: link, sockets, memory, stamps: program.stamps, lent, next: 0 }, opened))
     }
 
     /// Ready to be waited for.
@@ -177,22 +184,26 @@ impl Rings {
     #[inline]
     pub fn take(&mut self, most: usize) -> usize {
         self.take_back();
-        let (count, first) = (self.sockets.len(), self.next);
-        for n in 0..count {
-            let at = (first + n) % count;
+        let (behind, before) = (self.next..self.sockets.len(), 0..self.next);
+        for at in behind.chain(before) {
             let ring = &mut self.sockets[at].received;
             let waiting = ring.waiting((most - self.lent.len()) as u32);
             if waiting == 0 {
                 continue;
             }
+            let memory = &self.memory;
             self.lent.extend((0..waiting).map(|n| {
                 let (address, length) = ring.packet(n);
-                Held { socket: at, at: address as usize, length: length as usize }
+                let held = Held { socket: at, at: address as usize, length: length as usize };
+                // What the program wrote, and the packet's beginning, are two lines.
+                memory.fetch(held.at.saturating_sub(ID));
+                memory.fetch(held.at);
+                held
             }));
             ring.take(waiting);
             if self.lent.len() >= most {
                 // No queue keeps another one waiting.
-                self.next = (at + 1) % count;
+                self.next = if at + 1 < self.sockets.len() { at + 1 } else { 0 };
                 break;
             }
         }
@@ -228,7 +239,15 @@ impl Rings {
     /// What the program wrote before packet `n`; `None` if it wrote nothing.
     #[inline]
     pub fn stamp(&self, n: usize) -> Option<RxTime> {
-        self.ids.read(self.memory.bytes(self.lent[n].at.checked_sub(AREA)?, AREA))
+        self.stamps.read(self.area(n))
+    }
+
+    /// The bytes before packet `n`, as many as the largest struct has.
+    #[inline]
+    pub fn area(&self, n: usize) -> &[u8] {
+        let area = self.stamps.area();
+        // No driver puts a packet nearer to its frame's beginning than the headroom.
+        self.lent[n].at.checked_sub(area).map_or(&[], |at| self.memory.bytes(at, area))
     }
 
     /// Wakes drivers that wait to be woken for the frames that they were given.
@@ -314,7 +333,7 @@ fn bound(
     is_native: bool,
     refused: &mut Vec<XdpRefusal>,
 ) -> Result<(Vec<Socket>, bool), XdpError> {
-    let registered = Umem::Registered(memory.address(), memory.length() as u64, FRAME);
+    let registered = Umem::Registered(memory.address(), memory.length() as u64, FRAME, 0);
     let mut sockets: Vec<Socket> = Vec::with_capacity(queues.len());
     for (n, queue) in queues.iter().enumerate() {
         let socket = match sockets.first() {
@@ -346,7 +365,7 @@ fn first_of(
         let socket = Socket::new(memory, asked.frames).map_err(|why| failed(asked, why))?;
         match bind(&socket, index, queue, memory, libc::XDP_ZEROCOPY) {
             Ok(()) => return Ok(socket),
-            Err(why) if why.raw_os_error() == Some(libc::EBUSY) => return Err(not_bound(asked, queue, why)),
+            Err(why) if why.raw_os_error() == Some(libc::EBUSY) => return Err(not_bound(asked.device, queue, why)),
             Err(why) => {
                 let why = format!("the driver does not write into a socket's memory: {why}");
                 // It is the faster of two: it belongs before what was refused so far.
@@ -356,14 +375,14 @@ fn first_of(
     }
     // One that was not bound is not used again: what it had registered goes with it.
     let socket = Socket::new(memory, asked.frames).map_err(|why| failed(asked, why))?;
-    bind(&socket, index, queue, memory, libc::XDP_COPY).map_err(|why| not_bound(asked, queue, why))?;
+    bind(&socket, index, queue, memory, libc::XDP_COPY).map_err(|why| not_bound(asked.device, queue, why))?;
     Ok(socket)
 }
 
 /// A socket over the memory of the first one.
 fn of_first(asked: &Asked<'_>, index: u32, queue: u32, memory: &Umem<'_>) -> Result<Socket, XdpError> {
     let socket = Socket::new(memory, asked.frames).map_err(|why| failed(asked, why))?;
-    bind(&socket, index, queue, memory, 0).map_err(|why| not_bound(asked, queue, why))?;
+    bind(&socket, index, queue, memory, 0).map_err(|why| not_bound(asked.device, queue, why))?;
     Ok(socket)
 }
 
@@ -385,8 +404,8 @@ fn failed(asked: &Asked<'_>, (call, source): socket::Failed) -> XdpError {
     XdpError::Socket { call, device: asked.device.to_owned(), source }
 }
 
-fn not_bound(asked: &Asked<'_>, queue: u32, source: io::Error) -> XdpError {
-    let device = asked.device.to_owned();
+fn not_bound(device: &str, queue: u32, source: io::Error) -> XdpError {
+    let device = device.to_owned();
     match source.raw_os_error() {
         Some(libc::EBUSY) => XdpError::Bound { device, queue },
         _ => XdpError::Bind { device, queue, source },

@@ -69,6 +69,17 @@ impl Memory {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(at), length) }
     }
 
+    /// This memory as two, of which the first has `at` bytes, whole pages: each is unmapped by
+    /// itself.
+    pub fn split(self, at: usize) -> (Memory, Memory) {
+        let whole = mem::ManuallyDrop::new(self);
+        let at = at.min(whole.length);
+        // SAFETY: within the mapping, or at its end.
+        let second = unsafe { whole.start.add(at) };
+        let of = |start, length| Memory { start, length, is_huge: whole.is_huge };
+        (of(whole.start, at), of(second, whole.length - at))
+    }
+
     /// The same to be written.
     #[inline]
     pub fn bytes_mut(&mut self, at: usize, length: usize) -> &mut [u8] {
@@ -77,6 +88,30 @@ impl Memory {
         }
         // SAFETY: as in `bytes`; the exclusive borrow keeps any other slice away.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().add(at), length) }
+    }
+
+    /// Has the CPU fetch what lies there, while the caller does something else. The kernel wrote it
+    /// on another CPU as a rule, and each line that is waited for takes longer than all that is
+    /// done with it.
+    #[inline]
+    pub fn fetch(&self, at: usize) {
+        if at >= self.length {
+            return;
+        }
+        // SAFETY: within the mapping, as checked above.
+        let line = unsafe { self.start.as_ptr().add(at) };
+        // SAFETY: a hint to the CPU, which neither reads nor writes what the program sees.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.cast())
+        };
+        // SAFETY: as above.
+        #[cfg(target_arch = "aarch64")]
+        unsafe {
+            std::arch::asm!("prfm pldl1keep, [{}]", in(reg) line, options(nostack, readonly, preserves_flags))
+        };
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        let _ = line;
     }
 }
 
@@ -129,6 +164,11 @@ impl Taking {
         }
         // More than the ring has room for is not to be believed.
         self.filled.wrapping_sub(self.taken).min(self.mask + 1).min(most)
+    }
+
+    /// How many entries wait, whether or not this side has looked.
+    pub fn all(&self, filled: &AtomicU32) -> u32 {
+        filled.load(Acquire).wrapping_sub(self.taken).min(self.mask + 1)
     }
 
     /// The place of the entry that is `n` behind the oldest one.
@@ -192,6 +232,19 @@ impl Putting {
             self.ahead = 0;
             filled.store(self.filled, Release);
         }
+    }
+
+    /// Entries that are published and were not taken out yet.
+    #[inline]
+    pub fn waiting(&self, taken: &AtomicU32) -> u32 {
+        // More than the ring has room for is not to be believed.
+        self.filled.wrapping_sub(taken.load(Acquire)).min(self.size)
+    }
+
+    /// The place of the entry that was published `n` before the newest one.
+    #[inline]
+    pub fn published(&self, n: u32) -> usize {
+        (self.filled.wrapping_sub(1).wrapping_sub(n) & (self.size - 1)) as usize
     }
 }
 
@@ -329,5 +382,108 @@ impl FillRing {
     #[inline]
     pub fn wants_wakeup(&self) -> bool {
         self.mapped.wants_wakeup()
+    }
+}
+
+/// A descriptor that points beyond every memory: the kernel counts it and passes over it.
+const VOID: libc::xdp_desc = libc::xdp_desc { addr: u64::MAX << 12, len: 1, options: 0 };
+
+/// The ring in which the kernel gets packets to send.
+#[derive(Debug)]
+pub struct SendRing {
+    mapped: Mapped<libc::xdp_desc>,
+    index: Putting,
+}
+
+impl SendRing {
+    /// Maps it.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn of(socket: BorrowedFd<'_>, offsets: libc::xdp_ring_offset, size: u32) -> io::Result<Self> {
+        let mapped = Mapped::of(socket, offsets, size, libc::XDP_PGOFF_TX_RING)?;
+        Ok(SendRing { mapped, index: Putting::new(size) })
+    }
+
+    /// Puts a packet in, to be published; false without room.
+    #[inline]
+    pub fn put(&mut self, packet: libc::xdp_desc) -> bool {
+        let taken = self.mapped.shared(self.mapped.offsets.consumer);
+        let Some(place) = self.index.next(taken) else { return false };
+        // SAFETY: the kernel has taken out what was in this entry, and reads it again only when it
+        // is published.
+        unsafe { self.mapped.entry(place).write(packet) };
+        true
+    }
+
+    /// Publishes what was put in.
+    #[inline]
+    pub fn publish(&mut self) {
+        self.index.publish(self.mapped.shared(self.mapped.offsets.producer));
+    }
+
+    /// Packets that are published and that the kernel has not taken.
+    #[inline]
+    pub fn waiting(&self) -> u32 {
+        self.index.waiting(self.mapped.shared(self.mapped.offsets.consumer))
+    }
+
+    /// Has the kernel pass over the newest `n` entries, which were published and not taken. Only
+    /// where nothing but this process's own call makes it read the ring.
+    #[cold]
+    pub fn void(&mut self, n: u32) {
+        for n in 0..n {
+            // SAFETY: the kernel reads the ring in a call of this process, and there is none now.
+            unsafe { self.mapped.entry(self.index.published(n)).write(VOID) };
+        }
+    }
+
+    /// True if the driver has to be woken to look at the ring.
+    #[inline]
+    pub fn wants_wakeup(&self) -> bool {
+        self.mapped.wants_wakeup()
+    }
+}
+
+/// The ring in which frames come back that were sent.
+#[derive(Debug)]
+pub struct CompletedRing {
+    mapped: Mapped<u64>,
+    index: Taking,
+}
+
+impl CompletedRing {
+    /// Maps it.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn of(socket: BorrowedFd<'_>, offsets: libc::xdp_ring_offset, size: u32) -> io::Result<Self> {
+        let mapped = Mapped::of(socket, offsets, size, libc::XDP_UMEM_PGOFF_COMPLETION_RING as i64)?;
+        Ok(CompletedRing { mapped, index: Taking::new(size) })
+    }
+
+    /// How many frames have come back, at most `most`.
+    #[inline]
+    pub fn waiting(&mut self, most: u32) -> u32 {
+        self.index.waiting(self.mapped.shared(self.mapped.offsets.producer), most)
+    }
+
+    /// The address of the packet that is `n` behind the oldest one.
+    #[inline]
+    pub fn packet(&self, n: u32) -> u64 {
+        // SAFETY: `waiting` has said that the kernel is done with this entry, and the kernel will
+        // not touch it before `take`.
+        unsafe { self.mapped.entry(self.index.place(n)).read() }
+    }
+
+    /// Takes the oldest `n` out.
+    #[inline]
+    pub fn take(&mut self, n: u32) {
+        self.index.take(n, self.mapped.shared(self.mapped.offsets.consumer));
+    }
+
+    /// How many there are, of which this process knows some already.
+    pub fn all(&self) -> u32 {
+        self.index.all(self.mapped.shared(self.mapped.offsets.producer))
     }
 }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The calls on an AF_XDP socket, waiting for a packet at several sockets at once, and the two
-//! calls on a program that libbpf-rs has in no safe form.
+//! The calls on an AF_XDP socket, waiting for a packet at several sockets at once, and the calls
+//! on programs that libbpf-rs has in no safe form.
 
-use super::shared::{FillRing, ReceiveRing};
+use super::shared::{CompletedRing, FillRing, ReceiveRing, SendRing};
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// Entries of the ring in which sent frames come back. A socket has one even if it never sends.
-const COMPLETED: u32 = 64;
+/// How many packets one call sends at most (include/uapi/linux/if_xdp.h, Linux 6.17). Without it
+/// they are 32.
+const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 /// Room that a run of a program gets for what it puts before a packet.
 const GROWTH: usize = 256;
 
@@ -22,8 +23,8 @@ pub struct Socket {
 
 /// The memory of a socket: its own registration, or that of another socket.
 pub enum Umem<'a> {
-    /// Address, length, bytes of a frame.
-    Registered(u64, u64, u32),
+    /// Address, length, bytes of a frame, bytes of what comes before a packet that is sent.
+    Registered(u64, u64, u32, u32),
     Of(BorrowedFd<'a>),
 }
 
@@ -66,7 +67,8 @@ fn get<T: Plain>(fd: &OwnedFd, level: libc::c_int, name: libc::c_int, call: &'st
 }
 
 impl Socket {
-    /// A socket over this memory with rings of `size` entries, bound to nothing.
+    /// A socket over this memory with rings of `size` entries, bound to nothing. The ring in which
+    /// sent frames come back it must have even if it never sends.
     ///
     /// # Errors
     /// The kernel's.
@@ -75,14 +77,17 @@ impl Socket {
         let fd = done(unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) }, "socket(AF_XDP)")?;
         // SAFETY: the descriptor was made just now and has no other owner.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        if let Umem::Registered(addr, len, chunk_size) = *umem {
+        if let Umem::Registered(addr, len, chunk_size, metadata) = *umem {
             // SAFETY: plain numbers, for which zero is a value.
             let mut registered: libc::xdp_umem_reg = unsafe { mem::zeroed() };
             (registered.addr, registered.len, registered.chunk_size) = (addr, len, chunk_size);
+            if metadata > 0 {
+                (registered.tx_metadata_len, registered.flags) = (metadata, libc::XDP_UMEM_TX_METADATA_LEN);
+            }
             set(&fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &registered, "XDP_UMEM_REG")?;
         }
         set(&fd, libc::SOL_XDP, libc::XDP_UMEM_FILL_RING, &size, "XDP_UMEM_FILL_RING")?;
-        set(&fd, libc::SOL_XDP, libc::XDP_UMEM_COMPLETION_RING, &COMPLETED, "XDP_UMEM_COMPLETION_RING")?;
+        set(&fd, libc::SOL_XDP, libc::XDP_UMEM_COMPLETION_RING, &size, "XDP_UMEM_COMPLETION_RING")?;
         set(&fd, libc::SOL_XDP, libc::XDP_RX_RING, &size, "XDP_RX_RING")?;
         let offsets: libc::xdp_mmap_offsets = get(&fd, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, "XDP_MMAP_OFFSETS")?;
         let mapping = |source| ("mapping a ring", source);
@@ -114,6 +119,33 @@ impl Socket {
         done(result, "bind").map(drop).map_err(|(_, why)| why)
     }
 
+    /// Gives it a ring of `size` packets to send, the size of the ring in which they come back, and
+    /// a class of traffic. To be called before it is bound.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn sends(&self, size: u32, budget: u32, priority: u32, room: i32) -> Result<(SendRing, CompletedRing), Failed> {
+        set(&self.fd, libc::SOL_XDP, libc::XDP_TX_RING, &size, "XDP_TX_RING")?;
+        set(&self.fd, libc::SOL_SOCKET, libc::SO_PRIORITY, &(priority as i32), "SO_PRIORITY")?;
+        if set(&self.fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &room, "SO_SNDBUFFORCE").is_err() {
+            set(&self.fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &room, "SO_SNDBUF")?;
+        }
+        // A kernel without the option takes fewer packets in a call, and is called again.
+        let _ = set(&self.fd, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &budget, "XDP_MAX_TX_SKB_BUDGET");
+        let offsets: libc::xdp_mmap_offsets = get(&self.fd, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, "XDP_MMAP_OFFSETS")?;
+        let mapping = |source| ("mapping a ring", source);
+        let ring = SendRing::of(self.fd.as_fd(), offsets.tx, size).map_err(mapping)?;
+        Ok((ring, CompletedRing::of(self.fd.as_fd(), offsets.cr, size).map_err(mapping)?))
+    }
+
+    /// Another descriptor of it.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn again(&self) -> Result<OwnedFd, Failed> {
+        self.fd.try_clone().map_err(|source| ("dup", source))
+    }
+
     /// Has the receive call poll the device, in place of its interrupts, for `us` microseconds and
     /// at most `budget` packets.
     ///
@@ -138,7 +170,7 @@ impl Socket {
     /// # Errors
     /// The kernel's.
     pub fn statistics(&self) -> Result<libc::xdp_statistics, Failed> {
-        get(&self.fd, libc::SOL_XDP, libc::XDP_STATISTICS, "XDP_STATISTICS")
+        statistics(&self.fd)
     }
 
     /// True if the driver writes packets into the memory itself.
@@ -173,6 +205,24 @@ impl AsRawFd for Socket {
     fn as_raw_fd(&self) -> i32 {
         self.fd.as_raw_fd()
     }
+}
+
+/// Has the kernel look at the ring of packets to send of this socket: in copy mode it sends them in
+/// this call, else it wakes the driver. Gives errno, 0 for none.
+#[inline]
+pub fn kick(socket: &OwnedFd) -> i32 {
+    let none = std::ptr::null();
+    // SAFETY: an empty buffer and no address; the kernel reads nothing of either.
+    let result = unsafe { libc::sendto(socket.as_raw_fd(), none, 0, libc::MSG_DONTWAIT, none.cast(), 0) };
+    if result < 0 { io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO) } else { 0 }
+}
+
+/// What the kernel has dropped and missed at this socket since it was bound.
+///
+/// # Errors
+/// The kernel's.
+pub fn statistics(socket: &OwnedFd) -> Result<libc::xdp_statistics, Failed> {
+    get(socket, libc::SOL_XDP, libc::XDP_STATISTICS, "XDP_STATISTICS")
 }
 
 /// Attaches a program to a device in the mode of these flags (`XDP_FLAGS_*`). It stays attached as
@@ -217,6 +267,49 @@ pub fn run_on(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<(u32, Vec<u8
     }
     out.truncate(options.data_size_out as usize);
     Ok((options.retval, out))
+}
+
+/// The most programs of one hook that are listed.
+const MOST_PROGRAMS: usize = 64;
+
+/// The ids of the programs that are attached to a device without a queue discipline (tcx), in the
+/// order in which they run; none on a kernel that has no such hook (before Linux 6.6).
+///
+/// # Errors
+/// The kernel's.
+pub fn tcx_programs(index: u32, egress: bool) -> io::Result<Vec<u32>> {
+    let mut ids = vec![0u32; MOST_PROGRAMS];
+    // SAFETY: numbers and pointers, for which zero is a value: nothing is asked for.
+    let mut options: libbpf_sys::bpf_prog_query_opts = unsafe { mem::zeroed() };
+    options.sz = mem::size_of_val(&options) as _;
+    options.prog_ids = ids.as_mut_ptr();
+    options.__bindgen_anon_1.count = ids.len() as u32;
+    let hook = if egress { libbpf_sys::BPF_TCX_EGRESS } else { libbpf_sys::BPF_TCX_INGRESS };
+    // SAFETY: `options` is valid, states its size, and names room for as many ids as it counts.
+    match unsafe { libbpf_sys::bpf_prog_query_opts(index as i32, hook, &raw mut options) } {
+        0 => {
+            // SAFETY: a successful query has filled this member; every bit pattern is a number.
+            let count = unsafe { options.__bindgen_anon_1.count } as usize;
+            ids.truncate(count);
+            Ok(ids)
+        }
+        result if [-libc::EINVAL, -libc::ENOENT].contains(&result) => Ok(Vec::new()),
+        result => Err(io::Error::from_raw_os_error(-result)),
+    }
+}
+
+/// Has the kernel count how often and how long each program runs, until the descriptor is closed.
+///
+/// # Errors
+/// The kernel's: it can since Linux 5.8.
+pub fn count_runs() -> io::Result<OwnedFd> {
+    // SAFETY: takes a number only.
+    let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: the descriptor was made just now and has no other owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// How it is waited, ready for these sockets.

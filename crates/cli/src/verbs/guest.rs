@@ -316,7 +316,7 @@ pub fn script(guest: &Guest, args: &Asked, experiment: &Experiment, out: &mut Sc
 }
 
 fn pack(args: &Pack) -> Result<Exit> {
-    let experiment = super::load(&args.experiment)?;
+    let experiment = super::load(&args.experiment, &[])?;
     let guest = asked(&args.guest)?
         .ok_or_else(|| Failure::new(Exit::Usage, "say which guest: --in guest or --in guest:exact"))?;
     check(&guest, &args.experiment, &experiment)?;

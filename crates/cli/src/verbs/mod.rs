@@ -9,6 +9,7 @@ pub mod guest;
 pub mod hints;
 pub mod hwtstamp;
 pub mod man;
+pub mod object;
 pub mod plan;
 pub mod report;
 pub mod run;
@@ -74,10 +75,10 @@ fn blamed(error: RunError, args: &Experiment) -> anyhow::Error {
     }
 }
 
-/// The checked experiment that was asked for.
-fn load(args: &Experiment) -> Result<tardy_spec::experiment::Experiment> {
+/// The checked experiment that was asked for, with `sets` laid over it after the caller's own.
+fn load(args: &Experiment, sets: &[String]) -> Result<tardy_spec::experiment::Experiment> {
     let source = tardy_spec::resolve(&args.experiment)?;
     let trials = args.trials.map(|trials| format!("trials={trials}"));
-    let overrides: Vec<String> = args.set.iter().cloned().chain(trials).collect();
+    let overrides: Vec<String> = args.set.iter().cloned().chain(trials).chain(sets.iter().cloned()).collect();
     Ok(tardy_spec::load(&source, &overrides)?)
 }

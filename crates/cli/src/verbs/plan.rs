@@ -6,6 +6,7 @@ use crate::args::Plan;
 use crate::exit::Exit;
 use crate::verbs::count;
 use crate::verbs::guest;
+use crate::verbs::object;
 use anyhow::Result;
 use std::path::Path;
 use tardy_judge::foresight::estimate;
@@ -23,7 +24,7 @@ use tardy_model::path::Where;
 use tardy_spec::experiment::Setup;
 
 pub fn call(args: Plan) -> Result<Exit> {
-    let experiment = super::load(&args.experiment)?;
+    let mut experiment = object::load(&args.experiment, args.xdp_object.as_deref())?;
     let mut out = Script::new();
     let (cells, trials) = (count(experiment.cells.len(), "cell"), count(experiment.trials as usize, "trial"));
     out.comment(&format!("{}: {cells}, {trials} of each", experiment.name));
@@ -42,6 +43,8 @@ pub fn call(args: Plan) -> Result<Exit> {
             for need in consent::needs(&experiment) {
                 out.comment(&format!("{}; `tardy run` does it with {}", need.says(), need.flag()));
             }
+            let objects = object::read(&mut experiment, &args.experiment)?;
+            objects.iter().flat_map(object::in_words).for_each(|line| out.comment(&line));
             let mut steward = Steward::new(&super::state(), Path::new(identity::SELF), home);
             coordinator::look(&experiment, &Kinds::default(), &mut Hosts::here(&mut steward))?
         }

@@ -4,7 +4,7 @@
 use crate::args::Run;
 use crate::exit::{self, Exit, Failure, code_of, printable};
 use crate::recorder::{self, Recorder};
-use crate::verbs::{self, guest};
+use crate::verbs::{self, guest, object};
 use anyhow::{Context, Result};
 use std::io::IsTerminal;
 use std::path::Path;
@@ -32,15 +32,18 @@ use tardy_store::{RunFolder, StoreError};
 
 pub fn call(args: Run) -> Result<Exit> {
     let began = Instant::now();
-    let experiment = verbs::load(&args.experiment)?;
+    let mut experiment = object::load(&args.experiment, args.xdp_object.as_deref())?;
     let state = verbs::state();
     let stop = exit::on_signal(state.clone()).context("signal handlers")?;
     let guest = guest::asked(&args.guest)?;
     if guest.is_none() {
-        let allowed = Allowed { commands: args.allow_commands, nics: args.allow_nics };
+        // The caller's own object takes the place of all that the file names.
+        let objects = args.allow_commands || args.xdp_object.is_some();
+        let allowed = Allowed { commands: args.allow_commands, objects, nics: args.allow_nics };
         consent::check(&experiment, allowed).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
         may_build(&experiment, &state)?;
     }
+    let objects = if guest.is_none() { object::read(&mut experiment, &args.experiment)? } else { Vec::new() };
     let silence = guest::silence()?;
     // By its path the agents of a later cell would be another build, once one has taken its name.
     let mut steward = Steward::new(&state, Path::new(identity::SELF), std::process::id());
@@ -72,6 +75,7 @@ pub fn call(args: Run) -> Result<Exit> {
     warnings.for_each(|warning| eprintln!("tardy: {}", printable(&warning.to_string())));
     folder.write_experiment(&experiment.effective)?;
     let mut manifest = manifest(&experiment);
+    manifest.xdp_objects = objects;
     if let Where::Here { found, .. } = &place {
         manifest.machine.extend(found.here().nics.values().flat_map(|nic| nic.facts()));
     }

@@ -5,7 +5,7 @@
 use crate::agent::link::{Command, EndRecord, Event, Link};
 use crate::agent::threads::{self, BindEnd, BoundEnd};
 use crate::live::Digest;
-use crate::message::{ActivityId, ActivitySummary, EndReady, EndSummary, FromAgent, MessageError, PIECE};
+use crate::message::{AREA_PIECE, ActivityId, ActivitySummary, EndReady, EndSummary, FromAgent, MessageError, PIECE};
 use crate::order::{EndOrder, ReceiveOrder, SendOrder, StreamOrder};
 use crate::port::{Wake, XdpStamp};
 use crate::receiver::{Arrival, Shared};
@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tardy_bpf::program::StampClock;
 use tardy_bpf::xsk::XdpError;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::point::{Metric, Point};
@@ -70,9 +71,7 @@ impl StreamEnd {
         let device = send.map(|send| &send.device).or(receive.map(|receive| &receive.device));
         let device = device.cloned().unwrap_or_default();
         let mut missing = send.map(|send| absent_tx(send, one_way)).unwrap_or_default();
-        missing.extend(
-            receive.map(|receive| absent_rx(&receive.order, receive.replies, &receive.device)).unwrap_or_default(),
-        );
+        missing.extend(receive.map(absent_rx).unwrap_or_default());
         let busy = receive.is_some_and(|receive| receive.wait == Wait::Busypoll);
         let works_before = matches!(order, EndOrder::Receive(_) | EndOrder::Reflect(_));
         let name = match side {
@@ -139,6 +138,7 @@ impl StreamEnd {
             unstamped: self.shared.warm_unstamped.load(Relaxed),
             last_stamped: self.shared.warm_last_stamped.load(Relaxed),
             napi_id: self.napi_id.get(),
+            program_cpus: self.shared.warm_program.seen(),
         }
     }
 
@@ -245,6 +245,8 @@ impl StreamEnd {
             let mut pieces = stamps.chunks(PIECE).map(<[XdpStamp]>::to_vec);
             pieces.try_for_each(|stamps| tell(FromAgent::XdpPiece { activity, stamps }))?;
         }
+        let mut areas = half.areas.chunks(AREA_PIECE).map(<[u8]>::to_vec);
+        areas.try_for_each(|areas| tell(FromAgent::AreaPiece { activity, areas }))?;
         let mut thread = half.thread;
         if self.works_before && self.began.is_some() && !seen.is_empty() {
             // What it noted itself begins where it was made ready.
@@ -265,6 +267,7 @@ impl StreamEnd {
             tcp: half.tcp,
             own: half.own,
             xdp: half.xdp.map(|(_, record)| record),
+            xdp_sent: half.xdp_sent,
         };
         tell(FromAgent::Collected { activity, summary: Box::new(ActivitySummary::End(summary)) })
     }
@@ -328,8 +331,14 @@ fn absent_tx(send: &SendOrder, one_way: bool) -> Vec<(Point, String)> {
     let info = nic::ts_info(&send.device);
     let offers = |can: fn(&nic::TsInfo) -> bool| info.as_ref().is_ok_and(can);
     let none = |what| lacks(&send.device, &info, what);
-    let [_, _, driver] = send.points();
+    let [_, sched, driver] = send.points();
     let mut points = vec![(driver, offers(nic::TsInfo::tx_software), none("software tx stamp"))];
+    let port = send.order.port;
+    if !port.traits().passes_qdisc {
+        let why =
+            format!("port {} passes no queue discipline, and the kernel stamps nothing that it sends", port.name());
+        points = [sched, driver].map(|point| (point, false, why.clone())).to_vec();
+    }
     if !send.replies {
         let clock = match (one_way, offers(nic::TsInfo::tx_hardware)) {
             (true, _) if send.order.wants(Point::TxHw) => threads::device_clock(send).map(|_| ()),
@@ -341,17 +350,22 @@ fn absent_tx(send: &SendOrder, one_way: bool) -> Vec<(Point, String)> {
     absent(&send.order, &points)
 }
 
-fn absent_rx(order: &StreamOrder, replies: bool, device: &str) -> Vec<(Point, String)> {
-    if replies {
+fn absent_rx(receive: &ReceiveOrder) -> Vec<(Point, String)> {
+    let ReceiveOrder { order, replies, device, object, .. } = receive;
+    if *replies {
         return Vec::new();
     }
     let info = nic::ts_info(device);
     let can = info.as_ref().is_ok_and(nic::TsInfo::rx_hardware);
     let why = if can { UNREAD.to_owned() } else { lacks(device, &info, "hardware rx stamp") };
     let (port, passes_xdp) = (order.port.name(), order.port.passes_xdp());
+    // Where only some structs lack a time, the others' packets have it.
+    let object = object.as_ref().and_then(|object| object.read().ok());
+    let untimed = object.filter(|object| object.clock() == StampClock::Unknown);
+    let untimed = untimed.and_then(|object| object.without_time().map(str::to_owned));
     let points = [
         (Point::RxHw, false, why),
-        (Point::RxXdp, passes_xdp, format!("port {port} has no XDP program")),
+        (Point::RxXdp, passes_xdp && untimed.is_none(), untimed.unwrap_or(format!("port {port} has no XDP program"))),
         (Point::RxKernel, !passes_xdp, format!("port {port} takes packets before the kernel's stack stamps them")),
     ];
     absent(order, &points)

@@ -14,7 +14,7 @@ use tardy_model::port::TcpRecord;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::{OwnNotes, SpinGaps};
 
-use tardy_model::xdp::XdpRecord;
+use tardy_model::xdp::{XdpRecord, XdpSendRecord};
 use tardy_sys::SysError;
 
 /// What reaches the agent's control thread.
@@ -45,6 +45,10 @@ pub(super) struct EndRecord {
     pub arrived: Option<(Vec<Arrival>, ReceiverCounters)>,
     /// What the XDP program wrote before each arrival, and what the port was, on port `xdp`.
     pub xdp: Option<(Vec<XdpStamp>, XdpRecord)>,
+    /// What its port was that it sent through, on port `xdp`.
+    pub xdp_sent: Option<XdpSendRecord>,
+    /// The bytes before each arrival's packet, where they are kept.
+    pub areas: Vec<u8>,
     /// Gaps of its spinning.
     pub gaps: Option<SpinGaps>,
     /// The thread, read back.

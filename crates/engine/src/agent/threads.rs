@@ -14,7 +14,7 @@ use crate::order::{AskOrder, EndOrder, ReceiveOrder, ReflectOrder, SendOrder, Wa
 use crate::port::packet::Packet;
 use crate::port::tcp::Tcp;
 use crate::port::udp::{MachineTimer, Udp};
-use crate::port::xdp::Xdp;
+use crate::port::xdp::{self, Xdp};
 use crate::port::{Bound, PortKind, ReceivePort, SendPort, Timer, Wake, cannot};
 use crate::receiver::{Receiver, ReceiverCounters, Shared};
 use crate::reflector::Reflector;
@@ -84,7 +84,7 @@ fn send<P: PortKind>(order: SendOrder, bound: P::Bound, shared: &Shared, link: &
     let opened = open::<P>(bound, link)?;
     let phc = order.hardware().then(|| device_clock(&order).ok()).flatten();
     let clock = || phc.as_ref().and_then(|phc| phc.read().ok());
-    let (mut before, mut after) = (None, None);
+    let (mut before, mut after, mut xdp_sent) = (None, None, None);
     let what = format!("the connection of stream {}", order.order.stream);
     let mut sender = Sender::new(order);
     link.is_ready(&account);
@@ -123,6 +123,7 @@ fn send<P: PortKind>(order: SendOrder, bound: P::Bound, shared: &Shared, link: &
         if link.is_collected() {
             sender.gather_stamps(&mut timer, &mut port);
         }
+        xdp_sent = port.xdp();
         thread
     } else {
         account.end()
@@ -130,7 +131,17 @@ fn send<P: PortKind>(order: SendOrder, bound: P::Bound, shared: &Shared, link: &
     let (mut counters, gaps, own) = (sender.counters, sender.gaps, sender.own.take());
     let mut half = sender.finish();
     convert_hardware(&mut half, &mut counters, before, after);
-    Some(EndRecord { sent: Some((half, counters)), arrived: None, xdp: None, gaps, thread, tcp: None, own })
+    Some(EndRecord {
+        sent: Some((half, counters)),
+        arrived: None,
+        xdp: None,
+        areas: Vec::new(),
+        xdp_sent,
+        gaps,
+        thread,
+        tcp: None,
+        own,
+    })
 }
 
 /// Receives from the moment at which it is made ready.
@@ -155,10 +166,20 @@ fn receive<P: PortKind>(order: ReceiveOrder, bound: P::Bound, shared: &Shared, l
         xdp = port.xdp();
     }
     let thread = account.end();
-    let xdp = xdp.map(|record| (receiver.take_stamps(), record));
+    let (xdp, areas) = (xdp.map(|record| (receiver.take_stamps(), record)), receiver.take_areas());
     let (counters, gaps) = (receiver.counters, receiver.gaps);
     let arrived = Some((receiver.finish(), counters));
-    Some(EndRecord { sent: None, arrived, xdp, gaps, thread, tcp: None, own: Default::default() })
+    Some(EndRecord {
+        sent: None,
+        arrived,
+        xdp,
+        areas,
+        xdp_sent: None,
+        gaps,
+        thread,
+        tcp: None,
+        own: Default::default(),
+    })
 }
 
 /// Receives and sends back from the moment at which it is made ready.
@@ -206,6 +227,8 @@ fn reflected(reflector: Reflector, account: Account, tcp: Option<TcpRecord>) -> 
         sent: Some((sender.finish(), sent)),
         arrived: Some((receiver.finish(), counters)),
         xdp: None,
+        xdp_sent: None,
+        areas: Vec::new(),
         gaps,
         thread,
         tcp,
@@ -279,6 +302,8 @@ fn asked(mut requester: Requester, thread: ThreadRecord, tcp: Option<TcpRecord>)
         sent: Some((requester.sender.finish(), sent)),
         arrived: Some((arrivals, counters)),
         xdp: None,
+        xdp_sent: None,
+        areas: Vec::new(),
         gaps,
         thread,
         tcp,
@@ -331,6 +356,9 @@ pub fn bind_to<P: PortKind>(order: EndOrder) -> Result<BoundEnd, SysError> {
 /// Why it is not available.
 pub(super) fn device_clock(send: &SendOrder) -> Result<Phc, String> {
     let device = &send.device;
+    if !send.order.port.traits().passes_qdisc {
+        xdp::send::stamps(device)?;
+    }
     let info = nic::ts_info(device).map_err(|error| format!("what {device} can stamp is unknown: {error}"))?;
     if !info.tx_hardware() || info.phc < 0 {
         let (flags, phc) = (info.flags, info.phc);

@@ -18,7 +18,7 @@ pub use tardy_sys::stamps::{DRAIN, TxPoint, TxStamp};
 use crate::order::{EndOrder, Ways};
 use tardy_model::port::TcpRecord;
 use tardy_model::time::{Instant, Nanos, Tai};
-use tardy_model::xdp::XdpRecord;
+use tardy_model::xdp::{XdpRecord, XdpSendRecord};
 use tardy_sys::SysError;
 
 /// A kind of port: how an end of a stream comes to what it sends and receives through. Its methods
@@ -144,6 +144,10 @@ pub trait SendPort {
     }
     /// What the kernel reports about the connection; `None` where there is none.
     fn connection(&self) -> Option<TcpRecord> {
+        None
+    }
+    /// What a port `xdp` is and has counted; `None` of any other.
+    fn xdp(&self) -> Option<XdpSendRecord> {
         None
     }
     /// True if a stamp that waits in the error queue ends the wait for a packet at once, so that

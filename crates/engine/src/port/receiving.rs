@@ -127,14 +127,14 @@ pub enum Received {
     TimedOut,
 }
 
-/// What tardy's XDP program wrote before a packet.
+/// The stamp that the XDP program wrote before a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XdpStamp {
     /// When the program saw it, TAI, ns; absent if it wrote nothing.
     pub time_ns: MaybeNanos,
-    /// The CPU that ran the program.
+    /// The CPU that ran the program; `UNKNOWN` if it does not say.
     pub cpu: u32,
-    /// The queue that the packet came to.
+    /// The queue that the packet came to; `UNKNOWN` likewise.
     pub queue: u32,
 }
 
@@ -151,12 +151,17 @@ pub trait Lent {
 
     /// The payload of the packet at place `n`, and the kernel's stamp if it took one.
     fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>);
-    /// The VLAN tags that it came with.
+    /// The VLAN tags that it came with, after [`Lent::packet`].
     fn tags(&self, n: usize) -> Tags;
     /// What the XDP program wrote before it.
     #[inline]
     fn xdp(&self, _n: usize) -> XdpStamp {
         XdpStamp::NONE
+    }
+    /// The bytes before it, where they are to be kept.
+    #[inline]
+    fn area(&self, _n: usize) -> &[u8] {
+        &[]
     }
 }
 

@@ -72,6 +72,7 @@ impl Ends<'_> {
             device: "sim".into(),
             macs: [[0; 6]; 2],
             priority: stream.priority,
+            queue: 0,
             advance: stream.tx.advance,
             spin: stream.tx.spin,
             overrun: stream.overrun,
@@ -93,7 +94,9 @@ impl Ends<'_> {
             port: 0,
             device: "sim".into(),
             wait,
+            queue: None,
             replies,
+            object: None,
         }
     }
 

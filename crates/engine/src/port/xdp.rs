@@ -1,58 +1,65 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Port `xdp`: frames of port `packet`, received by AF_XDP sockets. tardy's XDP program stamps each
-//! test frame and redirects it to the socket of its queue, before the kernel's stack sees it. All
-//! other traffic of the device goes on to the kernel.
+//! Port `xdp`: frames of port `packet`, through AF_XDP sockets. Here is the receiving half. tardy's
+//! XDP program stamps each test frame and redirects it to the socket of its queue, before the
+//! kernel's stack sees it. All other traffic of the device goes on to the kernel.
 //!
 //! The program, its link, the memory and the sockets are made on the control thread. The measuring
 //! thread gets all of it and reads the rings itself.
 //!
-//! Sending is not built yet: the other end sends through port `packet`.
+//! One end has one half: both at one device would need one memory for its queues.
+//!
+//! A user's own program may take the place of tardy's. What it writes before each packet is lent as
+//! it is, and decoded when the rows are collected.
+
+pub mod send;
 
 use crate::order::{EndOrder, ReceiveOrder, StreamOrder, Ways};
-use crate::port::packet::PacketSend;
 use crate::port::{BATCH, Bound, Lent, PortKind, ReceivePort, Received, Wake, XdpStamp, cannot};
 use crate::triggered::{Bulks, Next};
+use send::XdpSend;
+use std::cell::Cell;
 use std::io;
 use std::time::Duration;
-use tardy_bpf::program::{Filter, StampClock};
+use tardy_bpf::program::{Chosen, Filter, StampClock};
 use tardy_bpf::xsk::{Asked, FRAMES, Opened, Rings, WaitBy, Waiter};
 use tardy_model::ethernet::{self, Tags};
 use tardy_model::frame::Heads;
 use tardy_model::sample::MaybeNanos;
 use tardy_model::stream::Wait;
 use tardy_model::time::{Instant, Nanos, Realtime};
-use tardy_model::xdp::{XdpClock, XdpRecord, XdpSeen};
+use tardy_model::xdp::{CoreRecord, XdpClock, XdpRecord, XdpSeen};
 use tardy_sys::wait::LIMIT_MS;
-use tardy_sys::{SysError, clock};
+use tardy_sys::{SysError, clock, nic};
 
 /// Port `xdp`. Nothing wakes its receiver: it checks for the order to stop when the wait's own
 /// limit has passed.
 pub struct Xdp;
 
 impl PortKind for Xdp {
-    type Bound = XdpReceive;
-    type Opened = XdpReceive;
-    type To = PacketSend;
+    type Bound = Ways<XdpSend, XdpReceive>;
+    type Opened = Self::Bound;
+    type To = XdpSend;
     type From = XdpReceive;
 
-    fn bind(order: &EndOrder) -> Result<Bound<XdpReceive>, SysError> {
-        match order {
-            EndOrder::Receive(receive) if !receive.replies => {
-                Ok(Bound { port: XdpReceive::open(receive)?, error_queue_bytes: 0, wake: Wake::ByItself })
-            }
-            _ => Err(cannot("port xdp receives one-way streams; it does not send yet")),
-        }
+    fn bind(order: &EndOrder) -> Result<Bound<Self::Bound>, SysError> {
+        let port = match order {
+            EndOrder::Receive(receive) if !receive.replies => Ways::Receive(XdpReceive::open(receive)?),
+            EndOrder::Send(send) if !send.order.kind.is_answered() => Ways::Send(XdpSend::open(send)?),
+            _ => return Err(cannot("port xdp has one-way streams only")),
+        };
+        let error_queue_bytes = port.send().map_or(0, XdpSend::room_bytes);
+        Ok(Bound { port, error_queue_bytes, wake: Wake::ByItself })
     }
 
-    fn open(bound: XdpReceive) -> Result<XdpReceive, SysError> {
+    fn open(bound: Self::Bound) -> Result<Self::Opened, SysError> {
         Ok(bound)
     }
 
     fn connect(
-        opened: XdpReceive,
+        opened: Self::Opened,
         _: impl Fn() -> bool,
-    ) -> Result<(Option<Ways<PacketSend, XdpReceive>>, u64), SysError> {
-        Ok((Some(Ways::Receive(opened)), 0))
+    ) -> Result<(Option<Ways<XdpSend, XdpReceive>>, u64), SysError> {
+        Ok((Some(opened), 0))
     }
 }
 
@@ -90,7 +97,7 @@ impl ByBulks {
     fn receive(&mut self, lent: &mut LentFrames) -> Option<usize> {
         let packets = match self.bulks.next(clock::now()) {
             Next::Poll => {
-                let packets = if self.poll.wait(LIMIT_MS) { lent.take(BATCH) } else { return None };
+                let packets = if self.poll.wait(LIMIT_MS) { lent.rings.take(BATCH) } else { return None };
                 self.bulks.polled(packets);
                 packets
             }
@@ -110,7 +117,7 @@ impl ByBulks {
     }
 
     fn fetch(&mut self, lent: &mut LentFrames) -> usize {
-        let packets = lent.take(BATCH);
+        let packets = lent.rings.take(BATCH);
         self.bulks.fetched(packets, packets == BATCH);
         packets
     }
@@ -136,14 +143,17 @@ pub struct XdpReceive {
     record: XdpRecord,
 }
 
-/// The frames of the last receive call. They stay where the kernel put them.
+/// The frames of the last receive call. They stay where the kernel put them, and nobody has looked
+/// into them when the call returns: the clock is read meanwhile.
 pub struct LentFrames {
     rings: Rings,
     ethertype: u16,
-    /// Where the payload lies in each frame, and its tags.
-    places: [(usize, usize, Tags); BATCH],
+    /// The tags of each frame, once its payload was asked for.
+    tags: [Cell<Tags>; BATCH],
     /// What the program's clock must be put forward by to be TAI, ns.
     ahead_ns: i64,
+    /// What the program writes is kept: it is a user's own.
+    is_kept: bool,
 }
 
 impl XdpReceive {
@@ -153,9 +163,12 @@ impl XdpReceive {
     /// As [`Rings::open`], inside the kernel's reason.
     pub fn open(order: &ReceiveOrder) -> Result<Self, SysError> {
         let StreamOrder { stream, nonce, ethertype, .. } = order.order;
-        let filter = Filter { ethertype, stream: stream.number(), nonce };
         let failed = |call| move |source| SysError { call, on: order.device.clone(), source };
-        let asked = Asked { device: &order.device, queue: None, frames: FRAMES, filter };
+        let object = order.object.as_ref().map(|object| object.read()).transpose();
+        let object = object.map_err(|why| cannot(&format!("the XDP object cannot be loaded: {why}")))?;
+        let own = Chosen::Own(Filter { ethertype, stream: stream.number(), nonce });
+        let program = object.as_ref().map_or(own, Chosen::User);
+        let asked = Asked { device: &order.device, queue: order.queue, frames: FRAMES, program };
         let (rings, opened) = Rings::open(&asked).map_err(io::Error::other).map_err(failed("opening port xdp"))?;
         let sleeps = |by| rings.waiter(by).map(Idle::Sleep).map_err(failed("waiting for AF_XDP sockets"));
         let idle = match order.wait {
@@ -179,9 +192,10 @@ impl XdpReceive {
                 return Err(cannot("an AF_XDP socket has no receive call that sleeps: take wait = \"poll\""));
             }
         };
-        let (record, ahead_ns) = record_of(opened);
-        let places = [(0, 0, Tags::UNSEEN); BATCH];
-        Ok(XdpReceive { idle, looks: 0, lent: LentFrames { rings, ethertype, places, ahead_ns }, record })
+        let (record, ahead_ns) = record_of(opened, order);
+        let tags = [const { Cell::new(Tags::UNSEEN) }; BATCH];
+        let lent = LentFrames { rings, ethertype, tags, ahead_ns, is_kept: object.is_some() };
+        Ok(XdpReceive { idle, looks: 0, lent, record })
     }
 
     /// True if its way to wait gives the CPU away.
@@ -221,7 +235,7 @@ impl ReceivePort for XdpReceive {
             Idle::PollDevice => self.lent.rings.poll_device(),
             Idle::Spin => {}
         }
-        let packets = self.lent.take(if many { BATCH } else { 1 });
+        let packets = self.lent.rings.take(if many { BATCH } else { 1 });
         if packets > 0 {
             return Ok(Received::Packets(packets));
         }
@@ -254,32 +268,20 @@ impl ReceivePort for XdpReceive {
     }
 }
 
-impl LentFrames {
-    /// Takes frames that wait, at most `most`, and finds their payloads.
-    #[inline]
-    fn take(&mut self, most: usize) -> usize {
-        let packets = self.rings.take(most);
-        for n in 0..packets {
-            let frame = self.rings.packet(n);
-            // A frame of another type has no payload.
-            let (start, tags) = ethernet::open(frame, None, self.ethertype).unwrap_or((frame.len(), Tags::UNSEEN));
-            self.places[n] = (start, ethernet::unfilled(&frame[start..]).len(), tags);
-        }
-        packets
-    }
-}
-
 impl Lent for LentFrames {
     const PASSES_XDP: bool = true;
 
     #[inline]
     fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>) {
-        let (start, length, _) = self.places[n];
-        (&self.rings.packet(n)[start..start + length], None)
+        let frame = self.rings.packet(n);
+        // A frame of another type has no payload.
+        let (start, tags) = ethernet::open(frame, None, self.ethertype).unwrap_or((frame.len(), Tags::UNSEEN));
+        self.tags[n].set(tags);
+        (ethernet::unfilled(&frame[start..]), None)
     }
     #[inline]
     fn tags(&self, n: usize) -> Tags {
-        self.places[n].2
+        self.tags[n].get()
     }
     #[inline]
     fn xdp(&self, n: usize) -> XdpStamp {
@@ -287,17 +289,26 @@ impl Lent for LentFrames {
         let time_ns = MaybeNanos::some((stamp.time_ns as i64).wrapping_add(self.ahead_ns));
         XdpStamp { time_ns, cpu: stamp.cpu, queue: stamp.queue }
     }
+    #[inline]
+    fn area(&self, n: usize) -> &[u8] {
+        if self.is_kept { self.rings.area(n) } else { &[] }
+    }
 }
 
-/// What is known of the port before a packet came, and what its stamps must be put forward by. TAI
-/// and MONOTONIC run at the same rate, so one reading of both is enough for a trial.
-fn record_of(opened: Opened) -> (XdpRecord, i64) {
+/// What is known of the port before a packet came, and what its stamps must be put forward by. TAI,
+/// MONOTONIC and BOOTTIME run at the same rate, so one reading of both is enough for a trial.
+fn record_of(opened: Opened, order: &ReceiveOrder) -> (XdpRecord, i64) {
     let (clock, ahead_ns, clock_bound_ns) = match opened.clock {
         StampClock::Tai => (XdpClock::Tai, 0, 0),
         StampClock::Monotonic => {
             let now = clock::read_clocks();
             (XdpClock::Monotonic, now.tai_ns - now.monotonic_ns, now.bound_ns)
         }
+        StampClock::Boottime => {
+            let (ahead_ns, bound_ns) = clock::tai_minus_boottime();
+            (XdpClock::Boottime, ahead_ns, bound_ns)
+        }
+        StampClock::Unknown => (XdpClock::Unknown, 0, 0),
     };
     let record = XdpRecord {
         mode: opened.mode,
@@ -310,6 +321,9 @@ fn record_of(opened: Opened) -> (XdpRecord, i64) {
         losses: Default::default(),
         triggered: None,
         seen: XdpSeen::default(),
+        driver: nic::driver(&order.device).unwrap_or_default(),
+        wait: order.wait.name().to_owned(),
+        core: CoreRecord::default(),
     };
     (record, ahead_ns)
 }

@@ -3,7 +3,8 @@
 //! be run here, and what of the machine its plans rest on. Then every queue discipline is tried
 //! once, on a path of its own that is taken down again: what this kernel refuses must not show when
 //! half of the cells are measured. And a path that is built is waited for, until it can be used:
-//! for the links of devices that are cabled, and for the schedules of queue disciplines.
+//! for the links of devices that are cabled, and for the schedules of queue disciplines. Then probe
+//! packets go each way of each stream, and what programs of others do with them is watched.
 
 use super::under_way::Run;
 use crate::host::ask::Ask;
@@ -14,17 +15,21 @@ use crate::loads;
 use crate::machine::FactsByHost;
 use crate::names::Names;
 use crate::not_found::NotFound;
-use crate::orders::is_same_path;
+use crate::orders::{Ordered, is_same_path};
 use crate::path::Ends;
 use crate::placement::place;
 use crate::plan::{self, Kinds, Plan, PlanError, plan_of};
 use crate::run::RunError;
 use crate::shaper;
+use crate::station::{Look, StationId, Stations};
 use crate::undo::UndoError;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use tardy_engine::order::ProbeOrder;
 use tardy_model::shaper::Shaper;
+use tardy_model::stream::Stream;
+use tardy_model::xdp::{Inspection, ProbeRecord, ProgramFault, ProgramRecord};
 use tardy_spec::experiment::{Experiment, Setup};
 use tardy_sys::clock;
 
@@ -32,10 +37,17 @@ use tardy_sys::clock;
 /// and their analysis.
 const BYTES_A_PACKET: u64 = 400;
 
+/// Memory of one queue of port `xdp`: its frames.
+const BYTES_A_QUEUE: u64 = 4_096 * 4_096;
+
 /// About what a trial takes at its peak, bytes.
 pub fn memory(setup: &Setup) -> u64 {
     let streams: u64 = setup.streams.iter().map(|stream| u64::from(stream.count) * BYTES_A_PACKET).sum();
-    streams.saturating_add(loads::memory(setup))
+    // How many queues a device has that is there already is not known here; its driver has them.
+    let queues = |stream: &Stream| stream.rx.queue.map_or(setup.path.queues.unwrap_or(1), |_| 1);
+    let by_xdp = setup.streams.iter().filter(|stream| stream.rx.port.passes_xdp());
+    let frames: u64 = by_xdp.map(|stream| u64::from(queues(stream)) * BYTES_A_QUEUE).sum();
+    streams.saturating_add(frames).saturating_add(loads::memory(setup))
 }
 
 /// What can be known before anything is touched: CPUs that are there, threads that do not starve
@@ -216,4 +228,107 @@ impl Run<'_, '_> {
         }
         Ok(())
     }
+}
+
+/// Probe packets each way of a stream: enough to tell what happens to each from what happens once.
+const PROBES: u32 = 8;
+
+/// One way of a stream: who sends, by its place in the orders, and who receives.
+struct Way<'o> {
+    stream: &'o str,
+    tags: u8,
+    /// The station, and which of its probes.
+    sends: (StationId, usize),
+    /// The station, and which of its marks.
+    receives: (StationId, usize),
+}
+
+/// What each station is to look at, and what that says of the ways of the streams.
+fn looks<'o>(plan: &Plan, ordered: &'o [Ordered]) -> Result<(Vec<Look>, Vec<Way<'o>>), NotFound> {
+    let mut looks: BTreeMap<StationId, Look> = BTreeMap::new();
+    for name in plan.stations.keys() {
+        let station = plan.station(name)?;
+        let devices = plan.ends.of(name).flat_map(|(_, end)| {
+            let over = end.vlans.values().map(|vlan| vlan.device.clone());
+            over.chain([end.device.clone()])
+        });
+        let devices = devices.collect();
+        looks.insert(station, Look { station, devices, probes: Vec::new(), marks: Vec::new() });
+    }
+    let mut ways = Vec::new();
+    for of in ordered {
+        let Some(send) = of.ends.first().and_then(|end| end.ways().send().copied()) else { continue };
+        let [near, far] = plan.ends.of_stream(&of.stream)?;
+        let devices = [plan.ends.end(near)?.device.clone(), plan.ends.end(far)?.device.clone()];
+        for (back, [from, to], [leaves, arrives]) in [
+            (false, [of.from, of.to], [&devices[0], &devices[1]]),
+            (true, [of.to, of.from], [&devices[1], &devices[0]]),
+        ] {
+            let (frame, mark) = send.probe(back);
+            let probe = ProbeOrder { device: leaves.clone(), priority: send.priority, frame };
+            let sender = &mut looks.get_mut(&from).ok_or_else(|| NotFound::Station(of.stream.from.clone()))?.probes;
+            sender.push(probe);
+            let sends = (from, sender.len() - 1);
+            let receiver = &mut looks.get_mut(&to).ok_or_else(|| NotFound::Station(of.stream.to.clone()))?.marks;
+            receiver.push((arrives.clone(), mark.to_vec()));
+            let receives = (to, receiver.len() - 1);
+            ways.push(Way { stream: &of.stream.name, tags: u8::from(of.stream.tag.is_some()), sends, receives });
+        }
+    }
+    Ok((looks.into_values().collect(), ways))
+}
+
+/// Looks for faults on the path: what programs that others have attached do with packets like the
+/// streams', and whether these arrive as they were sent.
+///
+/// # Errors
+/// A station's.
+pub(super) fn inspect(stations: &mut Stations, plan: &Plan, ordered: &[Ordered]) -> Result<Inspection, RunError> {
+    let (looks, ways) = looks(plan, ordered)?;
+    let looked = stations.inspect(&looks, PROBES)?;
+    let names = stations.names();
+    let name = |station: StationId| names.get(&station).cloned().unwrap_or_else(|| station.to_string());
+    let at = |station: StationId| looked.iter().find(|looked| looked.station == station);
+    let mut found = Inspection::default();
+    for way in ways {
+        let ((from, probe), (to, mark)) = (way.sends, way.receives);
+        let sent = at(from).and_then(|looked| looked.sent.get(probe).copied()).unwrap_or(0);
+        let Some(by_tags) = at(to).and_then(|looked| looked.by_tags.get(mark)?.clone()) else { continue };
+        let (stream, tags) = (way.stream.to_owned(), way.tags);
+        found.probes.push(ProbeRecord { stream, from: name(from), to: name(to), sent, tags, by_tags });
+    }
+    for looked in looked {
+        let station = name(looked.station);
+        let of_station = |program| ProgramRecord { station: station.clone(), ..program };
+        found.programs.extend(looked.programs.into_iter().map(of_station));
+        found.line_cost = found.line_cost.or(looked.line_cost);
+        found.unchecked.extend(looked.unchecked.map(|why| (station, why)));
+    }
+    Ok(found)
+}
+
+/// Why no packet of a stream can be measured on a path on which this was found.
+pub(super) fn dead_end(found: &Inspection) -> Option<String> {
+    let way = found.dead_end()?;
+    let ProbeRecord { stream, from, to, tags, .. } = way;
+    let programs = found.programs.iter().filter(|program| [from, to].contains(&&program.station));
+    let says = |program: &ProgramRecord| {
+        let faults = program.seen.iter().flat_map(|seen| &seen.faults).map(ProgramFault::says);
+        [program.called(), faults.collect::<Vec<_>>().join(", ")].join(": ").trim_end_matches(": ").to_owned()
+    };
+    let programs: Vec<String> = programs.map(says).collect();
+    let programs = if programs.is_empty() { "no program that tardy can see".to_owned() } else { programs.join("; ") };
+    Some(match way.with_more_tags() {
+        0 => format!(
+            "no probe packet of stream `{stream}` from {from} arrives at {to}. On its devices there is {programs}. Take \
+             the program off, or have it send packets where they are wanted, then run again"
+        ),
+        _ => {
+            let came = way.by_tags.keys().next_back().unwrap_or(tags);
+            format!(
+                "probe packets of stream `{stream}` are sent by {from} with {tags} VLAN tags and arrive at {to} with {came}. \
+                 On its devices there is {programs}. Take off what adds a tag, then run again"
+            )
+        }
+    })
 }

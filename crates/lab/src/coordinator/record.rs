@@ -27,6 +27,7 @@ use tardy_model::qdisc::{LaunchRecord, ShaperRecord};
 use tardy_model::stream::Stream;
 use tardy_model::time::Nanos;
 use tardy_model::trial::{ObserverRecord, StreamRecord, TrialRecord};
+use tardy_model::xdp::Inspection;
 use tardy_spec::experiment::Setup;
 
 /// Looks at the hosts around one trial.
@@ -162,6 +163,7 @@ pub(super) struct Beside<'a> {
     pub(super) ends: Option<&'a Ends>,
     pub(super) shapers: BTreeMap<String, ShaperRecord>,
     pub(super) observer: Vec<ObserverRecord>,
+    pub(super) inspection: Option<Inspection>,
 }
 
 impl<'a> Beside<'a> {
@@ -298,6 +300,7 @@ impl Run<'_, '_> {
             loads: self.with_hosts(&turn.cell.setup, beside.loads)?,
             shapers: beside.shapers,
             observer: beside.observer,
+            inspection: beside.inspection,
         };
         self.sink.trial(&record, &streams).map_err(RunError::Sink)
     }

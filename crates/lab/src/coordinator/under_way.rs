@@ -9,14 +9,17 @@ use crate::host::clocks::OffsetSource;
 use crate::host::hosts::Hosts;
 use crate::machine::FactsByHost;
 use crate::names::Names;
+use crate::placement::Shown;
 use crate::plan::{self, Kinds};
 use crate::run::{Event, RunError, Sink, What};
 use crate::station::{PlannedStation, StationId, Stations};
 use crate::undo::UndoError;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tardy_model::machine::RulerRecord;
 use tardy_model::port::Port;
 use tardy_model::station::Life;
+use tardy_model::xdp::{Inspection, ProgramRecord};
 use tardy_spec::experiment::{self, Cell, Experiment};
 
 /// What a run needs in addition to the experiment.
@@ -40,9 +43,13 @@ pub(super) struct Run<'a, 'h> {
     pub(super) hosts: &'a mut Hosts<'h>,
     pub(super) refused: Vec<String>,
     pub(super) found: FactsByHost,
+    /// Where XDP programs ran that did not where it was assumed, by cell.
+    pub(super) shown: BTreeMap<String, Shown>,
     /// When the hosts' clocks among them were read.
     pub(super) clocks_read: std::time::Instant,
     pub(super) standing: Standing,
+    /// What was reported of paths: the cell, and each program with whether it prints or fails.
+    pub(super) told: Vec<(String, Vec<(u32, bool, bool)>)>,
     pub(super) measured: bool,
     pub(super) ruler: Vec<RulerRecord>,
     /// Paths and ports on which it is known what tx stamps add.
@@ -62,8 +69,26 @@ impl Run<'_, '_> {
 
     /// This machine cannot run a cell; the others go on.
     pub(super) fn refuse(&mut self, cell: &Cell, why: String) {
+        self.refuse_for(cell, why, None);
+    }
+
+    /// The same for what was found on its path.
+    pub(super) fn refuse_for(&mut self, cell: &Cell, why: String, found: Option<Inspection>) {
         self.refused.push(cell.id.clone());
-        self.tell(What::Refused { cell: cell.id.clone(), why });
+        self.tell(What::Refused { cell: cell.id.clone(), why, found: found.map(Box::new) });
+    }
+
+    /// Reports what was found on a path, unless that is known: it is the same in most trials.
+    pub(super) fn tell_found(&mut self, cell: &Cell, found: &Inspection) {
+        let of = |program: &ProgramRecord| {
+            let seen = program.seen.as_ref();
+            (program.id, seen.is_some_and(|seen| seen.lines > 0), seen.is_some_and(|seen| !seen.faults.is_empty()))
+        };
+        let key = (cell.id.clone(), found.programs.iter().map(of).collect());
+        if !found.is_clean() && !self.told.contains(&key) {
+            self.told.push(key);
+            self.tell(What::Found { cell: cell.id.clone(), found: Box::new(found.clone()) });
+        }
     }
 
     pub(super) fn tell_commands(&mut self) {

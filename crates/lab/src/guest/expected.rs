@@ -90,7 +90,7 @@ impl Expected {
                 self.turn(cell, *n)?;
                 return if self.begun.insert((cell.clone(), *n)) { Ok(()) } else { Err(again()) };
             }
-            What::Refused { cell, .. } | What::Short { cell, .. } => {
+            What::Refused { cell, .. } | What::Short { cell, .. } | What::Found { cell, .. } => {
                 self.cell(cell)?;
             }
             What::Built { read_back, .. } => {

@@ -62,6 +62,14 @@ pub fn check(experiment: &Experiment) -> Result<(), GuestError> {
             );
             return Err(GuestError::NotInGuest { cell: cell.id.clone(), why });
         }
+        if let Some(object) = cell.setup.streams.iter().find_map(|stream| stream.rx.object.as_ref()) {
+            let why = format!(
+                "it loads the XDP program of {}, and a guest has none of this machine's files: run it here, or leave \
+                 the object out",
+                object.file
+            );
+            return Err(GuestError::NotInGuest { cell: cell.id.clone(), why });
+        }
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ use tardy_model::stream::Side;
 use tardy_model::time::{Instant, Nanos, Realtime};
 use tardy_model::trial::TrialRecord;
 use tardy_model::verdict::Figure;
+use tardy_model::xdp::Inspection;
 use tardy_sys::clock;
 
 /// Something that happened in a run.
@@ -61,7 +62,16 @@ pub enum What {
         records: Vec<RulerRecord>,
     },
     /// The machine cannot run a cell; the others go on.
-    Refused { cell: String, why: String },
+    Refused {
+        cell: String,
+        why: String,
+        /// What was found on its path, if that is why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        found: Option<Box<Inspection>>,
+    },
+    /// There are programs of others on the path, or packets do not arrive as they were sent. The
+    /// first packet of the trial is still to come.
+    Found { cell: String, found: Box<Inspection> },
     /// Something was not available and the run replaced it. The run goes on and says so.
     Short { cell: String, what: String },
     Trial {

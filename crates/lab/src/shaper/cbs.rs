@@ -8,7 +8,7 @@ use crate::step::Step;
 use tardy_model::shaper::Cbs;
 
 /// As tc takes it.
-pub fn told(cbs: &Cbs) -> String {
+pub fn arguments(cbs: &Cbs) -> String {
     let credits = cbs.credits();
     format!(
         "cbs idleslope {} sendslope {} hicredit {} locredit {} offload {}",
@@ -21,5 +21,5 @@ pub fn told(cbs: &Cbs) -> String {
 }
 
 pub fn set(cbs: &Cbs, end: &LinkEnd) -> Vec<Step> {
-    step(end, &words(&mqprio::told(&cbs.classes)), children(&cbs.at, &cbs.classes, &told(cbs)))
+    step(end, &words(&mqprio::arguments(&cbs.classes)), children(&cbs.at, &cbs.classes, &arguments(cbs)))
 }

@@ -8,7 +8,7 @@ use crate::step::Step;
 use tardy_model::shaper::Etf;
 
 /// As tc takes it.
-pub fn told(etf: &Etf) -> String {
+pub fn arguments(etf: &Etf) -> String {
     let flag = |on: bool, word: &'static str| if on { word } else { "" };
     format!(
         "etf clockid CLOCK_TAI delta {}{}{}{}",
@@ -21,5 +21,5 @@ pub fn told(etf: &Etf) -> String {
 
 /// For the whole device.
 pub fn set(etf: &Etf, end: &LinkEnd) -> Vec<Step> {
-    step(end, &words(&told(etf)), Vec::new())
+    step(end, &words(&arguments(etf)), Vec::new())
 }

@@ -8,11 +8,11 @@ use crate::step::Step;
 use tardy_model::shaper::{Classes, Mqprio};
 
 /// As tc takes it: the kernel does the classes, not the device.
-pub fn told(of: &Classes) -> String {
+pub fn arguments(of: &Classes) -> String {
     format!("mqprio {} hw 0", classes(of))
 }
 
 pub fn set(mqprio: &Mqprio, end: &LinkEnd) -> Vec<Step> {
-    let below = mqprio.etf.as_ref().map(|(of, at)| children(at, &mqprio.classes, &etf::told(of)));
-    step(end, &words(&told(&mqprio.classes)), below.unwrap_or_default())
+    let below = mqprio.etf.as_ref().map(|(of, at)| children(at, &mqprio.classes, &etf::arguments(of)));
+    step(end, &words(&arguments(&mqprio.classes)), below.unwrap_or_default())
 }

@@ -11,21 +11,22 @@ use tardy_model::shaper::{Mode, Taprio};
 use tardy_model::time::{Instant, Tai};
 
 /// As tc takes it, with the schedule's beginning.
-pub fn told(taprio: &Taprio, begins: Instant<Tai>) -> String {
+pub fn arguments(taprio: &Taprio, begins: Instant<Tai>) -> String {
     let Taprio { classes: of, schedule, mode, .. } = taprio;
-    let mut told = format!("taprio {} base-time {} cycle-time {}", classes(of), begins.ns(), schedule.cycle.0);
+    let mut arguments = format!("taprio {} base-time {} cycle-time {}", classes(of), begins.ns(), schedule.cycle.0);
     for entry in &schedule.entries {
-        let _ = write!(told, " sched-entry S {:02x} {}", entry.open, entry.length.0);
+        let _ = write!(arguments, " sched-entry S {:02x} {}", entry.open, entry.length.0);
     }
-    told + &match mode {
-        Mode::Software => " clockid CLOCK_TAI".to_owned(),
-        Mode::TxtimeAssist { delay } => format!(" flags 0x1 txtime-delay {} clockid CLOCK_TAI", delay.0),
-        // The clock is the device's.
-        Mode::Offload => " flags 0x2".to_owned(),
-    }
+    arguments
+        + &match mode {
+            Mode::Software => " clockid CLOCK_TAI".to_owned(),
+            Mode::TxtimeAssist { delay } => format!(" flags 0x1 txtime-delay {} clockid CLOCK_TAI", delay.0),
+            // The clock is the device's.
+            Mode::Offload => " flags 0x2".to_owned(),
+        }
 }
 
 pub fn set(taprio: &Taprio, end: &LinkEnd, begins: Instant<Tai>) -> Vec<Step> {
-    let below = taprio.etf.as_ref().map(|(of, at)| children(at, &taprio.classes, &etf::told(of)));
-    step(end, &words(&told(taprio, begins)), below.unwrap_or_default())
+    let below = taprio.etf.as_ref().map(|(of, at)| children(at, &taprio.classes, &etf::arguments(of)));
+    step(end, &words(&arguments(taprio, begins)), below.unwrap_or_default())
 }

@@ -143,7 +143,7 @@ fn unread(why: &str) -> String {
 pub fn differs(shaper: &Shaper, says: &Value) -> Vec<String> {
     let all: Vec<&Value> = says.as_array().into_iter().flatten().collect();
     let root = all.iter().find(|of| of["root"] == Value::Bool(true)).copied().unwrap_or(&Value::Null);
-    let mut told = Differences(Vec::new());
+    let mut differences = Differences(Vec::new());
     let expected = match shaper {
         // Whatever the kernel gave it.
         Shaper::None => return Vec::new(),
@@ -156,34 +156,42 @@ pub fn differs(shaper: &Shaper, says: &Value) -> Vec<String> {
     }
     let options = &root["options"];
     if let Some(classes) = shaper.classes() {
-        told.classes(classes, options);
+        differences.classes(classes, options);
     }
-    let below =
-        |classes: &Classes, at: &[u8], told: &mut Differences, compare: &dyn Fn(&mut Differences, &str, &Value)| {
-            for place in places(classes, at) {
-                match all.iter().find(|of| of["parent"].as_str() == Some(&place)) {
-                    Some(child) => compare(told, &place, child),
-                    None => told.0.push(format!("nothing is at {place}")),
-                }
+    let below = |classes: &Classes,
+                 at: &[u8],
+                 differences: &mut Differences,
+                 compare: &dyn Fn(&mut Differences, &str, &Value)| {
+        for place in places(classes, at) {
+            match all.iter().find(|of| of["parent"].as_str() == Some(&place)) {
+                Some(child) => compare(differences, &place, child),
+                None => differences.0.push(format!("nothing is at {place}")),
             }
-        };
+        }
+    };
     match shaper {
         Shaper::None => {}
-        Shaper::Etf(etf) => told.etf("etf", etf, root),
+        Shaper::Etf(etf) => differences.etf("etf", etf, root),
         Shaper::Taprio(taprio) => {
-            told.taprio(taprio, options);
+            differences.taprio(taprio, options);
             if let Some((etf, at)) = &taprio.etf {
-                below(&taprio.classes, at, &mut told, &|told, place, child| told.etf(place, etf, child));
+                below(&taprio.classes, at, &mut differences, &|differences, place, child| {
+                    differences.etf(place, etf, child)
+                });
             }
         }
         Shaper::Mqprio(mqprio) => {
             if let Some((etf, at)) = &mqprio.etf {
-                below(&mqprio.classes, at, &mut told, &|told, place, child| told.etf(place, etf, child));
+                below(&mqprio.classes, at, &mut differences, &|differences, place, child| {
+                    differences.etf(place, etf, child)
+                });
             }
         }
-        Shaper::Cbs(cbs) => below(&cbs.classes, &cbs.at, &mut told, &|told, place, child| told.cbs(place, cbs, child)),
+        Shaper::Cbs(cbs) => below(&cbs.classes, &cbs.at, &mut differences, &|differences, place, child| {
+            differences.cbs(place, cbs, child)
+        }),
     }
-    told.0
+    differences.0
 }
 
 /// What differs, as it is found.

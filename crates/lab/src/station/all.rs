@@ -11,9 +11,10 @@ use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use tardy_engine::message::{FromAgent, ToAgent};
-use tardy_engine::order::RulerOrder;
+use tardy_engine::order::{ProbeOrder, RulerOrder};
 use tardy_model::machine::RulerRecord;
 use tardy_model::time::Nanos;
+use tardy_model::xdp::{ProgramCost, ProgramRecord};
 
 /// A station answers within this time, even next to a spinning realtime thread.
 pub(crate) const ANSWER: Nanos = Nanos(20_000_000_000);
@@ -34,6 +35,28 @@ impl Default for Stations {
         let (tell, inbox) = mpsc::channel();
         Stations { agents: Vec::new(), hosts: Vec::new(), clocks: Box::new(OneHost), inbox, tell }
     }
+}
+
+/// What a station is to look at before a trial.
+pub(crate) struct Look {
+    pub station: StationId,
+    pub devices: Vec<String>,
+    /// What it sends.
+    pub probes: Vec<ProbeOrder>,
+    /// What is to arrive there: at which device, and how it is known.
+    pub marks: Vec<(String, Vec<u8>)>,
+}
+
+/// What it saw.
+pub(crate) struct Looked {
+    pub station: StationId,
+    pub programs: Vec<ProgramRecord>,
+    pub line_cost: Option<ProgramCost>,
+    pub unchecked: Option<String>,
+    /// Of each mark, packets by the VLAN tags that they arrived with.
+    pub by_tags: Vec<Option<BTreeMap<u8, u32>>>,
+    /// Of each probe, packets that its device took.
+    pub sent: Vec<u32>,
 }
 
 impl Stations {
@@ -174,6 +197,40 @@ impl Stations {
         let limit = Duration::from_nanos(ANSWER.0 as u64);
         let is_ready = |_, message| matches!(message, FromAgent::Ready { .. }).then_some(());
         self.answers(&those, "letting go of the last path", limit, is_ready).map(drop)
+    }
+
+    /// Has each of these watch its devices while all of them send their probe packets, each so many
+    /// times.
+    ///
+    /// # Errors
+    /// A station's.
+    pub(crate) fn inspect(&mut self, looks: &[Look], times: u32) -> Result<Vec<Looked>, AgentError> {
+        let doing = "looking for faults on the path";
+        let limit = Duration::from_nanos(ANSWER.0 as u64);
+        let asked: Vec<StationId> = looks.iter().map(|look| look.station).collect();
+        for Look { station, devices, marks, .. } in looks {
+            let (devices, marks) = (devices.clone(), marks.clone());
+            self.agent(*station)?.tell(&ToAgent::Inspect { devices, marks })?;
+        }
+        self.answers(&asked, doing, limit, |_, message| matches!(message, FromAgent::Inspecting).then_some(()))?;
+        for Look { station, probes, .. } in looks {
+            self.agent(*station)?.tell(&ToAgent::Probe { probes: probes.clone(), times })?;
+        }
+        let sent = self.answers(&asked, doing, limit, |station, message| match message {
+            FromAgent::Probed { sent } => Some((station, sent)),
+            _ => None,
+        })?;
+        let sent: BTreeMap<StationId, Vec<u32>> = sent.into_iter().collect();
+        for station in &asked {
+            self.agent(*station)?.tell(&ToAgent::Inspected { each: times })?;
+        }
+        self.answers(&asked, doing, limit, |station, message| match message {
+            FromAgent::Inspected { programs, line_cost, unchecked, by_tags } => {
+                let sent = sent.get(&station).cloned().unwrap_or_default();
+                Some(Looked { station, programs, line_cost, unchecked, by_tags, sent })
+            }
+            _ => None,
+        })
     }
 
     /// Measures the ruler: for each station the threads that will run there. One station after the

@@ -10,8 +10,8 @@ mod methods;
 pub mod netns;
 mod planned;
 
-pub(crate) use all::ANSWER;
 pub use all::Stations;
+pub(crate) use all::{ANSWER, Look};
 pub use methods::StationMethods;
 pub use planned::{Offer, PlannedStation, Plugged, StationId, host_of};
 use tardy_model::station::StationKind;

@@ -25,6 +25,7 @@ struct HandedOver {
     sent: SentRows,
     arrivals: Vec<Arrival>,
     stamps: Vec<XdpStamp>,
+    areas: Vec<u8>,
     rest: EndSummary,
 }
 
@@ -39,6 +40,7 @@ struct Present {
     sent: SentRows,
     arrivals: Vec<Arrival>,
     stamps: Vec<XdpStamp>,
+    areas: Vec<u8>,
 }
 
 pub(super) struct Collecting {
@@ -115,7 +117,8 @@ impl Collecting {
             out.push(Output::Tell(end.station, ToAgent::Collect { activity: end.id }));
             let limit = if self.failed.is_some() { SALVAGE } else { ANSWER };
             self.asked = Awaited::new([end], DOING, limit, now.monotonic);
-            self.present = Some(Present { end, sent: SentRows::default(), arrivals: Vec::new(), stamps: Vec::new() });
+            let (arrivals, stamps, areas) = Default::default();
+            self.present = Some(Present { end, sent: SentRows::default(), arrivals, stamps, areas });
             return;
         }
     }
@@ -161,14 +164,15 @@ impl Collecting {
                     present.arrivals.append(&mut arrivals)
                 }
                 FromAgent::XdpPiece { activity, mut stamps } if activity == id => present.stamps.append(&mut stamps),
+                FromAgent::AreaPiece { activity, mut areas } if activity == id => present.areas.append(&mut areas),
                 FromAgent::Collected { activity, summary } if activity == id => {
                     // One that hands over the summary of something else has not answered.
                     let ActivitySummary::End(rest) = *summary else { return false };
-                    if let (Some(Present { sent, arrivals, stamps, .. }), ActivityKind::End { stream, side }) =
+                    if let (Some(Present { sent, arrivals, stamps, areas, .. }), ActivityKind::End { stream, side }) =
                         (self.present.take(), kind)
                     {
                         let halves = self.halves.entry(stream).or_default();
-                        halves.insert(side, HandedOver { sent, arrivals, stamps, rest });
+                        halves.insert(side, HandedOver { sent, arrivals, stamps, areas, rest });
                     }
                     self.ask_next(now, out);
                 }
@@ -235,8 +239,10 @@ impl Shared<'_> {
             tcp: None,
             own: Default::default(),
             xdp: None,
+            xdp_sent: None,
         };
-        HandedOver { sent: SentRows::default(), arrivals: Vec::new(), stamps: Vec::new(), rest }
+        let (arrivals, stamps, areas) = Default::default();
+        HandedOver { sent: SentRows::default(), arrivals, stamps, areas, rest }
     }
 
     /// The stream's halves; an end that is not there left nothing.
@@ -271,7 +277,9 @@ impl Shared<'_> {
             tx_thread: tx.rest.thread,
             arrivals: rx.arrivals,
             xdp_stamps: rx.stamps,
+            areas: rx.areas,
             xdp: rx.rest.xdp,
+            xdp_sent: tx.rest.xdp_sent,
             rx_counters: rx.rest.arrived.unwrap_or_default(),
             rx_clocks: [before(ordered.to, rx.rest.clocks), rx.rest.clocks],
             rx_thread: rx.rest.thread,

@@ -240,6 +240,10 @@ pub enum TrialError {
     /// This machine cannot do what the cell asks for; other cells may go on.
     #[error("{0}")]
     CannotDo(String),
+    /// The warm-up's hints show another CPU for the XDP program than that by which the receiver was
+    /// placed. It can be placed anew.
+    #[error("stream `{stream}`: the XDP program runs on CPU {program}, and rx.core is not kept")]
+    Elsewhere { stream: String, program: u32 },
     /// A station, a stream or a host that is not there.
     #[error(transparent)]
     NotFound(#[from] NotFound),

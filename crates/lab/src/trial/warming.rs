@@ -14,6 +14,7 @@ use tardy_model::point::Point;
 use tardy_model::stream::{Side, Wait};
 use tardy_model::stream_id::{NoStream, StreamId};
 use tardy_model::time::{Instant, Monotonic, Nanos};
+use tardy_model::xdp::Core;
 
 const PACKETS: u32 = 10;
 const APART: Nanos = Nanos(1_000_000);
@@ -118,7 +119,10 @@ impl Warming {
                 // Busy polling can only be judged by a packet, so it takes one round at least.
                 let is_busy = stream.rx.wait == Wait::Busypoll || stream.tx.wait == Wait::Busypoll;
                 // A connection is made by the first.
-                let once = (is_busy || stream.port.traits().is_connection) && !shared.warmups.contains_key(&id);
+                let is_connection = stream.port.traits().is_connection;
+                // Where the XDP program runs is shown by a packet too.
+                let by_program = stream.rx.core.is_some();
+                let once = (is_busy || is_connection || by_program) && !shared.warmups.contains_key(&id);
                 if let Some(sender) = shared.activities.end(id, Side::Tx)
                     && !shared.is_stopped
                     && (is_in_time || once)
@@ -157,8 +161,16 @@ impl Warming {
     /// What the message says of this end of the present stream.
     fn status(&self, shared: &Shared<'_>, side: Side, message: &FromAgent) -> Result<Option<Warm>, TrialError> {
         let ordered = self.present(shared)?;
-        let FromAgent::WarmStatus { activity, received, unstamped, last_stamped, napi_id, answers_stamped, .. } =
-            *message
+        let FromAgent::WarmStatus {
+            activity,
+            received,
+            unstamped,
+            last_stamped,
+            napi_id,
+            answers_stamped,
+            ref program_cpus,
+            ..
+        } = *message
         else {
             return Ok(None);
         };
@@ -178,6 +190,7 @@ impl Warming {
                 ordered.stream.name
             )));
         }
+        placed_by_program(ordered, side, program_cpus)?;
         Ok(Some(Warm { received, unstamped, last_stamped, answers_stamped }))
     }
 
@@ -199,6 +212,17 @@ impl Warming {
         let tx_wanted = wants(Side::Tx, &[Point::TxKernel, Point::TxSched]);
         let answer_wanted = wants(Side::Rx, &[Point::ReplyTxKernel, Point::ReplyTxSched]);
         let rx_wanted = wants(Side::Rx, &[Point::RxKernel, Point::RxXdp]);
+        // The program writes its stamp before it hands a packet over, so none of so many came by chance.
+        if wants(Side::Rx, &[Point::RxXdp]) && far.received >= PACKETS && far.unstamped >= far.received {
+            let ends =
+                ordered.ends.iter().filter_map(|end| end.ways().receive().map(|receive| receive.device.as_str()));
+            let device = ends.last().unwrap_or("its device");
+            return Err(TrialError::CannotDo(format!(
+                "stream `{}`: none of {} warm-up packets has the stamp of the XDP program: {device} leaves no room for it \
+                 before a packet (bpf_xdp_adjust_meta); take another device, or port packet",
+                ordered.stream.name, far.received
+            )));
+        }
         let near = near.map(|(side, near)| (near, wants(side, &[Point::ReplyRxKernel])));
         let warm = shared.warmups.entry(ordered.id).or_default();
         warm.sent += PACKETS;
@@ -215,6 +239,34 @@ impl Warming {
         self.is_cold |= !warm.flowed;
         self.left.pop_front();
         Ok(())
+    }
+}
+
+/// Compares where the XDP program ran, by its hints, with where a receiver was placed by it. If the
+/// program has one CPU, the receiver can be placed anew.
+fn placed_by_program(ordered: &Ordered, side: Side, program: &[u32]) -> Result<(), TrialError> {
+    let stream = &ordered.stream;
+    let Some(core) = stream.rx.core.filter(|_| side == Side::Rx) else { return Ok(()) };
+    let receive = ordered.ends.iter().find(|end| end.side() == Side::Rx).and_then(|end| end.ways().receive().copied());
+    let Some(cpu) = receive.and_then(|receive| receive.thread.cpu) else { return Ok(()) };
+    let is_there = match core {
+        Core::Same => program.iter().all(|of| *of == cpu),
+        Core::Remote => !program.contains(&cpu),
+    };
+    match program {
+        _ if is_there => Ok(()),
+        [program] => Err(TrialError::Elsewhere { stream: stream.name.clone(), program: *program }),
+        _ => {
+            let cpus: Vec<String> = program.iter().map(u32::to_string).collect();
+            Err(TrialError::CannotDo(format!(
+                "stream `{}`: rx.core = \"{}\" needs an XDP program that runs on one CPU, and in the warm-up it ran on CPUs {}: pin \
+                 the sender (tx.cpu), or have one CPU take packets in (station.{}.softirq)",
+                stream.name,
+                core.name(),
+                cpus.join(" and "),
+                stream.to
+            )))
+        }
     }
 }
 

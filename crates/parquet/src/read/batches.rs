@@ -9,12 +9,14 @@ use super::page::{
     BYTE_STREAM_SPLIT, DELTA_BINARY_PACKED, Numbers, Opened, RLE_DICTIONARY, Split, decode_delta, levels, places,
 };
 use super::source::Source;
-use crate::layout::StreamLayout;
+use crate::layout::{HintLayout, StreamLayout};
 use crate::{BATCH_ROWS, CodecError, GROUP_ROWS, PAGE_ROWS, damaged, last_of};
+use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 use tardy_model::point::Point;
 use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
+use tardy_model::xdp::{HintColumn, Hints};
 
 /// The rows of one stream, batch by batch.
 pub struct Batches {
@@ -367,4 +369,89 @@ pub(super) fn small(bytes: &mut &[u8]) -> Result<u8, CodecError> {
     *bytes = rest;
     let int = i32::from_le_bytes(*int);
     u8::try_from(int).map_err(|_| damaged(format!("{int} is no set of flags and no VLAN priority")))
+}
+
+// What was left before packets, a page at a time.
+
+/// The hints of one stream, page by page.
+pub struct HintPages {
+    source: Arc<dyn Source>,
+    footer: Arc<Footer>,
+    rows: usize,
+    first_group: usize,
+    done: usize,
+    which: Dictionary<u8>,
+    /// Names in the dictionary of the row group that is open.
+    structs: Vec<String>,
+    columns: Vec<(String, bool, Column)>,
+    room: Room,
+}
+
+impl Iterator for HintPages {
+    type Item = Result<Hints, CodecError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done >= self.rows {
+            return None;
+        }
+        let page = self.read();
+        if page.is_err() {
+            // What follows a broken page cannot be trusted.
+            self.done = self.rows;
+        }
+        Some(page)
+    }
+}
+
+impl HintPages {
+    /// Of `rows` from a row group on, in the columns from the one that names the struct on.
+    pub(super) fn new(
+        source: Arc<dyn Source>,
+        footer: Arc<Footer>,
+        (rows, first_group): (usize, usize),
+        (first, hints): (usize, &[HintLayout]),
+    ) -> Self {
+        let column = |(n, hint): (usize, &HintLayout)| (hint.name.clone(), hint.signed, Column::new(first + 1 + n));
+        HintPages {
+            source,
+            footer,
+            rows,
+            first_group,
+            done: 0,
+            which: Dictionary::new(first),
+            structs: Vec::new(),
+            columns: hints.iter().enumerate().map(column).collect(),
+            room: Room::default(),
+        }
+    }
+
+    fn read(&mut self) -> Result<Hints, CodecError> {
+        let in_group = self.done % GROUP_ROWS;
+        if in_group == 0 {
+            self.open_group(self.first_group + self.done / GROUP_ROWS)?;
+        }
+        let rows = (self.rows - self.done).min(GROUP_ROWS - in_group).min(PAGE_ROWS);
+        let mut hints = Hints { structs: self.structs.clone(), ..Hints::default() };
+        self.which.read_nullable(rows, &mut self.room, &mut hints.of)?;
+        for (name, is_signed, column) in &mut self.columns {
+            column.open_page(rows)?;
+            let values = (0..rows).map(|row| column.next(row)).collect();
+            hints.columns.push(HintColumn { name: name.clone(), is_signed: *is_signed, values });
+        }
+        self.done += rows;
+        Ok(hints)
+    }
+
+    fn open_group(&mut self, group: usize) -> Result<(), CodecError> {
+        let (source, group) = (&*self.source, &self.footer.groups[group]);
+        let names = RefCell::new(Vec::new());
+        self.which.open(source, group, |bytes| {
+            let mut names = names.borrow_mut();
+            names.push(String::from_utf8_lossy(text(bytes)?).into_owned());
+            // A dictionary is read to at most 256 values.
+            Ok((names.len() - 1) as u8)
+        })?;
+        self.structs = names.into_inner();
+        self.columns.iter_mut().try_for_each(|(.., column)| column.opened.open(source, group))
+    }
 }

@@ -11,6 +11,7 @@ use crate::layout::{FIXED, KEY};
 use crate::{CodecError, damaged};
 use parquet::basic::{Repetition, Type};
 use tardy_model::point::Point;
+use tardy_model::xdp;
 
 /// At both ends of a file.
 const MARK: &[u8; 4] = b"PAR1";
@@ -18,8 +19,8 @@ const MARK: &[u8; 4] = b"PAR1";
 /// The largest footer that is read: some 30,000 row groups, which are 30 G rows.
 const LARGEST: u64 = 64 << 20;
 
-/// No file has more columns: the fixed ones, and one for each two points.
-const MOST_COLUMNS: usize = FIXED.len() + Point::COUNT * Point::COUNT;
+/// No file has more columns: the fixed ones, one for each two points, and those of hints.
+const MOST_COLUMNS: usize = FIXED.len() + Point::COUNT * Point::COUNT + 1 + xdp::MOST_COLUMNS;
 
 /// What is of use in a footer.
 pub(super) struct Footer {

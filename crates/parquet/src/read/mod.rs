@@ -6,10 +6,10 @@ mod footer;
 mod page;
 mod source;
 
-pub use batches::Batches;
+pub use batches::{Batches, HintPages};
 pub use source::Source;
 
-use crate::layout::{self, FIXED, Layout, StreamLayout};
+use crate::layout::{self, FIXED, HintLayout, Layout, StreamLayout};
 use crate::{CodecError, GROUP_ROWS, PAGE_ROWS};
 use batches::Span;
 use crc32fast::Hasher;
@@ -21,6 +21,7 @@ use std::io;
 use std::sync::Arc;
 use tardy_model::FORMAT;
 use tardy_model::point::Point;
+use tardy_model::xdp::HINT;
 
 /// Bytes before the first chunk.
 const MARK: u64 = 4;
@@ -92,6 +93,19 @@ impl Reader {
         Ok(Batches::new(Arc::clone(&self.source), Arc::clone(&self.footer), entry.clone(), first_group, spans))
     }
 
+    /// What a user's own XDP program left before the packets of a stream, page by page; nothing if
+    /// no stream of the file has that.
+    ///
+    /// # Errors
+    /// [`CodecError::NoSuchStream`].
+    pub fn hints(&self, stream: &str) -> Result<Option<HintPages>, CodecError> {
+        let (first_group, entry) = self.find(stream)?;
+        let Some(hints) = &self.layout.hints else { return Ok(None) };
+        let first = self.footer.columns.len() - hints.len() - 1;
+        let (source, footer) = (Arc::clone(&self.source), Arc::clone(&self.footer));
+        Ok(Some(HintPages::new(source, footer, (entry.rows, first_group), (first, hints))))
+    }
+
     fn find(&self, name: &str) -> Result<(usize, &StreamLayout), CodecError> {
         let mut group = 0;
         for stream in &self.layout.streams {
@@ -130,7 +144,7 @@ fn read_layout(footer: &Footer) -> Result<Layout, CodecError> {
         }
     }
 
-    let expected = layout::schema(&[]).map_err(CodecError::refused)?;
+    let expected = layout::schema(&[], None).map_err(CodecError::refused)?;
     for (i, column) in expected.get_fields().iter().enumerate() {
         let repetition = if column.is_optional() { Repetition::OPTIONAL } else { Repetition::REQUIRED };
         let fits = |found: &&Column| found.name == column.name() && found.is(column.get_physical_type(), repetition);
@@ -144,7 +158,7 @@ fn read_layout(footer: &Footer) -> Result<Layout, CodecError> {
         .flat_map(StreamLayout::stages)
         .flat_map(|(before, at)| [layout::column_name((before, at)), layout::column_name((Point::Scheduled, at))])
         .collect();
-    for column in &footer.columns[FIXED.len()..] {
+    for column in &footer.columns[FIXED.len()..footer.columns.len() - hint_columns(footer, &layout)?] {
         if !column.is(Type::INT64, Repetition::OPTIONAL) {
             return Err(damaged(format!("column `{}` is not a nullable INT64", column.name)));
         }
@@ -166,6 +180,31 @@ fn read_layout(footer: &Footer) -> Result<Layout, CodecError> {
         return Err(differ());
     }
     Ok(layout)
+}
+
+/// How many columns of hints the file ends with: as many as its layout says, in that order.
+fn hint_columns(footer: &Footer, layout: &Layout) -> Result<usize, CodecError> {
+    let Some(hints) = &layout.hints else { return Ok(0) };
+    if let Some(name) = layout::wrong_hint(hints.iter().map(|hint| hint.name.as_str())) {
+        return Err(CodecError::Damaged(format!("`{name}` cannot be the name of a column of hints")));
+    }
+    let number = hints.len() + 1;
+    let others = &footer.columns[FIXED.len()..];
+    let columns = others.len().checked_sub(number).map(|first| &others[first..]);
+    let fits = columns.is_some_and(|columns| {
+        let [which, members @ ..] = columns else { return false };
+        let is_member = |(column, hint): (&Column, &HintLayout)| {
+            column.name == hint.name && column.is(Type::INT64, Repetition::OPTIONAL)
+        };
+        which.name == HINT
+            && which.is(Type::BYTE_ARRAY, Repetition::OPTIONAL)
+            && members.iter().zip(hints).all(is_member)
+    });
+    if fits {
+        Ok(number)
+    } else {
+        Err(CodecError::Damaged("its columns of hints are not those of its layout".to_owned()))
+    }
 }
 
 /// The sum of the bytes before the footer.
@@ -192,7 +231,8 @@ fn check_chunks(footer: &Footer) -> Result<(), String> {
         // little.
         let longest = (1 + group.rows.div_ceil(PAGE_ROWS)) * 2 * page::LONGEST;
         for (i, (chunk, column)) in group.chunks.iter().zip(&footer.columns).enumerate() {
-            let is_dictionary = matches!(FIXED.get(i), Some(&("stream" | "outcome" | "flags" | "pcp")));
+            let is_dictionary =
+                column.name == HINT || matches!(FIXED.get(i), Some(&("stream" | "outcome" | "flags" | "pcp")));
             let fits = chunk.start == at
                 && chunk.has_dictionary == is_dictionary
                 && (if is_dictionary { chunk.is_plain() } else { chunk.is_zstd() })

@@ -55,6 +55,7 @@ pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportE
             escape(&why)
         );
     }
+    of_xdp(picture, &mut out);
     receivers(picture, &mut out);
     beside(picture, &mut out);
     made_by(picture, &mut out);
@@ -115,6 +116,25 @@ fn limits(results: &Results, out: &mut String) {
         }
         *out += "</ul>\n";
     }
+}
+
+/// The time-delays of AF_XDP and the systems that they were measured on.
+fn of_xdp(picture: &Picture<'_>, out: &mut String) {
+    let blocks = crate::xdp::blocks(picture);
+    if blocks.is_empty() {
+        return;
+    }
+    *out += "<section class=\"cell\">\n";
+    for block in blocks {
+        match block {
+            Block::Heading(_, text) => *out += &format!("<h2>{}</h2>", escape(&text)),
+            Block::Sentence(first, text) if first.is_empty() => *out += &format!("<p>{}</p>", escape(&text)),
+            Block::Sentence(first, text) => *out += &format!("<p><b>{}</b> {}</p>", escape(&first), escape(&text)),
+            Block::Table(of) => *out += &table(&of, ""),
+            Block::List(_) => {}
+        }
+    }
+    *out += "</section>\n";
 }
 
 /// What receivers through AF_XDP cost, where there are any.

@@ -361,7 +361,7 @@ fn thread(placement: &Placement) -> [String; 6] {
         policy += ", unlocked";
     }
     [
-        placement.thread.clone(),
+        summary::on_host(&placement.thread, placement.host.as_deref()),
         placement.cpu_asked.clone(),
         list(&placement.cpus_seen),
         placement.migrations.map_or_else(absent, |n| figure::count(n, SPACE)),
@@ -379,7 +379,8 @@ fn softirq(softirq: &SoftirqPlacement) -> [String; 6] {
         (other, _) => other.to_uppercase(),
     };
     let none = String::new;
-    [format!("{} softirq", softirq.station), softirq.cpu_asked.clone(), list(&softirq.cpus_seen), none(), none(), by]
+    let station = summary::on_host(&softirq.station, softirq.host.as_deref());
+    [format!("{station} softirq"), softirq.cpu_asked.clone(), list(&softirq.cpus_seen), none(), none(), by]
 }
 
 /// A row's first and last text begin at their left edge, figures end at their right one.

@@ -39,6 +39,10 @@ pub(crate) fn make(picture: &Picture<'_>, options: &Options) -> Result<String, R
         let why = all.refused(cell);
         remark(&why.unwrap_or(summary::Remark::new("trials", Level::Warning, "none finished")), 2, 11, &mut page);
     }
+    if let Some(smallest) = crate::xdp::smallest(picture) {
+        page.blank();
+        page.labelled(0, "smallest min", CLOSING, &smallest, Ink::Plain);
+    }
     receivers(picture, &mut page);
     if let Some((id, lines)) = crate::reference::own_figures(picture) {
         page.blank();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The table of keys as a JSON Schema (2020-12), for editors and for `tardy schema experiment`.
 
-use crate::schema::key::{LAST_CPU, LONGEST_DEVICE};
+use crate::schema::key::{LAST_CPU, LONGEST_DEVICE, LONGEST_PATH};
 use crate::schema::table::LEVELS;
 use crate::schema::units::{self, SIZE_UNITS, TIME_UNITS};
 use crate::schema::{Default, KEYS, Key, Kind, OPTIONAL, parts, show_duration};
@@ -149,6 +149,7 @@ fn kind(kind: &Kind) -> Value {
         Kind::Device => {
             json!({"type": "string", "pattern": "^[A-Za-z0-9_@+][A-Za-z0-9._@+-]*$", "maxLength": LONGEST_DEVICE})
         }
+        Kind::Object => json!({"type": "string", "minLength": 1, "maxLength": LONGEST_PATH}),
         Kind::Integer { min, max } => json!({"type": "integer", "minimum": min, "maximum": max}),
         Kind::Duration { min_ns, word, .. } => {
             let sign = if min_ns < 0 { "-?" } else { "" };
@@ -263,6 +264,7 @@ impl Kind {
             Kind::Flag => "`true` or `false`".to_owned(),
             Kind::Choice { built, .. } => format!("`\"{}\"`", built.join("\"`, `\"")),
             Kind::Device => "a network device's name".to_owned(),
+            Kind::Object => "a file, or `\"FILE:SECTION\"`".to_owned(),
             Kind::Cpu => "`\"auto\"`, `\"same\"`, `\"different\"`, `\"any\"` or a CPU's number".to_owned(),
             Kind::Policy => {
                 "`\"other\"`, `\"fifo:90\"`, `\"rr:50\"` (priority 1 to 99) or `\"deadline:200us/1ms/1ms\"`".to_owned()

@@ -101,6 +101,8 @@ pub enum Kind {
     Word,
     /// A network device's name.
     Device,
+    /// An object file of the user's, and a section in it.
+    Object,
     /// A whole number.
     Integer {
         /// Least.
@@ -216,6 +218,8 @@ pub(crate) enum Value {
 pub(super) const LAST_CPU: i64 = 8191;
 /// IFNAMSIZ − 1.
 pub(super) const LONGEST_DEVICE: usize = 15;
+/// PATH_MAX.
+pub(super) const LONGEST_PATH: usize = 4_096;
 /// A limit of a rule is shorter than any trial of use: an hour, ns.
 pub(super) const LONGEST_LIMIT: i64 = 3_600_000_000_000;
 pub(super) const POLICIES: &str = "write other, fifo:90, rr:50 or deadline:200us/1ms/1ms";

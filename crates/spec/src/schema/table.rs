@@ -12,6 +12,7 @@ use tardy_model::port::Port;
 use tardy_model::shaper::{MOST_CLASSES, PRIORITIES, ShaperWord};
 use tardy_model::station::StationKind;
 use tardy_model::stream::{Launch, Wait};
+use tardy_model::xdp::Core;
 
 const fn choice(built: &'static [&'static str], later: &'static [&'static str]) -> Kind {
     Kind::Choice { built, later }
@@ -99,9 +100,7 @@ pub const KEYS: &[Key] = &[
     key("stream.*.reflect", Kind::Flag, Flag(false), "The receiver of a cyclic stream sends each packet back; the schedule goes on whatever comes back."),
     key("stream.*.from", Kind::Word, Required, "The station that sends."),
     key("stream.*.to", Kind::Word, Required, "The station that receives."),
-    key("stream.*.port", choice(&["udp", "tcp", "packet", "sim"], &["xdp"]), Text("udp"), "What the engine sends and receives through; `tcp` for ping-pongs; `packet` for tardy's own Ethernet frames; `sim` simulates path and clocks."),
-    key("stream.*.tx.port", choice(&["udp", "tcp", "packet", "sim"], &["xdp"]), None("as `port`"), "What its packets are sent through, and so what they look like."),
-    key("stream.*.rx.port", choice(&Port::WORDS, &[]), None("as `port`"), "What they are received through: `xdp` gets what `packet` sends by AF_XDP sockets, each packet stamped by an XDP program (`rx_xdp`)."),
+    key("stream.*.port", choice(&Port::WORDS, &[]), Text("udp"), "What the engine sends and receives through; `tcp` for ping-pongs; `packet` for tardy's own Ethernet frames; `xdp` for the same through AF_XDP sockets; `sim` simulates path and clocks."),
     key("stream.*.ip", choice(&["ipv4", "ipv6"], &[]), Text("ipv4"), "Version of the Internet protocol."),
     key("stream.*.cycle", Kind::Cycle { min_ns: 1, max_ns: DAY }, Text("500us"), "Time between scheduled instants, or how many there are a second: `\"1kHz\"` is `\"1ms\"`. A rate must be a whole number of ns; the effective file has the time."),
     key("stream.*.count", number(1, MOST_PACKETS as i64), Integer(10_000), "Intended packets in a trial.").rival("duration"),
@@ -112,9 +111,9 @@ pub const KEYS: &[Key] = &[
     key("stream.*.timeout", SOME, Text("1s"), "A request of a ping-pong over UDP without a reply after this time is lost, and the next may go out."),
     key("stream.*.nodelay", Kind::Flag, Flag(true), "TCP_NODELAY at both ends of a connection."),
     key("stream.*.priority", number(0, 15), Integer(0), "SO_PRIORITY of the sending socket."),
-    key("stream.*.vlan", number(0, LAST_VLAN), None("no tag"), "VLAN id of its packets, 0 for a tag that has a priority only: port `packet` writes the tag, under `udp` a VLAN device does."),
+    key("stream.*.vlan", number(0, LAST_VLAN), None("no tag"), "VLAN id of its packets, 0 for a tag that has a priority only: port `packet` and `xdp` write the tag, under `udp` a VLAN device does."),
     key("stream.*.pcp", number(0, 7), Integer(0), "Priority (PCP) in the VLAN tag."),
-    key("stream.*.ethertype", number(LEAST_ETHERTYPE, 65_535), Integer(ETHERTYPE as i64), "Port `packet`: EtherType of the frames; the default is IEEE 802's Local Experimental 1, 0x88B5."),
+    key("stream.*.ethertype", number(LEAST_ETHERTYPE, 65_535), Integer(ETHERTYPE as i64), "Ports `packet` and `xdp`: EtherType of the frames; the default is IEEE 802's Local Experimental 1, 0x88B5."),
     key("stream.*.launch", choice(&Launch::WORDS, &[]), Text("none"), "Each packet carries its scheduled instant as launch time (SO_TXTIME): not to leave before it (`strict`), or to have left by it (`deadline`)."),
     key("stream.*.overrun", choice(&["burst", "skip"], &[]), Text("burst"), "Packets whose slot has passed when the sender wakes: `burst` sends them at once, `skip` leaves them not_sent."),
     key("stream.*.sync", number(1, MOST_SYNC), None("64 with rx.wait `scheduled`, else no such frames"), "rx.port `xdp`: every n-th packet, and the first 8, is a synchronisation frame, which says when it arrived and so carries the schedule of the others."),
@@ -124,15 +123,20 @@ pub const KEYS: &[Key] = &[
     key("stream.*.stamps", Kind::Points { word: "default" }, Text("default"), "Points to stamp; a named one that is not available is refused. `default` is what `metrics` and `[expect]` need, of what the machine has, and what the measuring threads read from their clocks."),
     key("stream.*.metrics", Kind::Metrics { word: "default" }, Text("default"), "Metrics that must be in the results; `default` is the usual ones that `stamps` allows."),
     key("stream.*.lead", Kind::Metric, None("the metric of its first limit on a latency in `[expect]`, else `scheduled..rx_kernel`, or the whole round trip"), "The metric that leads where one is shown: the headline, the pictures, the progress line where it can, and `repeats`."),
+    key("stream.*.tx.port", choice(&Port::WORDS, &[]), None("as `port`"), "What its packets are sent through, and so what they look like: `xdp` sends what `packet` sends, past every queue discipline."),
     key("stream.*.tx.cpu", Kind::Cpu, Text("auto"), "CPU of the sending thread: auto, same or different (as the receiver's), any (not pinned), or a number."),
     key("stream.*.tx.policy", Kind::Policy, Text("other"), "Scheduling of the sending thread: other, fifo:90, rr:50, deadline:RUNTIME/DEADLINE/PERIOD."),
     key("stream.*.tx.advance", SPAN, Text("0us"), "The sender aims to wake this long before the scheduled instant."),
     key("stream.*.tx.spin", SPAN, Text("0us"), "The sender spins for the last stretch of this length instead of sleeping."),
     key("stream.*.tx.wait", choice(&Wait::WORDS, &[]), Text("block"), "How the station that asked waits for replies; `scheduled` is for a receiver on port `xdp`."),
+    key("stream.*.rx.port", choice(&Port::WORDS, &[]), None("as `port`"), "What they are received through: `xdp` gets by AF_XDP sockets what `packet` or `xdp` sends, each packet stamped by an XDP program (`rx_xdp`)."),
     key("stream.*.rx.cpu", Kind::Cpu, Text("different"), "CPU of the receiving thread: auto, same or different (as the sender's), any (not pinned), or a number."),
     key("stream.*.rx.policy", Kind::Policy, Text("other"), "Scheduling of the receiving thread, as `tx.policy`."),
     key("stream.*.rx.wait", choice(&Wait::WORDS, &[]), Text("block"), "How the receiver, or the reflector, waits; port `xdp` has `poll`, `select`, `epoll`, `spin`, `busypoll` and `scheduled`, which sleeps until just after the next bulk of packets should have arrived."),
     key("stream.*.rx.bulk", number(1, MOST_BULK), Integer(8), "rx.wait `scheduled`: packets that the receiver fetches at one wake-up."),
+    key("stream.*.rx.core", choice(&Core::WORDS, &[]), None("as `rx.cpu` says"), "Port `xdp`, instead of `rx.cpu`: the receiving thread is on the CPU that runs the XDP program (`same`), or on another one (`remote`)."),
+    key("stream.*.rx.queue", number(0, 63), None("all of them"), "Port `xdp`: the one receive queue of the device that is received from; packets that come to another queue go on to the kernel and are lost."),
+    key("stream.*.rx.object", Kind::Object, None("tardy's own"), "A BPF object of your own whose XDP program port `xdp` loads in place of tardy's, `\"FILE\"` or `\"FILE:SECTION\"`, relative to the experiment file; `tardy run` asks for `--allow-commands`. What it leaves before packets becomes columns of `samples.parquet`."),
     key("stream.*.reply.cpu", Kind::Cpu, Text("same"), "CPU of the thread that receives the replies of a reflected stream: auto, same or different (as the sender's), any (not pinned), or a number."),
     key("stream.*.reply.policy", Kind::Policy, None("as `tx.policy`"), "Scheduling of that thread, as `tx.policy`."),
 

@@ -6,13 +6,15 @@ use super::parts;
 use super::units::{self, Wrong, show_duration};
 use crate::error::{Problem, Reason};
 use crate::schema::key::{
-    Kind, LAST_CPU, LIMIT, LONGEST_DEVICE, LONGEST_LIMIT, POLICIES, Value, checked_name, limit, metric, point, policy,
+    Kind, LAST_CPU, LIMIT, LONGEST_DEVICE, LONGEST_LIMIT, LONGEST_PATH, POLICIES, Value, checked_name, limit, metric,
+    point, policy,
 };
 use crate::synonyms;
 use crate::tree::{Node, Toml};
 use tardy_model::point::Metric;
 use tardy_model::stream::CpuChoice;
 use tardy_model::time::Nanos;
+use tardy_model::xdp::XdpObject;
 
 impl Kind {
     /// Reads the value of `key`.
@@ -22,6 +24,7 @@ impl Kind {
             Kind::Name => Value::Text(written.name()?),
             Kind::Word => Value::Text(written.name_like()?.to_owned()),
             Kind::Device => Value::Text(written.device()?),
+            Kind::Object => Value::Text(written.object()?),
             Kind::Integer { min, max } => Value::Integer(written.integer(min, max)?),
             Kind::Duration { min_ns, max_ns, word } => written.duration(min_ns, max_ns, word)?,
             Kind::Cycle { min_ns, max_ns } => written.cycle(min_ns, max_ns)?,
@@ -142,6 +145,17 @@ impl<'w> Written<'w> {
         let message = format!("`{}`: \"{text}\" cannot be a network device's name", self.key);
         let help = format!("write a name as `ip link` shows it, at most {LONGEST_DEVICE} characters: \"enp1s0\"");
         Err(self.wrong(message, help))
+    }
+
+    fn object(self) -> Result<String, Problem> {
+        let help = "write the object file that clang made: \"own_hints.o\", or \"own_hints.o:xdp\" with its section";
+        let Toml::Text(text) = &self.node.value else { return Err(self.not("a file", help)) };
+        let object = XdpObject::of(text);
+        let is_whole = !object.file.is_empty() && object.section.as_deref() != Some("");
+        if is_whole && text.len() <= LONGEST_PATH && !text.contains(char::is_control) {
+            return Ok(text.clone());
+        }
+        Err(self.wrong(format!("`{}`: \"{text}\" cannot be the path of a file, with a section", self.key), help))
     }
 
     fn flag(self) -> Result<bool, Problem> {

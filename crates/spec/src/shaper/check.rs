@@ -7,6 +7,7 @@ use crate::experiment::Path;
 use crate::schema::show_duration;
 use tardy_model::gates::Gates;
 use tardy_model::load::{Load, LoadKind};
+use tardy_model::path::DeviceClock;
 use tardy_model::shaper::{Etf, Mode, Queues, Shaper, Taprio, frame_time, show_rate};
 use tardy_model::stream::{Launch, Stream, all_simulated};
 use tardy_model::time::Nanos;
@@ -138,6 +139,36 @@ pub(super) fn launches(view: &View<'_>, table: &Table<'_>, cell: &Rest<'_>, shap
         return Err(view.combination(&keys, message, "give etf a class of its own, below mqprio".to_owned()));
     }
     Ok(())
+}
+
+/// What AF_XDP sends comes to no queue discipline: the kernel can neither hold nor order it.
+pub(super) fn passed_by(view: &View<'_>, cell: &Rest<'_>, shaper: &Shaper) -> Result<(), Problem> {
+    let (path, mut by_xdp) = (cell.path.traits(), cell.streams.iter().filter(|of| !of.port.traits().passes_qdisc));
+    let Some(stream) = by_xdp.clone().next() else { return Ok(()) };
+    let ports = |stream: &Stream| ["tx.port", "port"].map(|end| format!("stream.{}.{end}", stream.name));
+    if *shaper != Shaper::None && shaper.offloads().is_none() {
+        let kind = shaper.kind();
+        let message = format!(
+            "stream `{}` is sent on port xdp, past every queue discipline, and the kernel's {kind} would never see it",
+            stream.name
+        );
+        let keys: Vec<String> = ["shaper.kind".to_owned()].into_iter().chain(ports(stream)).collect();
+        let help = format!("write stream.{}.tx.port = \"packet\", or leave the shaper to the device", stream.name);
+        return Err(view.combination(&keys, message, help));
+    }
+    let Some(stream) = by_xdp.find(|stream| stream.launch.is_some() && path.clock == DeviceClock::None) else {
+        return Ok(());
+    };
+    let message = format!(
+        "`{}` is \"{}\" on port xdp, where only a device can keep launch times, and path {} joins virtual links, \
+         which have no clock of their own",
+        launch_key(stream),
+        stream.launch.name(),
+        path.name
+    );
+    let keys: Vec<String> = [launch_key(stream)].into_iter().chain(ports(stream)).collect();
+    let help = format!("write {} = \"none\", or stream.{}.tx.port = \"packet\"", launch_key(stream), stream.name);
+    Err(view.combination(&keys, message, help))
 }
 
 /// The key of a stream's launch times.

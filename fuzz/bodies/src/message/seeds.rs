@@ -13,7 +13,8 @@ use tardy_engine::message::{
     self, ActivityId, ActivityOrder, ActivitySummary, EndReady, EndSummary, FromAgent, ToAgent,
 };
 use tardy_engine::order::{
-    AskOrder, EndOrder, LaunchOrder, ReceiveOrder, ReflectOrder, RulerOrder, SendOrder, StreamOrder, ThreadOrder,
+    AskOrder, EndOrder, LaunchOrder, ObjectOrder, ProbeOrder, ReceiveOrder, ReflectOrder, RulerOrder, SendOrder,
+    StreamOrder, ThreadOrder,
 };
 use tardy_engine::port::{XdpStamp, sim};
 use tardy_lab::guest::relay::Relay;
@@ -30,6 +31,7 @@ use tardy_model::stream::{Kind, Overrun, Policy, Stream, Triggered, Wait};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos};
 use tardy_model::trial::TrialRecord;
+use tardy_model::xdp::{FaultKind, ProgramCost, ProgramFault, ProgramHook, ProgramRecord, ProgramSeen};
 
 /// How the bytes behind an input's first one are read: with a greeting, as orders, as what a guest
 /// sends.
@@ -104,6 +106,7 @@ fn orders() -> Vec<ToAgent> {
         device: "tardy0-0".into(),
         macs: [[2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1]],
         priority: 3,
+        queue: 0,
         advance: Nanos(50_000),
         spin: Nanos(10_000),
         overrun: Overrun::Skip,
@@ -117,7 +120,9 @@ fn orders() -> Vec<ToAgent> {
         port: 7_000,
         device: "tardy0-1".into(),
         wait: Wait::Poll,
+        queue: None,
         replies,
+        object: Some(ObjectOrder { bytes: b"\x7fELF".to_vec(), section: Some("xdp".into()) }),
     };
     let load = LoadOrder {
         at: LoadAt { load: 0, instance: 1, peer: true },
@@ -148,6 +153,12 @@ fn orders() -> Vec<ToAgent> {
     let base = Instant::from_ns(1_000_000_000);
     vec![
         ToAgent::Measure(vec![RulerOrder { thread: thread(), sends: true }]),
+        ToAgent::Inspect { devices: vec!["tardy0-0".into()], marks: vec![("tardy0-0".into(), vec![7; 24])] },
+        ToAgent::Probe {
+            probes: vec![ProbeOrder { device: "tardy0-0".into(), priority: 3, frame: vec![7; 60] }],
+            times: 4,
+        },
+        ToAgent::Inspected { each: 4 },
         ToAgent::Prepare { activities },
         ToAgent::Connect,
         ToAgent::WarmUp { activity: TX, count: 10, apart: Nanos(500_000) },
@@ -157,6 +168,27 @@ fn orders() -> Vec<ToAgent> {
         ToAgent::Stop { activities: vec![LOAD] },
         ToAgent::Collect { activity: TX },
     ]
+}
+
+fn inspected() -> FromAgent {
+    let fault = ProgramFault { kind: FaultKind::Redirect, packets: 4, code: 22, to: 99, by_map: false, device: None };
+    let seen = ProgramSeen { runs: 8, run_ns: 9_000, lines: 8, faults: vec![fault] };
+    let program = ProgramRecord {
+        station: String::new(),
+        device: "tardy0-0".into(),
+        hook: ProgramHook::XdpNative,
+        name: "faulty".into(),
+        id: 7,
+        tag: "0123456789abcdef".into(),
+        could_be_native: false,
+        seen: Some(seen),
+    };
+    FromAgent::Inspected {
+        programs: vec![program],
+        line_cost: Some(ProgramCost { ns: 900.0, low_ns: 850.0, high_ns: 950.0, pairs: 101 }),
+        unchecked: None,
+        by_tags: vec![Some(BTreeMap::from([(2, 4)])), None],
+    }
 }
 
 /// The activities of a trial: the ends of its stream, and a load.
@@ -178,6 +210,9 @@ fn answers() -> Vec<FromAgent> {
         FromAgent::Ruler(vec![RulerRecord { station: "a".into(), stamp_ns: 22, ..RulerRecord::default() }]),
         FromAgent::Ready { ends: vec![ready], clocks: clocks() },
         FromAgent::Connected,
+        FromAgent::Inspecting,
+        FromAgent::Probed { sent: vec![4] },
+        inspected(),
         FromAgent::Warmed { activity: TX, stamped: 10 },
         FromAgent::WarmStatus {
             activity: RX,
@@ -187,6 +222,7 @@ fn answers() -> Vec<FromAgent> {
             napi_id: 0,
             answered: 9,
             answers_stamped: 8,
+            program_cpus: vec![1],
         },
         FromAgent::Progress { activity: RX, digest },
         FromAgent::Done { activity: TX, packets: 6 },
@@ -207,7 +243,7 @@ fn halves(kind: Kind) -> Vec<FromAgent> {
     let Halves { sent, tx_counters, tx_thread, arrivals, rx_counters, rx_thread, gaps, reply, .. } = trial.halves;
     let rest = |activity, sent, arrived, thread, gaps| {
         let (clocks, own) = (clocks(), Default::default());
-        let rest = EndSummary { sent, arrived, gaps, thread, clocks, tcp: None, own, xdp: None };
+        let rest = EndSummary { sent, arrived, gaps, thread, clocks, tcp: None, own, xdp: None, xdp_sent: None };
         FromAgent::Collected { activity, summary: Box::new(ActivitySummary::End(rest)) }
     };
     let rows = FromAgent::SenderPiece { activity: TX, rows: sent };
@@ -278,6 +314,7 @@ fn guest() -> Vec<u8> {
         placement: PlacementRecord::default(),
         shapers: BTreeMap::new(),
         observer: Vec::new(),
+        inspection: None,
     };
     relay.trial(&record, &[("ctl".to_owned(), batch)]).expect("memory takes it");
     say(&mut relay, What::Ended { interrupted: false, failed: None, exit_code: None, not_put_back: None });

@@ -176,6 +176,7 @@ fn write(path: &Path) {
         axes: cell.axes.clone(),
         trials: experiment.trials,
         refused: None,
+        found: None,
         short: vec!["CPU 9 is not there".to_owned()],
     };
     let manifest = Manifest {

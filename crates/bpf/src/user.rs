@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A user's own XDP program: what its object must have so that tardy can load it, and what is known
+//! of its hints beforehand. It is read without libbpf and without root, so that `tardy plan` can
+//! look at an object from anywhere.
+//!
+//! Which member of a struct is the packet's arrival time: `time`, if it is an unsigned integer of 8
+//! bytes; else the only such member whose name ends in `_time`, `_ns` or `timestamp`. Which clock it
+//! is of: that of the one helper for a time that the section's code calls, or functions that it may
+//! call (`.text`). Where there are none or several, there is no arrival time.
+
+use crate::btf::{Btf, Type, TypeKind};
+use crate::hints::{Columns, ColumnsError, FindError, Layout, Layouts, MemberKind};
+use crate::program::StampClock;
+use crate::source::{self, ObjectError};
+use object::Endianness;
+use object::elf::{FileHeader64, SHF_EXECINSTR, SHT_SYMTAB, STB_LOCAL, STT_FUNC};
+use object::read::elf::{FileHeader, SectionHeader, SectionTable, Sym};
+
+/// No XDP program has a larger object. It goes to each agent with the orders.
+pub const MOST_BYTES: usize = 1 << 20;
+
+/// The map that tardy fills.
+const MAP: &str = crate::program::SOCKETS;
+/// BPF_MAP_TYPE_XSKMAP.
+const XSKMAP: u32 = 17;
+/// Names in one message.
+const MOST_NAMES: usize = 8;
+
+/// Why an object cannot take the place of tardy's own program. Each message is a clause that goes
+/// after the object's name.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UserError {
+    #[error(transparent)]
+    Object(#[from] ObjectError),
+    #[error("its BTF cannot be read: {0}")]
+    Btf(#[from] crate::btf::BtfError),
+    #[error(transparent)]
+    Find(#[from] FindError),
+    #[error(transparent)]
+    Columns(#[from] ColumnsError),
+    #[error("it is BTF alone, without a program: name the object that clang made")]
+    BtfAlone,
+    #[error(
+        "it has {0} bytes, and at most {MOST_BYTES} are loaded: strip its debug information with `llvm-strip -g`, which leaves its BTF"
+    )]
+    Large(usize),
+    #[error("it has no XDP program, its sections with programs are: {0}; give the program SEC(\"xdp\")")]
+    NoXdp(String),
+    #[error("it has no section `{asked}` with an XDP program, there are: {there}")]
+    NoSection { asked: String, there: String },
+    #[error("it has XDP programs in several sections: name one of them, as FILE:SECTION: {0}")]
+    Several(String),
+    #[error("its section `{section}` has the programs {programs}: give each a section of its own, as SEC(\"xdp/one\")")]
+    Crowded { section: String, programs: String },
+    #[error(
+        "it has no map `{MAP}` of type BPF_MAP_TYPE_XSKMAP, which tardy fills with its sockets: redirect packets through one"
+    )]
+    NoMap,
+    #[error("its map `{0}` is pinned, and would be left behind: leave `pinning` out of its definition")]
+    Pinned(String),
+    #[error(
+        "it has no hint struct, whose last member is `__u32 btf_id`: {0}. If the struct is missing, the program does \
+         not use its type: clang leaves it out"
+    )]
+    NoHints(String),
+}
+
+/// A user's own XDP program that can be loaded.
+#[derive(Debug)]
+pub struct UserObject<'a> {
+    pub(crate) bytes: &'a [u8],
+    section: String,
+    pub(crate) program: String,
+    columns: Columns,
+    clock: StampClock,
+    without_time: Option<String>,
+}
+
+impl<'a> UserObject<'a> {
+    /// Reads what the object has; `section` may be left out where only one has an XDP program.
+    ///
+    /// # Errors
+    /// What it lacks, see [`UserError`].
+    pub fn of(bytes: &'a [u8], section: Option<&str>) -> Result<UserObject<'a>, UserError> {
+        if bytes.len() > MOST_BYTES {
+            return Err(UserError::Large(bytes.len()));
+        }
+        let btf = source::btf(bytes)?;
+        if !bytes.starts_with(b"\x7fELF") {
+            return Err(UserError::BtfAlone);
+        }
+        let code = Code::of(bytes)?;
+        let chosen = code.choose(section)?;
+        maps(&btf)?;
+        let layouts = Layouts::of(&btf)?;
+        if layouts.is_empty() {
+            return Err(UserError::NoHints(near(&layouts)));
+        }
+        let (clock, without_time) = timed(&layouts, clocks(&[chosen.code, code.text]));
+        Ok(UserObject {
+            bytes,
+            section: chosen.name.clone(),
+            program: chosen.programs.concat(),
+            columns: Columns::of(layouts)?,
+            clock,
+            without_time,
+        })
+    }
+
+    /// The section of the program.
+    pub fn section(&self) -> &str {
+        &self.section
+    }
+
+    /// What of its hints is recorded.
+    pub fn columns(&self) -> &Columns {
+        &self.columns
+    }
+
+    /// The clock of its stamps.
+    pub fn clock(&self) -> StampClock {
+        self.clock
+    }
+
+    /// Why no packet has an arrival time, or those with some structs have none.
+    pub fn without_time(&self) -> Option<&str> {
+        self.without_time.as_deref()
+    }
+}
+
+/// What the structs are that are no hints.
+fn near(layouts: &Layouts) -> String {
+    if let Some(unfit) = layouts.unfit().first() {
+        return format!("{} {}", if unfit.name.is_empty() { "a struct" } else { &unfit.name }, unfit.why);
+    }
+    match layouts.structs() {
+        (0, _) => "it has no struct".to_owned(),
+        (_, names) => format!("its structs are {}", listed(names.iter().map(String::as_str))),
+    }
+}
+
+fn listed<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
+    let names: Vec<&str> = names.into_iter().collect();
+    let more = if names.len() > MOST_NAMES { " and so on" } else { "" };
+    match names.is_empty() {
+        true => "none".to_owned(),
+        false => names[..names.len().min(MOST_NAMES)].join(", ") + more,
+    }
+}
+
+/// The member of a struct that is a packet's arrival time; an error if several may be.
+pub(crate) fn time_of(layout: &Layout) -> Result<Option<&str>, Vec<&str>> {
+    let is_time = |name: &str| ["_time", "_ns", "timestamp"].iter().any(|end| name.ends_with(end));
+    let unsigned = layout
+        .members
+        .iter()
+        .filter(|member| matches!(member.kind, MemberKind::Integer { signed: false }) && member.size == 8);
+    let names: Vec<&str> = unsigned.map(|member| member.name.as_str()).collect();
+    if let Some(name) = names.iter().find(|name| **name == "time") {
+        return Ok(Some(name));
+    }
+    match names.into_iter().filter(|name| is_time(name)).collect::<Vec<_>>()[..] {
+        [] => Ok(None),
+        [one] => Ok(Some(one)),
+        ref several => Err(several.to_vec()),
+    }
+}
+
+/// The clock of the stamps, and why some or all packets have none.
+fn timed(layouts: &Layouts, clocks: Vec<(StampClock, &str)>) -> (StampClock, Option<String>) {
+    let mut lacking = Vec::new();
+    let mut has_time = false;
+    for layout in layouts.iter() {
+        match time_of(layout) {
+            Ok(Some(_)) => has_time = true,
+            Ok(None) => lacking.push(format!("{} has no member that is a time", layout.name)),
+            Err(several) => {
+                lacking.push(format!(
+                    "{} has several members that may be its time: {}",
+                    layout.name,
+                    several.join(", ")
+                ));
+            }
+        }
+    }
+    let lacking = (!lacking.is_empty()).then(|| lacking.join("; "));
+    match clocks[..] {
+        _ if !has_time => (StampClock::Unknown, lacking),
+        [(StampClock::Unknown, name)] => {
+            (StampClock::Unknown, Some(format!("the program calls {name}, which gives the time of the last tick")))
+        }
+        [(clock, _)] => (clock, lacking),
+        [] => {
+            let why = "the program calls no helper that gives a time (bpf_ktime_get_tai_ns and the like)";
+            (StampClock::Unknown, Some(why.to_owned()))
+        }
+        ref several => {
+            let names = listed(several.iter().map(|(_, name)| *name));
+            (StampClock::Unknown, Some(format!("the program calls {names}, and which clock a time is of is unknown")))
+        }
+    }
+}
+
+/// Helpers that give a time, by their number in `include/uapi/linux/bpf.h`. The coarse one is
+/// CLOCK_MONOTONIC of the last tick: nothing can be measured by it.
+const HELPERS: [(i32, StampClock, &str); 4] = [
+    (5, StampClock::Monotonic, "bpf_ktime_get_ns"),
+    (125, StampClock::Boottime, "bpf_ktime_get_boot_ns"),
+    (160, StampClock::Unknown, "bpf_ktime_get_coarse_ns"),
+    (208, StampClock::Tai, "bpf_ktime_get_tai_ns"),
+];
+
+/// The clocks whose helpers this code calls.
+fn clocks(code: &[&[u8]]) -> Vec<(StampClock, &'static str)> {
+    const LOAD_64: u8 = 0x18;
+    const CALL: u8 = 0x85;
+    let mut called = [false; HELPERS.len()];
+    for section in code {
+        let mut instructions = section.as_chunks::<8>().0.iter();
+        while let Some([code, registers, _, _, number @ ..]) = instructions.next() {
+            match *code {
+                // It has two places, and the second is no instruction.
+                LOAD_64 => _ = instructions.next(),
+                // In the upper half is what kind of function it is: 0 for a helper.
+                CALL if registers >> 4 == 0 => {
+                    let number = i32::from_le_bytes(*number);
+                    called.iter_mut().zip(HELPERS).for_each(|(called, (helper, ..))| *called |= helper == number);
+                }
+                _ => {}
+            }
+        }
+    }
+    let all = HELPERS.into_iter().zip(called).filter(|(_, called)| *called);
+    all.map(|((_, clock, name), _)| (clock, name)).collect()
+}
+
+/// Looks for the map that tardy fills, and for maps that would outlive the run.
+fn maps(btf: &Btf) -> Result<(), UserError> {
+    let mut is_there = false;
+    for id in btf.ids() {
+        let variable = btf.get(id)?;
+        if variable.kind != TypeKind::Variable {
+            continue;
+        }
+        let Ok((_, map)) = btf.resolve(variable.number) else { continue };
+        let Some(kind) = parameter(btf, &map, "type") else { continue };
+        let name = btf.name(variable.name)?;
+        is_there |= name == MAP && kind == XSKMAP;
+        // LIBBPF_PIN_NONE is 0.
+        if parameter(btf, &map, "pinning").is_some_and(|pinning| pinning != 0) {
+            return Err(UserError::Pinned(name.to_owned()));
+        }
+    }
+    if is_there { Ok(()) } else { Err(UserError::NoMap) }
+}
+
+/// A number in a map's definition: libbpf's `__uint` makes it the length of an array that a member
+/// points to.
+fn parameter(btf: &Btf, map: &Type<'_>, name: &str) -> Option<u32> {
+    let member = map.members().find(|member| btf.is_named(member.name, name))?;
+    let (_, pointer) = btf.resolve(member.id).ok().filter(|(_, found)| found.kind == TypeKind::Pointer)?;
+    let (_, array) = btf.resolve(pointer.number).ok()?;
+    array.array().map(|(_, count)| count)
+}
+
+/// A section with programs.
+struct Section<'a> {
+    index: usize,
+    name: String,
+    code: &'a [u8],
+    programs: Vec<String>,
+}
+
+/// The code of an object.
+struct Code<'a> {
+    sections: Vec<Section<'a>>,
+    /// Functions that a program may call.
+    text: &'a [u8],
+}
+
+impl<'a> Code<'a> {
+    fn of(bytes: &'a [u8]) -> Result<Code<'a>, UserError> {
+        let damaged = |error: object::read::Error| UserError::Object(ObjectError::Damaged(error.to_string()));
+        let header = FileHeader64::<Endianness>::parse(bytes).map_err(damaged)?;
+        let endian = header.endian().map_err(damaged)?;
+        let table: SectionTable<'_, FileHeader64<Endianness>> = header.sections(endian, bytes).map_err(damaged)?;
+        let mut code = Code { sections: Vec::new(), text: &[] };
+        for (index, section) in table.enumerate() {
+            if section.sh_flags(endian).0 & SHF_EXECINSTR.0 == 0 {
+                continue;
+            }
+            let name = String::from_utf8_lossy(table.section_name(endian, section).map_err(damaged)?).into_owned();
+            let inside = section.data(endian, bytes).map_err(damaged)?;
+            match name.as_str() {
+                ".text" => code.text = inside,
+                _ => code.sections.push(Section { index: index.0, name, code: inside, programs: Vec::new() }),
+            }
+        }
+        let symbols = table.symbols(endian, bytes, SHT_SYMTAB).map_err(damaged)?;
+        for (_, symbol) in symbols.enumerate() {
+            if symbol.st_type() != STT_FUNC || symbol.st_bind() == STB_LOCAL {
+                continue;
+            }
+            let index = usize::from(symbol.st_shndx(endian).0);
+            if let Some(section) = code.sections.iter_mut().find(|section| section.index == index) {
+                let name = symbols.symbol_name(endian, symbol).map_err(damaged)?;
+                section.programs.push(String::from_utf8_lossy(name).into_owned());
+            }
+        }
+        code.sections.retain(|section| !section.programs.is_empty());
+        Ok(code)
+    }
+
+    /// The section that is asked for, or the only one with an XDP program.
+    fn choose(&self, asked: Option<&str>) -> Result<&Section<'a>, UserError> {
+        let is_xdp = |section: &&Section<'_>| {
+            let name = section.name.as_str();
+            ["xdp", "xdp.frags"]
+                .iter()
+                .any(|of| name.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+        };
+        let there: Vec<&Section<'_>> = self.sections.iter().filter(is_xdp).collect();
+        let names = || listed(there.iter().map(|section| section.name.as_str()));
+        let chosen = match asked {
+            _ if there.is_empty() => {
+                return Err(UserError::NoXdp(listed(self.sections.iter().map(|section| section.name.as_str()))));
+            }
+            Some(asked) => there
+                .iter()
+                .find(|section| section.name == asked)
+                .ok_or_else(|| UserError::NoSection { asked: asked.to_owned(), there: names() })?,
+            None => match there[..] {
+                [ref one] => one,
+                _ => return Err(UserError::Several(names())),
+            },
+        };
+        if chosen.programs.len() > 1 {
+            let programs = listed(chosen.programs.iter().map(String::as_str));
+            return Err(UserError::Crowded { section: chosen.name.clone(), programs });
+        }
+        Ok(chosen)
+    }
+}

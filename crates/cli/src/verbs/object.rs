@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A user's own XDP programs: `--xdp-object`, the key `rx.object`, and the files that they name.
+//! The bytes that are read here go to the agents with their orders, and nothing reads the file
+//! again.
+
+use crate::args::Experiment as Asked;
+use crate::exit::{Exit, Failure};
+use anyhow::Result;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tardy_bpf::program::StampClock;
+use tardy_bpf::user::{MOST_BYTES, UserObject};
+use tardy_lab::guest::sha256;
+use tardy_model::manifest::XdpObjectEntry;
+use tardy_model::xdp::XdpObject;
+use tardy_spec::experiment::Experiment;
+
+/// The experiment with the object of the command line, if there is one, in every stream that port
+/// `xdp` receives.
+pub fn load(args: &Asked, object: Option<&str>) -> Result<Experiment> {
+    let experiment = super::load(args, &[])?;
+    let Some(text) = object else { return Ok(experiment) };
+    let streams = experiment.cells.iter().flat_map(|cell| &cell.setup.streams);
+    let names: BTreeSet<&str> =
+        streams.filter(|stream| stream.rx.port.passes_xdp()).map(|stream| stream.name.as_str()).collect();
+    if names.is_empty() {
+        let why = "--xdp-object: no stream of the experiment is received through port xdp: write rx.port = \"xdp\"";
+        return Err(usage(why.to_owned()));
+    }
+    let XdpObject { file, section, .. } = XdpObject::of(text);
+    // A file's key is relative to the file; what the caller writes is relative to the caller.
+    let file = std::path::absolute(&file).map_err(|error| usage(format!("--xdp-object: {file}: {error}")))?;
+    let section = section.map(|section| format!(":{section}")).unwrap_or_default();
+    let text = serde_json::to_string(&format!("{}{section}", file.display()))?;
+    let sets: Vec<String> = names.iter().map(|name| format!("stream.{name}.rx.object={text}")).collect();
+    super::load(args, &sets)
+}
+
+/// Reads the objects that an experiment names, and checks that each can be loaded. Gives what is
+/// known of them.
+pub fn read(experiment: &mut Experiment, args: &Asked) -> Result<Vec<XdpObjectEntry>> {
+    let folder = match tardy_spec::ready_made(&args.experiment) {
+        Some(_) => None,
+        None => Path::new(&args.experiment).parent(),
+    };
+    let mut known: Vec<(XdpObject, XdpObjectEntry)> = Vec::new();
+    let streams = experiment.cells.iter_mut().flat_map(|cell| &mut cell.setup.streams);
+    for object in streams.filter_map(|stream| stream.rx.object.as_mut()) {
+        let same =
+            |known: &&(XdpObject, XdpObjectEntry)| (&known.0.file, &known.0.section) == (&object.file, &object.section);
+        if let Some((read, _)) = known.iter().find(same) {
+            object.bytes = Arc::clone(&read.bytes);
+            continue;
+        }
+        let path = folder.map_or_else(|| PathBuf::from(&object.file), |folder| folder.join(&object.file));
+        object.bytes = Arc::new(bytes(&path)?);
+        let entry = entry(object).map_err(|why| usage(format!("the XDP object {}: {why}", path.display())))?;
+        known.push((object.clone(), entry));
+    }
+    Ok(known.into_iter().map(|(_, entry)| entry).collect())
+}
+
+fn usage(message: String) -> anyhow::Error {
+    Failure::new(Exit::Usage, message).into()
+}
+
+/// What is in a plain file; of anything else nothing would end the reading.
+fn bytes(path: &Path) -> Result<Vec<u8>> {
+    let failed = |error: std::io::Error| usage(format!("reading the XDP object {}: {error}", path.display()));
+    if !std::fs::metadata(path).map_err(failed)?.is_file() {
+        let why = "is not a plain file: name the object that clang made of the program";
+        return Err(usage(format!("the XDP object {} {why}", path.display())));
+    }
+    let mut bytes = Vec::new();
+    // One byte more than is loaded, so that a larger file is known as such.
+    File::open(path).map_err(failed)?.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    match bytes.len() {
+        length if length <= MOST_BYTES => Ok(bytes),
+        _ => Err(usage(format!(
+            "the XDP object {} is larger than {} KiB: strip its debug information with `llvm-strip -g`, which leaves its BTF",
+            path.display(),
+            MOST_BYTES >> 10
+        ))),
+    }
+}
+
+fn entry(object: &XdpObject) -> Result<XdpObjectEntry, tardy_bpf::user::UserError> {
+    let user = UserObject::of(&object.bytes, object.section.as_deref())?;
+    let clock = match user.clock() {
+        StampClock::Tai => Some("tai"),
+        StampClock::Monotonic => Some("monotonic"),
+        StampClock::Boottime => Some("boottime"),
+        StampClock::Unknown => None,
+    };
+    let unrecorded = user.columns().unrecorded().iter();
+    Ok(XdpObjectEntry {
+        file: object.file.clone(),
+        section: user.section().to_owned(),
+        sha256: sha256::of(&object.bytes),
+        columns: user.columns().names().map(str::to_owned).collect(),
+        unrecorded: unrecorded.map(|one| format!("{}.{} {}", one.layout, one.member, one.why)).collect(),
+        clock: clock.map(str::to_owned),
+        without_time: user.without_time().map(str::to_owned),
+    })
+}
+
+/// What is known of an object, a line each.
+pub fn in_words(entry: &XdpObjectEntry) -> Vec<String> {
+    let mut lines = vec![
+        format!("XDP object {}, section {}, SHA-256 {}", entry.file, entry.section, entry.sha256),
+        format!("  its columns of samples.parquet: hint, {}", entry.columns.join(", ")),
+    ];
+    lines.extend(entry.unrecorded.iter().map(|what| format!("  not recorded: {what}")));
+    lines.push(match (&entry.clock, &entry.without_time) {
+        (Some(clock), None) => format!("  rx_xdp is of its time, by the clock {clock}"),
+        (Some(clock), Some(why)) => format!("  rx_xdp is of its time, by the clock {clock}; {why}"),
+        (None, why) => format!("  rx_xdp is absent: {}", why.as_deref().unwrap_or("it has no time")),
+    });
+    lines
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Faults of XDP and tc programs on a path, each by a program that has it: it is named before the
+//! first packet, with what was measured of it.
+
+use crate::command::{Finished, Place, can_run, machine, same};
+use crate::packet::device;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::process::Command;
+use tardy_bpf::pitfalls::{cost, line_cost, scan, without};
+use tardy_bpf::program::OBJECT;
+
+/// One program, chosen by the word that is defined. iproute2 attaches it by its section.
+const FAULTY: &str = r#"
+#include <linux/bpf.h>
+#include <linux/pkt_cls.h>
+#define SEC(name) __attribute__((section(name), used))
+static long (*const print)(const char *, __u32, ...) = (void *)BPF_FUNC_trace_printk;
+static long (*const redirect)(__u32, __u64) = (void *)BPF_FUNC_redirect;
+static long (*const push)(struct __sk_buff *, __u16, __u16) = (void *)BPF_FUNC_skb_vlan_push;
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+#ifdef PRINTS
+SEC("xdp") int prints_each(struct xdp_md *ctx)
+{
+	char text[] = "a packet of %d bytes\n";
+
+	print(text, sizeof(text), (int)(ctx->data_end - ctx->data));
+	return XDP_PASS;
+}
+#endif
+#ifdef REDIRECTS
+/* ARP and such still pass. */
+SEC("xdp") int into_nothing(struct xdp_md *ctx)
+{
+	unsigned char *data = (void *)(long)ctx->data;
+
+	if ((void *)(data + 14) > (void *)(long)ctx->data_end || data[12] != 0x88)
+		return XDP_PASS;
+	return redirect(TARGET, 0);
+}
+#endif
+#ifdef PUSHES
+SEC("tc") int pushes_a_tag(struct __sk_buff *skb)
+{
+	push(skb, 0x0081, 7);
+	return TC_ACT_OK;
+}
+#endif
+#ifdef CHOOSES
+SEC("xdp") int chooses(struct xdp_md *ctx)
+{
+	return redirect(ctx->rx_queue_index ? 7 : 9, 0);
+}
+#endif
+"#;
+
+/// Compiles the program of this word.
+fn object(place: &Place, words: &[&str]) -> PathBuf {
+    let (source, object) = (place.path("faulty.bpf.c"), place.path(&format!("{}.o", words[0])));
+    std::fs::write(&source, FAULTY).expect("a file");
+    let headers = format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH);
+    let mut clang = Command::new("clang");
+    clang.args(["-target", "bpf", "-g", "-O2", "-Wall", "-Werror", "-Wno-unused-const-variable", "-I"]).arg(&headers);
+    clang.args(words.iter().map(|word| format!("-D{word}"))).arg("-c").arg(source).arg("-o").arg(&object);
+    let output = clang.output().expect("clang");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    object
+}
+
+fn ip(netns: &str, args: &str) {
+    let output = Command::new("ip").args(["-n", netns]).args(args.split(' ')).output().expect("ip is installed");
+    assert!(output.status.success(), "ip -n {netns} {args}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn tc(netns: &str, args: &str) {
+    let output = Command::new("tc").args(["-n", netns]).args(args.split(' ')).output().expect("tc is installed");
+    assert!(output.status.success(), "tc -n {netns} {args}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+const TEXT: &str = "name = \"pitfall\"\ntrials = 2\n[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n\
+    count = 500\n";
+
+/// Runs it, and does this to the path when it is built: the ruler is measured then, before the
+/// first trial.
+fn run(place: &Place, text: &str, meddle: impl FnOnce(&str, &str)) -> Finished {
+    let file = place.path("pitfall.toml");
+    std::fs::write(&file, text).expect("a file");
+    let child = place.start(place.run(&[]).arg(file));
+    meddle(&place.netns("a"), &place.netns("b"));
+    place.finish(child)
+}
+
+fn verdict<'r>(run: &'r Finished, id: &str) -> &'r Value {
+    let all = run.cell()["verdicts"].as_array().expect("verdicts");
+    all.iter().find(|verdict| verdict["id"] == id).unwrap_or_else(|| panic!("no {id}: {}{}", run.stdout, run.stderr))
+}
+
+/// The line on stderr that named it, and that it came before the first trial was over.
+fn was_named_first(place: &Place, run: &Finished, id: &str, program: &str) {
+    let line = run.stderr.lines().find(|line| line.contains(&format!("all: {id}: ")));
+    let line = line.unwrap_or_else(|| panic!("no line of {id}: {}", run.stderr));
+    assert!(line.contains(program), "{line}");
+    let events = place.events();
+    let at = |event: &str| events.iter().position(|line| line["event"] == event);
+    let found = at("found").expect("an event");
+    assert!(at("trial_kept").is_none_or(|kept| found < kept), "{events:?}");
+}
+
+#[test]
+fn a_program_that_prints_a_line_for_each_packet_is_named_with_its_cost() {
+    if !can_run("a_program_that_prints_a_line_for_each_packet_is_named_with_its_cost") {
+        return;
+    }
+    let before = machine();
+    for (mode, hook) in [("xdpdrv", "xdp-native"), ("xdpgeneric", "xdp-generic")] {
+        let place = Place::new();
+        let object = object(&place, &["PRINTS"]);
+        let run = run(&place, TEXT, |_, b| {
+            ip(b, &format!("link set dev {} {mode} obj {} sec xdp", device(b), object.display()));
+        });
+        run.ran();
+        was_named_first(&place, &run, "printk", "prints_each");
+        let printk = verdict(&run, "printk");
+        assert_eq!(printk["level"], "warning", "{printk}");
+        let of = |name: &str| printk["evidence"][name].as_f64().unwrap_or_else(|| panic!("no {name}: {printk}"));
+        assert_eq!(
+            (&printk["evidence"]["program"], &printk["evidence"]["hook"]),
+            (&json!("prints_each"), &json!(hook))
+        );
+        assert!(of("line_ns") > 0.0 && of("line_low_ns") <= of("line_ns"), "{printk}");
+        assert!(of("line_ns") <= of("line_high_ns") && of("run_ns") > 0.0 && of("runs") >= 8.0, "{printk}");
+        assert!((of("lines_per_packet") - 1.0).abs() < 0.01, "{printk}");
+        assert_eq!(verdict(&run, "programs")["evidence"]["programs"], json!(["prints_each"]));
+        assert_eq!(run.ids("warning").contains(&"generic-xdp".to_owned()), mode == "xdpgeneric", "{}", run.stdout);
+        let trial = place.out().join("trials/all/1/trial.json");
+        let trial: Value = serde_json::from_slice(&std::fs::read(trial).expect("a record")).expect("JSON");
+        let program = &trial["inspection"]["programs"][0];
+        assert!(program["id"].as_u64() > Some(0) && program["tag"].as_str().is_some_and(|tag| tag.len() == 16));
+        assert_eq!(trial["inspection"]["probes"].as_array().map(Vec::len), Some(2), "{trial}");
+        // A folder is judged as the run was.
+        let report = place.call(place.command("report").arg(place.out()));
+        assert!(report.stdout.contains("printk"), "{}", report.stdout);
+    }
+    same(&before);
+}
+
+#[test]
+fn a_redirect_to_a_device_that_is_not_there_stops_the_trial() {
+    if !can_run("a_redirect_to_a_device_that_is_not_there_stops_the_trial") {
+        return;
+    }
+    let place = Place::new();
+    let object = object(&place, &["REDIRECTS", "TARGET=9999"]);
+    let run = run(&place, &format!("{TEXT}port = \"packet\"\n"), |_, b| {
+        ip(b, &format!("link set dev {} xdpdrv obj {} sec xdp", device(b), object.display()));
+    });
+    assert_eq!(run.code, Some(3), "{}{}", run.stdout, run.stderr);
+    was_named_first(&place, &run, "program-drops", "into_nothing");
+    let drops = verdict(&run, "program-drops");
+    assert_eq!(
+        (&drops["evidence"]["to_device"], &drops["evidence"]["program"]),
+        (&json!(9999), &json!("into_nothing"))
+    );
+    assert!(
+        drops["evidence"]["packets"].as_u64() >= Some(8) && drops["evidence"]["errno"].as_i64() > Some(0),
+        "{drops}"
+    );
+    assert!(drops["says"].as_str().is_some_and(|says| says.contains("which no device of its station has")), "{drops}");
+    assert!(
+        verdict(&run, "refused")["says"].as_str().is_some_and(|says| says.contains("no probe packet of stream `ctl`"))
+    );
+    assert!(!place.out().join("trials/all/1").exists(), "no packet was measured");
+}
+
+#[test]
+fn a_redirect_into_a_device_that_drops_stops_the_trial() {
+    if !can_run("a_redirect_into_a_device_that_drops_stops_the_trial") {
+        return;
+    }
+    let place = Place::new();
+    let run = run(&place, &format!("{TEXT}port = \"packet\"\n"), |_, b| {
+        // Its peer has neither NAPI nor a program, so it takes no frame that is redirected to it.
+        ip(b, "link add sink0 index 4321 type veth peer name sink1");
+        ip(b, "link set dev sink0 up");
+        ip(b, "link set dev sink1 up");
+        let object = object(&place, &["REDIRECTS", "TARGET=4321"]);
+        ip(b, &format!("link set dev {} xdpdrv obj {} sec xdp", first_device(b), object.display()));
+    });
+    assert_eq!(run.code, Some(3), "{}{}", run.stdout, run.stderr);
+    let drops = verdict(&run, "program-drops");
+    assert!(drops["says"].as_str().is_some_and(|says| says.contains("sink0 (device number 4321)")), "{drops}");
+    assert!(drops["evidence"]["packets"].as_u64() >= Some(8), "{drops}");
+}
+
+/// The path's own device, which was there first.
+fn first_device(netns: &str) -> String {
+    let output = Command::new("ip").args(["-n", netns, "-j", "link"]).output().expect("ip");
+    let links: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let all = links.as_array().into_iter().flatten().filter_map(|link| link["ifname"].as_str());
+    all.filter(|name| *name != "lo" && !name.starts_with("sink")).map(str::to_owned).next().expect("a device")
+}
+
+#[test]
+fn a_frame_that_leaves_with_one_more_tag_stops_the_trial() {
+    if !can_run("a_frame_that_leaves_with_one_more_tag_stops_the_trial") {
+        return;
+    }
+    // There and back; a stream with a tag of its own and one without.
+    for (at_a, stream, tags) in [(true, "port = \"packet\"\n", 0), (false, "port = \"packet\"\nvlan = 5\n", 1)] {
+        let place = Place::new();
+        let object = object(&place, &["PUSHES"]);
+        let run = run(&place, &format!("{TEXT}{stream}"), |a, b| {
+            let netns = if at_a { a } else { b };
+            let device = device(netns);
+            tc(netns, &format!("qdisc add dev {device} clsact"));
+            tc(netns, &format!("filter add dev {device} egress bpf da obj {} sec tc", object.display()));
+        });
+        assert_eq!(run.code, Some(3), "{}{}", run.stdout, run.stderr);
+        was_named_first(&place, &run, "added-tag", "ctl");
+        let added = &verdict(&run, "added-tag")["evidence"];
+        let from = if at_a { "a" } else { "b" };
+        assert_eq!(
+            (&added["from"], &added["sent_tags"], &added["most_tags"]),
+            (&json!(from), &json!(tags), &json!(tags + 1))
+        );
+        let programs = &verdict(&run, "programs")["evidence"];
+        assert_eq!((&programs["programs"], &programs["hooks"]), (&json!(["pushes_a_tag"]), &json!(["tc-egress"])));
+    }
+}
+
+#[test]
+fn a_clean_path_is_probed_each_way_and_has_no_word_of_it() {
+    if !can_run("a_clean_path_is_probed_each_way_and_has_no_word_of_it") {
+        return;
+    }
+    let place = Place::new();
+    let streams = "[stream.six]\nfrom = \"b\"\nto = \"a\"\nip = \"ipv6\"\ncount = 500\n[stream.tagged]\nfrom = \"a\"\n\
+        to = \"b\"\nport = \"packet\"\nvlan = 9\ncount = 500\n";
+    let run = run(&place, &format!("{TEXT}{streams}"), |_, _| {});
+    run.ran();
+    for id in ["printk", "programs", "program-drops", "added-tag", "generic-xdp", "foreign"] {
+        let said = ["invalid", "warning", "note"].iter().any(|level| run.ids(level).iter().any(|said| said == id));
+        assert!(!said, "{id}: {}", run.stdout);
+    }
+    let trial = place.out().join("trials/all/1/trial.json");
+    let trial: Value = serde_json::from_slice(&std::fs::read(trial).expect("a record")).expect("JSON");
+    let probes = trial["inspection"]["probes"].as_array().expect("probes");
+    assert_eq!(probes.len(), 6);
+    for probe in probes {
+        let tags = probe["tags"].as_u64().expect("a number").to_string();
+        assert_eq!(probe["by_tags"], json!({tags: 8}), "{probe}");
+    }
+}
+
+#[test]
+fn an_objects_calls_are_found_in_its_code_and_their_cost_is_measured() {
+    if !can_run("an_objects_calls_are_found_in_its_code_and_their_cost_is_measured") {
+        return;
+    }
+    let place = Place::new();
+    let bytes = |words: &[&str]| std::fs::read(object(&place, words)).expect("an object");
+    let printing = bytes(&["PRINTS"]);
+    let found = scan(&printing).expect("an ELF file");
+    assert_eq!((found.lines.len(), found.redirects.len()), (1, 0), "{found:?}");
+    assert_eq!((found.lines[0].section.as_str(), found.lines[0].function.as_str()), ("xdp", "prints_each"));
+    assert_eq!(scan(&without(&printing, &found.lines)).expect("an ELF file").lines, []);
+    let cost = cost(&printing, "prints_each", &found.lines, &[0; 64]).expect("it runs");
+    assert!(cost.ns > 0.0 && cost.low_ns <= cost.ns && cost.ns <= cost.high_ns, "{cost:?}");
+    assert!(line_cost().expect("it runs").ns > 0.0);
+
+    let redirecting = scan(&bytes(&["REDIRECTS", "TARGET=9999"])).expect("an ELF file");
+    assert_eq!(
+        redirecting.redirects.iter().map(|(call, to)| (call.function.as_str(), *to)).collect::<Vec<_>>(),
+        [("into_nothing", 9999)]
+    );
+    // Which of two numbers it is, depends on the packet.
+    assert_eq!(scan(&bytes(&["CHOOSES"])).expect("an ELF file").redirects, []);
+    let own = scan(OBJECT).expect("an ELF file");
+    assert_eq!((own.lines.len(), own.redirects.len()), (0, 0), "tardy's own program has none of it");
+    for length in 0..printing.len() {
+        let _ = scan(&printing[..length]);
+    }
+}
