@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use tardy_engine::message::{self, ActivityId, FromAgent, MessageError, PROTOCOL, ToAgent};
 use tardy_host::cpus::{choose, parse_list};
 use tardy_host::state;
-use tardy_model::frame::{Foreign, Frame, HEAD, Heads, PacketKind};
+use tardy_model::frame::{Foreign, Frame, HEAD, Heads, LEAD, MARK, PAUSE, PROBE, PacketKind};
 use tardy_model::point::{Metric, Point};
-use tardy_model::stream::CpuChoice;
+use tardy_model::stream::{CpuChoice, Triggered};
 use tardy_model::time::{ClockReading, Conversion, Instant};
 use tardy_sys::proc::{Schedstat, Stat, Status};
 
@@ -38,6 +38,30 @@ fn what_is_not_a_frame_is_told_apart() {
         damaged[bit / 8] ^= 1 << (bit % 8);
         assert!(Frame::read(&damaged).is_err(), "bit {bit} damaged");
     }
+}
+
+#[test]
+fn a_synchronisation_frame_is_one_only_to_who_expects_it() {
+    let mut payload = [0; 26];
+    let marks = Heads::marks(FRAME.stream, FRAME.size, FRAME.nonce);
+    marks.write(FRAME.seq, &mut payload);
+    assert_eq!(payload[4], MARK | 1);
+    assert_eq!(marks.number(&payload), Some(FRAME.seq));
+    assert_eq!((heads_of(FRAME).number(&payload), Frame::read(&payload)), (None, Err(Foreign::Damaged)));
+    // Its check knows of the mark: the bit alone makes no frame.
+    FRAME.write(&mut payload);
+    assert_eq!(marks.number(&payload), None);
+    payload[4] |= MARK;
+    assert_eq!(marks.number(&payload), None);
+}
+
+#[test]
+fn the_first_packets_and_each_nth_carry_the_schedule() {
+    let marked = |sync| (0..200).filter(|seq| Triggered { sync, bulk: 8 }.marks(*seq)).collect::<Vec<u32>>();
+    assert_eq!(marked(64), [0, 1, 2, 3, 4, 5, 6, 7, 64, 128, 192]);
+    assert_eq!((marked(1).len(), marked(0).len()), (200, 0));
+    // Numbers that no packet of a trial has.
+    assert!([LEAD, PROBE, PAUSE].iter().all(|seq| !Triggered { sync: 1, bulk: 8 }.marks(*seq)));
 }
 
 fn any_frame() -> impl Strategy<Value = (Frame, Vec<u8>)> {

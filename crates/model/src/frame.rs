@@ -27,7 +27,8 @@ pub const PAUSE: u32 = u32::MAX - 2;
 pub const MAGIC: u32 = 0x7464_7902;
 
 /// The bit of `kind` that marks a synchronisation frame: one that carries the schedule of others.
-/// Only test packets have it, and only where the experiment asks for such frames.
+/// Only test packets have it, and only where the experiment asks for such frames: a receiver that
+/// expects them knows them by [`Heads::marks`], and to any other they are a stranger's.
 pub const MARK: u8 = 0x80;
 /// The kind of a test packet that is one.
 const TEST_MARK: u8 = MARK | 1;
@@ -126,7 +127,7 @@ impl Frame {
             return Err(Foreign::Damaged);
         }
         let kind = match head[4] {
-            1 | TEST_MARK => PacketKind::Test,
+            1 => PacketKind::Test,
             2 => PacketKind::WarmUp,
             3 => PacketKind::Reply,
             4 => PacketKind::WarmUpReply,

@@ -133,7 +133,9 @@ pub(crate) fn stream(view: &View<'_>, table: &Table<'_>, stream: &Stream) {
         table.check(&["port", "ethertype"], || ethertype(table, stream));
         table.check(&["port", "tx.port", "rx.port", "kind", "reflect", "rx.wait", "tx.wait"], || frames(table, stream));
     }
-    table.check(&["kind", "reflect", "rx.port", "port", "rx.wait", "tx.wait"], || by_schedule(table, stream));
+    table.check(&["kind", "reflect", "rx.port", "port", "rx.wait", "tx.wait", "rx.object"], || {
+        by_schedule(table, stream)
+    });
     if stream.kind.is_scheduled() {
         table.check(&["kind", "reflect", "cycle", "launch", "tx.advance"], || advance(table, stream));
         table.check(&["kind", "reflect", "cycle", "tx.spin"], || spin(table, stream));
@@ -241,6 +243,17 @@ fn by_schedule(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
         );
         let help = "write tx.port = \"packet\" and rx.port = \"xdp\", or another wait";
         return Err(table.wrong(&["rx.wait", "rx.port", "port"], message, help));
+    }
+    if stream.rx.wait == Wait::Scheduled && stream.rx.object.is_some() {
+        let message = format!(
+            "`{}` is \"scheduled\", and a program of your own does not mark the frames that carry the schedule",
+            table.key("rx.wait")
+        );
+        return Err(table.wrong(
+            &["rx.wait", "rx.object"],
+            message,
+            "write rx.wait = \"poll\", or leave rx.object out",
+        ));
     }
     Ok(())
 }
