@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rings of AF_XDP without a kernel: which entries each side may touch, around the end of the
-//! ring and of its counters; and what tardy's XDP program writes before a packet. And what is said
-//! of the XDP and tc programs that others have on a path.
+//! ring and of its counters; and what tardy's XDP program writes before a packet. And the
+//! verdicts on the XDP and tc programs that others have on a path.
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
