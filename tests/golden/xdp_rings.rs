@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! AF_XDP without a kernel: which entries of a ring each side may touch, around its end and that of
 //! its counters; what tardy's XDP program writes before a packet, and what goes before one that is
-//! sent; what the kernel says that a driver can do; and what is said of the XDP and tc programs that
+//! sent; what the kernel says that a driver can do; and the verdicts on the XDP and tc programs that
 //! others have on a path.
 
 use proptest::prelude::*;

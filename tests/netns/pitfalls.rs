@@ -5,8 +5,9 @@
 use crate::command::{Finished, Place, can_run, machine, same};
 use crate::packet::device;
 use serde_json::{Value, json};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command};
 use tardy_bpf::pitfalls::{cost, line_cost, scan, without};
 use tardy_bpf::program::OBJECT;
 
@@ -81,14 +82,24 @@ fn tc(netns: &str, args: &str) {
 const TEXT: &str = "name = \"pitfall\"\ntrials = 2\n[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n\
     count = 500\n";
 
-/// Runs it, and does this to the path when it is built: the ruler is measured then, before the
-/// first trial.
+fn signal(child: &Child, name: &str) {
+    let status = Command::new("kill").args([name, &child.id().to_string()]).status().expect("kill is installed");
+    assert!(status.success(), "kill {name}");
+}
+
+/// Runs it, and does this to the path when it is built. The ruler is measured then, for a quarter
+/// of a second; the run waits meanwhile, so that it comes before the first trial on a busy machine.
 fn run(place: &Place, text: &str, meddle: impl FnOnce(&str, &str)) -> Finished {
     let file = place.path("pitfall.toml");
     std::fs::write(&file, text).expect("a file");
     let child = place.start(place.run(&[]).arg(file));
-    meddle(&place.netns("a"), &place.netns("b"));
-    place.finish(child)
+    let (a, b) = (place.netns("a"), place.netns("b"));
+    signal(&child, "-STOP");
+    let meddled = catch_unwind(AssertUnwindSafe(|| meddle(&a, &b)));
+    signal(&child, "-CONT");
+    let finished = place.finish(child);
+    meddled.unwrap_or_else(|why| resume_unwind(why));
+    finished
 }
 
 fn verdict<'r>(run: &'r Finished, id: &str) -> &'r Value {

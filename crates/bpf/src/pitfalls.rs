@@ -213,8 +213,8 @@ pub fn cost(bytes: &[u8], program: &str, calls: &[Call], packet: &[u8]) -> Resul
     }
     differences.sort_by(f64::total_cmp);
     let middle = differences.len() / 2;
-    // Ranks between which the median is with 95 %: as far from the middle as heads in so many
-    // throws of a coin are.
+    // Ranks between which the median is with 95 %: as far from the middle as the number of heads is
+    // from half of the throws of a coin.
     let apart = (0.98 * f64::from(PAIRS).sqrt()).ceil() as usize;
     Ok(ProgramCost {
         ns: differences[middle],
@@ -337,7 +337,7 @@ impl Watch {
 pub type Mark = Vec<u8>;
 
 /// What was found at a station.
-pub struct Found {
+pub struct Seen {
     /// Without the station's name.
     pub programs: Vec<ProgramRecord>,
     pub line_cost: Option<ProgramCost>,
@@ -391,7 +391,7 @@ impl Inspector {
     }
 
     /// Ends when `each` packets of each mark have arrived, or no more will.
-    pub fn end(mut self, each: u32) -> Found {
+    pub fn end(mut self, each: u32) -> Seen {
         self.receive(each);
         let after = infos(&self.attached.iter().map(|program| program.id).collect());
         let namespace = std::fs::metadata("/proc/thread-self/ns/net").map_or(0, |of| of.ino());
@@ -427,7 +427,7 @@ impl Inspector {
         let (line_cost, refused) = line_cost.map_or((None, None), |cost| (cost.as_ref().ok().copied(), cost.err()));
         let unchecked = self.unchecked.or(refused.map(|why| format!("what a line costs was not measured: {why}")));
         let by_tags = self.receivers.into_iter().map(|of| of.map(|(.., by_tags)| by_tags)).collect();
-        Found { programs, line_cost, unchecked, by_tags }
+        Seen { programs, line_cost, unchecked, by_tags }
     }
 
     fn receive(&mut self, each: u32) {
@@ -462,7 +462,7 @@ fn tags_in(frame: &[u8]) -> u8 {
     (0..=MOST_TAGS).take_while(is_tag).count() as u8
 }
 
-/// Sends a frame out of a device, so many times. Gives how many the device took.
+/// Sends a frame out of a device several times. Gives how many the device took.
 pub fn send(device: &str, priority: u32, frame: &[u8], times: u32) -> u32 {
     let Ok(mut socket) = packet::sender(device, priority, TxStamps::default(), BUFFER, None) else { return 0 };
     (0..times).filter(|_| socket.send(frame, 0, None).is_ok()).count() as u32

@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{self, Duration};
-use tardy_bpf::pitfalls::{self, Found, Inspector};
+use tardy_bpf::pitfalls::{self, Inspector, Seen};
 use tardy_model::time::{Instant, Tai};
 use tardy_sys::clock;
 
@@ -126,7 +126,7 @@ impl Station {
             }
             ToAgent::Inspected { each } => match self.inspector.take() {
                 Some(inspector) => {
-                    let Found { programs, line_cost, unchecked, by_tags } = inspector.end(each);
+                    let Seen { programs, line_cost, unchecked, by_tags } = inspector.end(each);
                     return tell(FromAgent::Inspected { programs, line_cost, unchecked, by_tags });
                 }
                 None => Err(format!("an order asks what was seen, and nothing was being watched: {REPORT}")),

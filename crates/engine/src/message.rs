@@ -69,10 +69,13 @@ pub enum ToAgent {
         /// Probe packets that are to arrive: the device, and the bytes by which each is known.
         marks: Vec<(String, Vec<u8>)>,
     },
-    /// Send each of these probe packets so many times.
+    /// Send each of these probe packets this number of times.
     Probe { probes: Vec<ProbeOrder>, times: u32 },
-    /// What was seen, when so many packets of each mark have arrived or no more will?
-    Inspected { each: u32 },
+    /// What was seen, when all packets have arrived or no more will?
+    Inspected {
+        /// Packets of each mark.
+        each: u32,
+    },
     /// Make these activities ready: sockets, memory, threads. Those of the trial before end.
     Prepare {
         /// What this station does in the trial.

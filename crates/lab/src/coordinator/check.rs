@@ -233,7 +233,7 @@ impl Run<'_, '_> {
 /// Probe packets each way of a stream: enough to tell what happens to each from what happens once.
 const PROBES: u32 = 8;
 
-/// One way of a stream: who sends, by its place in the orders, and who receives.
+/// One way of a stream: the sender and the receiver, by their places in the orders.
 struct Way<'o> {
     stream: &'o str,
     tags: u8,

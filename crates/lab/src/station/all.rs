@@ -199,8 +199,8 @@ impl Stations {
         self.answers(&those, "letting go of the last path", limit, is_ready).map(drop)
     }
 
-    /// Has each of these watch its devices while all of them send their probe packets, each so many
-    /// times.
+    /// Has each of these watch its devices while all of them send their probe packets, each
+    /// this number of times.
     ///
     /// # Errors
     /// A station's.
