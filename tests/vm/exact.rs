@@ -320,7 +320,7 @@ fn time_delays_of_af_xdp_repeat_on_two_kernels() {
             let id = cell["id"].as_str().expect("an id");
             let ids: Vec<&str> =
                 cell["verdicts"].as_array().into_iter().flatten().filter_map(|v| v["id"].as_str()).collect();
-            if id.ends_with("-remote") {
+            if id.contains("-remote") {
                 let why = cell["not_available"].as_str().unwrap_or_else(|| panic!("{kernel} {id}: {cell}"));
                 assert!(why.contains("needs another CPU than the one"), "{kernel} {id}: {why}");
             } else if cell["not_available"].is_null() {
@@ -328,7 +328,7 @@ fn time_delays_of_af_xdp_repeat_on_two_kernels() {
                 assert_eq!(cell["xdp"][0]["same"], 40, "{kernel} {id}: {cell}");
                 assert!(ids.contains(&"pm-qos"), "{kernel} {id}: the bound has no effect without idle states: {ids:?}");
             } else {
-                assert_eq!(id, "busypoll-same", "{kernel}: {cell}");
+                assert!(id.starts_with("busypoll-same"), "{kernel}: {cell}");
             }
         }
         let measured = cells.iter().filter(|cell| cell["not_available"].is_null()).count();

@@ -362,7 +362,7 @@ const R3: Reference = Reference {
 
 const R4: Reference = Reference {
     id: "R4",
-    about: "from an XDP program to the application, by driver, system, wait and core; a wake-up is compared with this run's poll, \
+    about: "an AF_XDP application, by driver, system, wait and core; a wake-up is compared with this run's poll, \
             system B with a bound of 2 µs",
     unit: Unit::Ns,
     metrics: &["rx_xdp..receive"],
