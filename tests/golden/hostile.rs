@@ -72,10 +72,16 @@ fn a_false_length_of_a_message_costs_no_memory() {
     }
     // A list inside a message that claims to be longer than the message: 2^32 − 1 entries, and
     // none there.
-    for body in [[0, 0xff, 0xff, 0xff, 0xff, 0x0f], [7, 0xff, 0xff, 0xff, 0xff, 0x0f]] {
-        let bytes = [&(body.len() as u32).to_le_bytes()[..], &body].concat();
-        assert!(matches!(message::receive::<ToAgent>(&mut &*bytes), Err(MessageError::Garbled(_))));
-        assert!(matches!(message::receive::<FromAgent>(&mut &*bytes), Err(MessageError::Garbled(_))));
+    let message = |variant: u8| [&6_u32.to_le_bytes()[..], &[variant, 0xff, 0xff, 0xff, 0xff, 0x0f]].concat();
+    // The orders to measure and to prepare, and to inspect.
+    for variant in [0, 1, 4] {
+        let bytes = message(variant);
+        assert!(matches!(message::receive::<ToAgent>(&mut &*bytes), Err(MessageError::Garbled(_))), "{variant}");
+    }
+    // The ruler's figures, what is ready, and how many probe packets were sent.
+    for variant in [0, 1, 4] {
+        let bytes = message(variant);
+        assert!(matches!(message::receive::<FromAgent>(&mut &*bytes), Err(MessageError::Garbled(_))), "{variant}");
     }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! AF_XDP without a kernel: which entries of a ring each side may touch, around its end and that of
-//! its counters; what tardy's XDP program writes before a packet, and what goes before one that is
-//! sent; what the kernel says that a driver can do; and the verdicts on the XDP and tc programs that
-//! others have on a path.
+//! AF_XDP without a kernel: which entries of a ring each side may touch, around its end and that
+//! of its counters; what tardy's XDP program writes before a packet, and what goes before one that
+//! is sent; what the kernel says that a driver can do; and the verdicts on the XDP and tc programs
+//! that others have on a path.
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;

@@ -21,5 +21,6 @@ mod truth;
 mod wire;
 mod wrong;
 mod xdp;
+mod xdp_object;
 mod xdp_refused;
 mod xdp_send;

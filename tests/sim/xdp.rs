@@ -150,7 +150,7 @@ struct Path {
     step: (i64, i64),
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     record: TriggeredRecord,

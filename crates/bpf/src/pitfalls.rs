@@ -8,6 +8,7 @@
 
 use crate::program::{Attached, Log, attached, infos};
 use crate::source::ObjectError;
+use crate::user::UserObject;
 use crate::xsk::count_runs;
 use libbpf_rs::query::ProgramInfo;
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, ProgramInput};
@@ -19,7 +20,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 use tardy_model::ethernet::{MOST_TAGS, TAGS, UNTAGGED};
-use tardy_model::xdp::{FaultKind, ProgramCost, ProgramFault, ProgramHook, ProgramRecord, ProgramSeen};
+use tardy_model::xdp::{
+    FaultKind, NumberedDevice, ObjectRecord, ProgramCost, ProgramFault, ProgramHook, ProgramRecord, ProgramSeen,
+};
 use tardy_sys::nic;
 use tardy_sys::packet::{self, Instruction};
 use tardy_sys::stamps::TxStamps;
@@ -221,6 +224,27 @@ pub fn cost(bytes: &[u8], program: &str, calls: &[Call], packet: &[u8]) -> Resul
         low_ns: differences[middle - apart],
         high_ns: differences[middle + apart],
         pairs: PAIRS,
+    })
+}
+
+/// What the code of a user's own program shows, at the station whose namespace the calling thread
+/// is in. Its station has no name yet.
+///
+/// # Errors
+/// A clause that says why it cannot be read.
+pub fn of_object(object: &UserObject<'_>) -> Result<ObjectRecord, String> {
+    let Scan { lines, redirects } = scan(object.bytes).map_err(|error| error.to_string())?;
+    let cost = (!lines.is_empty()).then(|| cost(object.bytes, &object.program, &lines, &[0; 64])).transpose();
+    let (cost, unmeasured) = cost.map_or_else(|why| (None, Some(why)), |cost| (cost, None));
+    let numbered =
+        |(call, number): (Call, u32)| NumberedDevice { function: call.function, number, device: nic::name(number) };
+    Ok(ObjectRecord {
+        station: String::new(),
+        program: object.program.clone(),
+        lines: lines.into_iter().map(|call| call.function).collect(),
+        cost,
+        unmeasured,
+        devices: redirects.into_iter().map(numbered).collect(),
     })
 }
 

@@ -6,7 +6,7 @@
 //! have attached to a device.
 
 use crate::hints::{Accessor, Layout, Layouts, LayoutsError};
-use crate::user::{UserObject, time_of};
+use crate::user::{SOCKETS, StampClock, UserObject, time_of};
 use crate::xsk::{self, tcx_programs};
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions, ProgramInfo};
 use libbpf_rs::{
@@ -21,8 +21,6 @@ use tardy_sys::nic::{self, FilterWay};
 
 /// The object as clang made it. What is decoded is decoded by these bytes, for they are loaded.
 pub const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/xdp.bpf.o"));
-/// The map that a program redirects through: the socket of each queue.
-pub const SOCKETS: &str = "xsks_map";
 const PROGRAM: &str = "tardy_rx";
 /// Its structs.
 pub const RX_TIME: &str = "rx_time";
@@ -71,17 +69,6 @@ pub struct Filter {
     pub stream: u8,
     /// The trial's.
     pub nonce: u64,
-}
-
-/// The clock that stamps are of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StampClock {
-    /// The kernel gives it to programs since Linux 6.1.
-    Tai,
-    Monotonic,
-    Boottime,
-    /// A user's program that writes none, or those of several clocks.
-    Unknown,
 }
 
 /// The program that is to be loaded.

@@ -3,14 +3,13 @@
 //! of its hints beforehand. It is read without libbpf and without root, so that `tardy plan` can
 //! look at an object from anywhere.
 //!
-//! Which member of a struct is the packet's arrival time: `time`, if it is an unsigned integer of 8
-//! bytes; else the only such member whose name ends in `_time`, `_ns` or `timestamp`. Which clock it
-//! is of: that of the one helper for a time that the section's code calls, or functions that it may
-//! call (`.text`). Where there are none or several, there is no arrival time.
+//! Which member of a struct is the packet's arrival time: `time`, if it is an unsigned integer of
+//! 8 bytes; else the only such member whose name ends in `_time`, `_ns` or `timestamp`. Which
+//! clock it is of: that of the one helper for a time that the section's code calls, or functions
+//! that it may call (`.text`). Where there are none or several, there is no arrival time.
 
 use crate::btf::{Btf, Type, TypeKind};
 use crate::hints::{Columns, ColumnsError, FindError, Layout, Layouts, MemberKind};
-use crate::program::StampClock;
 use crate::source::{self, ObjectError};
 use object::Endianness;
 use object::elf::{FileHeader64, SHF_EXECINSTR, SHT_SYMTAB, STB_LOCAL, STT_FUNC};
@@ -19,12 +18,23 @@ use object::read::elf::{FileHeader, SectionHeader, SectionTable, Sym};
 /// No XDP program has a larger object. It goes to each agent with the orders.
 pub const MOST_BYTES: usize = 1 << 20;
 
-/// The map that tardy fills.
-const MAP: &str = crate::program::SOCKETS;
+/// The map that a program redirects through: the socket of each queue.
+pub const SOCKETS: &str = "xsks_map";
 /// BPF_MAP_TYPE_XSKMAP.
 const XSKMAP: u32 = 17;
 /// Names in one message.
 const MOST_NAMES: usize = 8;
+
+/// The clock that stamps are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StampClock {
+    /// The kernel gives it to programs since Linux 6.1.
+    Tai,
+    Monotonic,
+    Boottime,
+    /// A user's program that writes none, or those of several clocks.
+    Unknown,
+}
 
 /// Why an object cannot take the place of tardy's own program. Each message is a clause that goes
 /// after the object's name.
@@ -54,7 +64,7 @@ pub enum UserError {
     #[error("its section `{section}` has the programs {programs}: give each a section of its own, as SEC(\"xdp/one\")")]
     Crowded { section: String, programs: String },
     #[error(
-        "it has no map `{MAP}` of type BPF_MAP_TYPE_XSKMAP, which tardy fills with its sockets: redirect packets through one"
+        "it has no map `{SOCKETS}` of type BPF_MAP_TYPE_XSKMAP, which tardy fills with its sockets: redirect packets through one"
     )]
     NoMap,
     #[error("its map `{0}` is pinned, and would be left behind: leave `pinning` out of its definition")]
@@ -246,7 +256,7 @@ fn maps(btf: &Btf) -> Result<(), UserError> {
         let Ok((_, map)) = btf.resolve(variable.number) else { continue };
         let Some(kind) = parameter(btf, &map, "type") else { continue };
         let name = btf.name(variable.name)?;
-        is_there |= name == MAP && kind == XSKMAP;
+        is_there |= name == SOCKETS && kind == XSKMAP;
         // LIBBPF_PIN_NONE is 0.
         if parameter(btf, &map, "pinning").is_some_and(|pinning| pinning != 0) {
             return Err(UserError::Pinned(name.to_owned()));

@@ -106,8 +106,8 @@ pub struct Run {
     /// Let a path wire take network devices of this machine
     #[arg(long, help_heading = "Experiment", display_order = 6)]
     pub allow_nics: bool,
-    /// Load this XDP program in place of tardy's, as FILE or FILE:SECTION
-    #[arg(long, value_name = "FILE[:SECTION]", value_hint = ValueHint::FilePath, help_heading = "Experiment", display_order = 7)]
+    /// An XDP program in place of tardy's: FILE or FILE:SECTION
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Experiment", display_order = 7)]
     pub xdp_object: Option<String>,
     /// Run folder, new or empty [default: runs/<UTC time>-<name>]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
@@ -123,8 +123,8 @@ pub struct Plan {
     pub experiment: Experiment,
     #[command(flatten)]
     pub guest: InGuest,
-    /// Load this XDP program in place of tardy's, as FILE or FILE:SECTION
-    #[arg(long, value_name = "FILE[:SECTION]", value_hint = ValueHint::FilePath, help_heading = "Experiment", display_order = 7)]
+    /// An XDP program in place of tardy's: FILE or FILE:SECTION
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Experiment", display_order = 7)]
     pub xdp_object: Option<String>,
 }
 

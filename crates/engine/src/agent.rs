@@ -17,7 +17,7 @@ pub use threads::{BindEnd, BoundEnd, bind_to};
 use crate::live::Digest;
 use crate::load::{LoadSide, Work};
 use crate::message::{self, ActivityId, ActivityOrder, EndReady, FromAgent, MessageError, ToAgent};
-use crate::order::ProbeOrder;
+use crate::order::{ObjectOrder, ProbeOrder};
 use crate::ruler;
 use end::StreamEnd;
 use link::Event;
@@ -124,10 +124,13 @@ impl Station {
                 let send = |of: &ProbeOrder| pitfalls::send(&of.device, of.priority, &of.frame, times);
                 return tell(FromAgent::Probed { sent: probes.iter().map(send).collect() });
             }
-            ToAgent::Inspected { each } => match self.inspector.take() {
+            ToAgent::Inspected { each, objects } => match self.inspector.take() {
                 Some(inspector) => {
                     let Seen { programs, line_cost, unchecked, by_tags } = inspector.end(each);
-                    return tell(FromAgent::Inspected { programs, line_cost, unchecked, by_tags });
+                    // One that cannot be read is refused with the reason when its port is opened.
+                    let look = |object: &ObjectOrder| pitfalls::of_object(&object.read().ok()?).ok();
+                    let objects = objects.iter().filter_map(look).collect();
+                    return tell(FromAgent::Inspected { programs, line_cost, unchecked, by_tags, objects });
                 }
                 None => Err(format!("an order asks what was seen, and nothing was being watched: {REPORT}")),
             },

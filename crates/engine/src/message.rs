@@ -11,7 +11,7 @@
 
 use crate::live::Digest;
 use crate::load::LoadOrder;
-use crate::order::{EndOrder, ProbeOrder, RulerOrder};
+use crate::order::{EndOrder, ObjectOrder, ProbeOrder, RulerOrder};
 use crate::port::XdpStamp;
 use crate::receiver::{Arrival, ReceiverCounters};
 use crate::sender::{SenderCounters, SentRows};
@@ -27,7 +27,7 @@ use tardy_model::port::TcpRecord;
 use tardy_model::stream::Side;
 use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
 use tardy_model::trial::{OwnNotes, SpinGaps};
-use tardy_model::xdp::{ProgramCost, ProgramRecord, XdpRecord, XdpSendRecord};
+use tardy_model::xdp::{ObjectRecord, ProgramCost, ProgramRecord, XdpRecord, XdpSendRecord};
 
 /// Version of the messages, also of those to a steward. Both sides must have the same.
 pub const PROTOCOL: u32 = 13;
@@ -75,6 +75,8 @@ pub enum ToAgent {
     Inspected {
         /// Packets of each mark.
         each: u32,
+        /// Users' own programs that this station will receive through.
+        objects: Vec<ObjectOrder>,
     },
     /// Make these activities ready: sockets, memory, threads. Those of the trial before end.
     Prepare {
@@ -194,6 +196,8 @@ pub enum FromAgent {
         /// Packets of each mark, by the VLAN tags that they arrived with; `None` where the device
         /// could not be listened to.
         by_tags: Vec<Option<BTreeMap<u8, u32>>>,
+        /// What the code of the users' own programs shows, without the station's name.
+        objects: Vec<ObjectRecord>,
     },
     Warmed {
         /// The end that sent.

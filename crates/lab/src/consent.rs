@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What an experiment file would have done to the machine beyond namespaces and links of the run's
-//! own: programs that it runs or loads into the kernel, and network devices that it takes. A file is
-//! data; all of it needs a word of the caller's.
+//! own: programs that it runs or loads into the kernel, and network devices that it takes. A file
+//! is data; all of it needs a word of the caller's.
 //!
 //! In a guest neither is asked for: it has no device of this machine, no file of the user's and no
 //! network, and its programs are those that every guest has.

@@ -92,6 +92,7 @@ pub const RULES: &[RuleDefault] = &[
     condition("launch-ignored", Level::Note),
     condition("moved-point", Level::Warning),
     condition("printk", Level::Warning),
+    condition("device-number", Level::Warning),
     condition("generic-xdp", Level::Warning),
     condition("programs", Level::Note),
     condition("xdp-mode", Level::Note),

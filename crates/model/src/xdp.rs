@@ -530,6 +530,36 @@ impl ProbeRecord {
     }
 }
 
+/// What the code of a user's own XDP program shows before it is attached.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "program_object")]
+pub struct ObjectRecord {
+    /// The station that receives through it.
+    pub station: String,
+    /// The program's name.
+    pub program: String,
+    /// Functions of the object that write lines into the kernel's trace, once for each call.
+    pub lines: Vec<String>,
+    /// What these calls cost each run of the program; null if there are none.
+    pub cost: Option<ProgramCost>,
+    /// Why that could not be measured; null if it was, or if there is nothing to measure.
+    pub unmeasured: Option<String>,
+    /// Redirects to a device whose number is written into the code.
+    pub devices: Vec<NumberedDevice>,
+}
+
+/// A device that a program knows by a number in its code.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "numbered_device")]
+pub struct NumberedDevice {
+    /// The function that has the number.
+    pub function: String,
+    /// The number.
+    pub number: u32,
+    /// The name of the device that has it at the station; null if there is none.
+    pub device: Option<String>,
+}
+
 /// What was found on the path before the first packet of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "inspection")]
@@ -540,6 +570,9 @@ pub struct Inspection {
     pub line_cost: Option<ProgramCost>,
     /// Why what programs do could not be watched, by station.
     pub unchecked: BTreeMap<String, String>,
+    /// What the code of users' own programs shows, which port `xdp` loads.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objects: Vec<ObjectRecord>,
     /// Probe packets, each way of each stream.
     pub probes: Vec<ProbeRecord>,
 }
@@ -547,7 +580,10 @@ pub struct Inspection {
 impl Inspection {
     /// Nothing was found that is worth a word.
     pub fn is_clean(&self) -> bool {
-        self.programs.is_empty() && self.probes.iter().all(|probe| probe.with_more_tags() == 0)
+        let is_silent = |object: &ObjectRecord| object.lines.is_empty() && object.devices.is_empty();
+        self.programs.is_empty()
+            && self.objects.iter().all(is_silent)
+            && self.probes.iter().all(|probe| probe.with_more_tags() == 0)
     }
 
     /// A way on which no packet of a stream can be measured: the probes arrive with more tags than

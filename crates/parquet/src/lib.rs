@@ -16,9 +16,9 @@
 //! DELTA_BINARY_PACKED is larger, for the difference of two noisy values is noisier than they
 //! are. `seq` and `scheduled_ns` are all but constant differences. The rest are dictionaries.
 //!
-//! What a user's own XDP program left before packets has columns of its own at the end: `hint` with
-//! the name of the struct, and one for each member, packed like stages. [`Batches`] leaves them out,
-//! for no figure is made of them; [`Reader::hints`] reads them.
+//! What a user's own XDP program left before packets has columns of its own at the end: `hint`
+//! with the name of the struct, and one for each member, packed like stages. [`Batches`] leaves
+//! them out, for no figure is made of them; [`Reader::hints`] reads them.
 //!
 //! All times are in ns: `scheduled_ns` is TAI since 1970, stages and stamps are differences.
 

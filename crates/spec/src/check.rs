@@ -100,7 +100,8 @@ pub(crate) fn stream(view: &View<'_>, table: &Table<'_>, stream: &Stream) {
         let is_told = is_told || field == "rx.bulk" && view.differs(&table.key("rx.wait"));
         if table.is_written(field) && !differs && !belongs(stream) && !is_told {
             let vlan = if field == "pcp" { "vlan" } else { "kind" };
-            table.check(&["kind", "reflect", "port", "tx.port", "rx.port", vlan], || {
+            let wait = if field == "rx.bulk" { "rx.wait" } else { "kind" };
+            table.check(&["kind", "reflect", "port", "tx.port", "rx.port", wait, vlan], || {
                 let message = format!("`{}` has no meaning here: it belongs to {to}", table.key(field));
                 Err(table.wrong(&[field, "kind"], message, "leave it out"))
             });

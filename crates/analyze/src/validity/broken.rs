@@ -6,7 +6,7 @@ use super::{Evidence, Rule, SPOILS, Spoils};
 use crate::outcomes::{Broke, of_receive};
 use crate::says;
 use tardy_model::verdict::{Figure, Level, Verdict};
-use tardy_model::xdp::{Inspection, ProgramRecord, ProgramSeen};
+use tardy_model::xdp::{Inspection, ObjectRecord, ProgramCost, ProgramRecord, ProgramSeen};
 
 /// `failed`: something broke during the trial.
 pub(super) const FAILED: Rule = Rule { id: "failed", spoils: Spoils::Measuring, judge: failed };
@@ -139,6 +139,8 @@ pub(super) const ADDED_TAG: Rule = inspecting("added-tag", Spoils::Path, |of| by
 pub(super) const PROGRAM_DROPS: Rule = inspecting("program-drops", Spoils::Path, |of| by(of, drops));
 /// `printk`: a program writes lines into the kernel's trace.
 pub(super) const PRINTK: Rule = inspecting("printk", Spoils::Measuring, |of| by(of, printks));
+/// `device-number`: a user's program has the number of a device in its code.
+pub(super) const DEVICE_NUMBER: Rule = inspecting("device-number", Spoils::Measuring, |of| by(of, numbered));
 /// `generic-xdp`: a program runs after a driver that could run it itself.
 pub(super) const GENERIC_XDP: Rule = inspecting("generic-xdp", Spoils::Measuring, |of| by(of, generic));
 /// `programs`: programs of others are on the path.
@@ -150,7 +152,7 @@ fn by(evidence: &Evidence<'_>, judge: fn(&Inspection) -> Vec<Verdict>) -> Vec<Ve
 
 /// The verdicts on what was found on a path, also where no trial followed.
 pub fn found(found: &Inspection) -> Vec<Verdict> {
-    [added_tags, drops, printks, generic, programs].iter().flat_map(|judge| judge(found)).collect()
+    [added_tags, drops, printks, numbered, generic, programs].iter().flat_map(|judge| judge(found)).collect()
 }
 
 /// A verdict on a program, with what identifies it.
@@ -207,13 +209,10 @@ fn drops(found: &Inspection) -> Vec<Verdict> {
 }
 
 fn printks(found: &Inspection) -> Vec<Verdict> {
-    let told = watched(found).filter(|(_, seen)| seen.lines > 0).map(|(program, seen)| {
+    let of_others = watched(found).filter(|(_, seen)| seen.lines > 0).map(|(program, seen)| {
         let each = seen.lines as f64 / seen.runs.max(1) as f64;
         let run_ns = seen.run_ns as f64 / seen.runs.max(1) as f64;
-        let cost = found.line_cost.map(|cost| {
-            let between = format!("{} to {}", says::time(cost.low_ns as i64), says::time(cost.high_ns as i64));
-            format!("; a line costs {} here ({between} with 95 %)", says::time(cost.ns as i64))
-        });
+        let cost = found.line_cost.map(|cost| format!("; a line costs {} here ({})", says::time(cost.ns as i64), range(cost)));
         let says = format!(
             "{} writes {each:.1} lines into the kernel's trace for each packet (bpf_printk): with them it runs {} for a \
              packet{}",
@@ -227,15 +226,66 @@ fn printks(found: &Inspection) -> Vec<Verdict> {
             .with("lines_per_packet", each)
             .with("run_ns", run_ns);
         match found.line_cost {
-            Some(cost) => verdict
-                .with("line_ns", cost.ns)
-                .with("line_low_ns", cost.low_ns)
-                .with("line_high_ns", cost.high_ns)
-                .with("pairs", cost.pairs),
+            Some(cost) => with_cost(verdict, ["line_ns", "line_low_ns", "line_high_ns"], cost),
             None => verdict,
         }
     });
-    told.collect()
+    let own = found.objects.iter().filter(|object| !object.lines.is_empty());
+    of_others.chain(own.map(prints)).collect()
+}
+
+/// The verdict on a user's own program that prints.
+fn prints(object: &ObjectRecord) -> Verdict {
+    let calls = says::count(object.lines.len() as u64, "call", "calls");
+    let cost = match (object.cost, &object.unmeasured) {
+        (Some(cost), _) => format!("they cost {} for a packet here ({})", says::time(cost.ns as i64), range(cost)),
+        (None, Some(why)) => format!("what they cost could not be measured: {why}"),
+        (None, None) => "what they cost was not measured".to_owned(),
+    };
+    let says = format!(
+        "program `{}`, by which {} receives, has {calls} that write into the kernel's trace (bpf_printk, in {}): {cost}",
+        object.program,
+        object.station,
+        says::list(&object.lines)
+    );
+    let verdict = Verdict::new(PRINTK.id, Level::Warning, says)
+        .with("station", object.station.as_str())
+        .with("program", object.program.as_str())
+        .with("calls", object.lines.len() as u64);
+    match object.cost {
+        Some(cost) => with_cost(verdict, ["cost_ns", "cost_low_ns", "cost_high_ns"], cost),
+        None => verdict,
+    }
+}
+
+fn range(cost: ProgramCost) -> String {
+    format!("{} to {} with 95 %", says::time(cost.low_ns as i64), says::time(cost.high_ns as i64))
+}
+
+/// The cost of a line, or of all lines of a run.
+fn with_cost(verdict: Verdict, [ns, low, high]: [&str; 3], cost: ProgramCost) -> Verdict {
+    verdict.with(ns, cost.ns).with(low, cost.low_ns).with(high, cost.high_ns).with("pairs", cost.pairs)
+}
+
+fn numbered(found: &Inspection) -> Vec<Verdict> {
+    let all = found.objects.iter().flat_map(|object| object.devices.iter().map(move |device| (object, device)));
+    let verdict = |(object, device): (&ObjectRecord, &tardy_model::xdp::NumberedDevice)| {
+        let is = match &device.device {
+            Some(name) => format!("at {} that is {name} today", object.station),
+            None => format!("no device of {} has it", object.station),
+        };
+        let says = format!(
+            "program `{}` redirects packets to device number {}, which is written into its code ({}): {is}, and such \
+             numbers change from boot to boot; let it take the number from a map that is filled by name",
+            object.program, device.number, device.function
+        );
+        Verdict::new(DEVICE_NUMBER.id, Level::Warning, says)
+            .with("station", object.station.as_str())
+            .with("program", object.program.as_str())
+            .with("function", device.function.as_str())
+            .with("number", device.number)
+    };
+    all.map(verdict).collect()
 }
 
 fn generic(found: &Inspection) -> Vec<Verdict> {

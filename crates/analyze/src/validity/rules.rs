@@ -10,7 +10,7 @@ use tardy_model::validity::Validity;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
 /// All rules, in the order in which their verdicts are reported: the most severe causes first.
-pub const RULES: [Rule; 45] = [
+pub const RULES: [Rule; 46] = [
     broken::FAILED,
     broken::LATE_START,
     broken::RECEIVER_BROKE,
@@ -52,6 +52,7 @@ pub const RULES: [Rule; 45] = [
     launching::LAUNCH_IGNORED,
     launching::MOVED_POINT,
     broken::PRINTK,
+    broken::DEVICE_NUMBER,
     broken::GENERIC_XDP,
     broken::PROGRAMS,
     packets::XDP_MODE,

@@ -18,7 +18,8 @@ pub use send::{METADATA, OpenedToSend, Outlet, ToSend, WithPackets, completion, 
 pub use shared::{Putting, Taking};
 pub use socket::{WaitBy, Waiter, count_runs, run_on, tcx_programs};
 
-use crate::program::{Chosen, ID, Program, ProgramError, RxTime, StampClock, Stamps};
+use crate::program::{Chosen, ID, Program, ProgramError, RxTime, Stamps};
+use crate::user::StampClock;
 use shared::Memory;
 use socket::{Socket, Umem, attach};
 use std::io;

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tardy_bpf::program::StampClock;
+use tardy_bpf::user::StampClock;
 use tardy_bpf::user::{MOST_BYTES, UserObject};
 use tardy_lab::guest::sha256;
 use tardy_model::manifest::XdpObjectEntry;

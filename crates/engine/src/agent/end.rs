@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tardy_bpf::program::StampClock;
+use tardy_bpf::user::StampClock;
 use tardy_bpf::xsk::XdpError;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::point::{Metric, Point};

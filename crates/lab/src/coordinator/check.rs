@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 use tardy_engine::order::ProbeOrder;
 use tardy_model::shaper::Shaper;
 use tardy_model::stream::Stream;
-use tardy_model::xdp::{Inspection, ProbeRecord, ProgramFault, ProgramRecord};
+use tardy_model::xdp::{Inspection, ObjectRecord, ProbeRecord, ProgramFault, ProgramRecord};
 use tardy_spec::experiment::{Experiment, Setup};
 use tardy_sys::clock;
 
@@ -253,10 +253,15 @@ fn looks<'o>(plan: &Plan, ordered: &'o [Ordered]) -> Result<(Vec<Look>, Vec<Way<
             over.chain([end.device.clone()])
         });
         let devices = devices.collect();
-        looks.insert(station, Look { station, devices, probes: Vec::new(), marks: Vec::new() });
+        looks.insert(station, Look { station, devices, probes: Vec::new(), marks: Vec::new(), objects: Vec::new() });
     }
     let mut ways = Vec::new();
     for of in ordered {
+        for end in of.ends.iter() {
+            let object = end.ways().receive().and_then(|receive| receive.object.clone());
+            let look = looks.get_mut(&of.to).ok_or_else(|| NotFound::Station(of.stream.to.clone()))?;
+            look.objects.extend(object.filter(|object| !look.objects.contains(object)));
+        }
         let Some(send) = of.ends.first().and_then(|end| end.ways().send().copied()) else { continue };
         let [near, far] = plan.ends.of_stream(&of.stream)?;
         let devices = [plan.ends.end(near)?.device.clone(), plan.ends.end(far)?.device.clone()];
@@ -301,6 +306,8 @@ pub(super) fn inspect(stations: &mut Stations, plan: &Plan, ordered: &[Ordered])
         let station = name(looked.station);
         let of_station = |program| ProgramRecord { station: station.clone(), ..program };
         found.programs.extend(looked.programs.into_iter().map(of_station));
+        let of_station = |object| ObjectRecord { station: station.clone(), ..object };
+        found.objects.extend(looked.objects.into_iter().map(of_station));
         found.line_cost = found.line_cost.or(looked.line_cost);
         found.unchecked.extend(looked.unchecked.map(|why| (station, why)));
     }

@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use tardy_engine::message::{FromAgent, ToAgent};
-use tardy_engine::order::{ProbeOrder, RulerOrder};
+use tardy_engine::order::{ObjectOrder, ProbeOrder, RulerOrder};
 use tardy_model::machine::RulerRecord;
 use tardy_model::time::Nanos;
-use tardy_model::xdp::{ProgramCost, ProgramRecord};
+use tardy_model::xdp::{ObjectRecord, ProgramCost, ProgramRecord};
 
 /// A station answers within this time, even next to a spinning realtime thread.
 pub(crate) const ANSWER: Nanos = Nanos(20_000_000_000);
@@ -45,6 +45,8 @@ pub(crate) struct Look {
     pub probes: Vec<ProbeOrder>,
     /// What is to arrive there: at which device, and how it is known.
     pub marks: Vec<(String, Vec<u8>)>,
+    /// Users' own programs that it receives through.
+    pub objects: Vec<ObjectOrder>,
 }
 
 /// What it saw.
@@ -57,6 +59,7 @@ pub(crate) struct Looked {
     pub by_tags: Vec<Option<BTreeMap<u8, u32>>>,
     /// Of each probe, packets that its device took.
     pub sent: Vec<u32>,
+    pub objects: Vec<ObjectRecord>,
 }
 
 impl Stations {
@@ -221,13 +224,13 @@ impl Stations {
             _ => None,
         })?;
         let sent: BTreeMap<StationId, Vec<u32>> = sent.into_iter().collect();
-        for station in &asked {
-            self.agent(*station)?.tell(&ToAgent::Inspected { each: times })?;
+        for Look { station, objects, .. } in looks {
+            self.agent(*station)?.tell(&ToAgent::Inspected { each: times, objects: objects.clone() })?;
         }
         self.answers(&asked, doing, limit, |station, message| match message {
-            FromAgent::Inspected { programs, line_cost, unchecked, by_tags } => {
+            FromAgent::Inspected { programs, line_cost, unchecked, by_tags, objects } => {
                 let sent = sent.get(&station).cloned().unwrap_or_default();
-                Some(Looked { station, programs, line_cost, unchecked, by_tags, sent })
+                Some(Looked { station, programs, line_cost, unchecked, by_tags, sent, objects })
             }
             _ => None,
         })

@@ -212,7 +212,8 @@ impl Warming {
         let tx_wanted = wants(Side::Tx, &[Point::TxKernel, Point::TxSched]);
         let answer_wanted = wants(Side::Rx, &[Point::ReplyTxKernel, Point::ReplyTxSched]);
         let rx_wanted = wants(Side::Rx, &[Point::RxKernel, Point::RxXdp]);
-        // The program writes its stamp before it hands a packet over: ten without one are no chance.
+        // The program writes its stamp before it hands a packet over: ten without one are no
+        // chance.
         if wants(Side::Rx, &[Point::RxXdp]) && far.received >= PACKETS && far.unstamped >= far.received {
             let ends =
                 ordered.ends.iter().filter_map(|end| end.ways().receive().map(|receive| receive.device.as_str()));

@@ -31,7 +31,9 @@ use tardy_model::stream::{Kind, Overrun, Policy, Stream, Triggered, Wait};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos};
 use tardy_model::trial::TrialRecord;
-use tardy_model::xdp::{FaultKind, ProgramCost, ProgramFault, ProgramHook, ProgramRecord, ProgramSeen};
+use tardy_model::xdp::{
+    FaultKind, NumberedDevice, ObjectRecord, ProgramCost, ProgramFault, ProgramHook, ProgramRecord, ProgramSeen,
+};
 
 /// How the bytes behind an input's first one are read: with a greeting, as orders, as what a guest
 /// sends.
@@ -158,7 +160,7 @@ fn orders() -> Vec<ToAgent> {
             probes: vec![ProbeOrder { device: "tardy0-0".into(), priority: 3, frame: vec![7; 60] }],
             times: 4,
         },
-        ToAgent::Inspected { each: 4 },
+        ToAgent::Inspected { each: 4, objects: vec![ObjectOrder { bytes: b"\x7fELF".to_vec(), section: None }] },
         ToAgent::Prepare { activities },
         ToAgent::Connect,
         ToAgent::WarmUp { activity: TX, count: 10, apart: Nanos(500_000) },
@@ -188,6 +190,12 @@ fn inspected() -> FromAgent {
         line_cost: Some(ProgramCost { ns: 900.0, low_ns: 850.0, high_ns: 950.0, pairs: 101 }),
         unchecked: None,
         by_tags: vec![Some(BTreeMap::from([(2, 4)])), None],
+        objects: vec![ObjectRecord {
+            program: "prints".into(),
+            lines: vec!["prints".into()],
+            devices: vec![NumberedDevice { function: "prints".into(), number: 3, device: None }],
+            ..ObjectRecord::default()
+        }],
     }
 }
 

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A user's own XDP program in place of tardy's: its hints become columns, its time is `rx_xdp`,
+//! and its faults are named before the first packet.
+
+use crate::command::{Place, agents, can_run, machine, same};
+use crate::xdp::{TEXT, record, write};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::Command;
+
+/// A user's own program: it takes test frames, and leaves one struct before those of even numbers
+/// and another before the rest. Neither is in tardy's source.
+const OWN: &str = r#"
+#include <linux/bpf.h>
+#define SEC(name) __attribute__((section(name), used))
+struct even { __u64 arrival_time; __u32 seq; __s16 below; __u8 cpu; __u8 unused; __u32 btf_id; }
+	__attribute__((packed, aligned(4)));
+struct odd { __u16 length; __u16 pad; __u64 arrival_time; __u32 seq; __u64 all; __u8 mac[4]; __u32 btf_id; }
+	__attribute__((packed, aligned(4)));
+struct {
+	int (*type)[BPF_MAP_TYPE_XSKMAP]; int (*max_entries)[1]; __u32 *key; __u32 *value;
+} xsks_map SEC(".maps");
+static long (*const adjust_meta)(struct xdp_md *, int) = (void *)BPF_FUNC_xdp_adjust_meta;
+static __u64 (*const now)(void) = (void *)CLOCK;
+static __u32 (*const processor)(void) = (void *)BPF_FUNC_get_smp_processor_id;
+static long (*const redirect_map)(void *, __u64, __u64) = (void *)BPF_FUNC_redirect_map;
+static long (*const print)(const char *, __u32, ...) = (void *)BPF_FUNC_trace_printk;
+static long (*const redirect)(__u32, __u64) = (void *)BPF_FUNC_redirect;
+char LICENSE[] SEC("license") = "GPL";
+SEC("xdp/own") int own(struct xdp_md *ctx)
+{
+	__u32 queue = ctx->rx_queue_index, seq;
+#ifdef PRINTS
+	static const char text[] = "a packet";
+	print(text, sizeof(text));
+#endif
+	__u64 time = now();
+	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	__u16 length = end - data;
+
+	asm volatile("" : "+r"(queue));
+#ifdef DEVICE
+	if (length == 4000)
+		return redirect(DEVICE, 0);
+#endif
+	if (data + NEEDED > end || data[12] != 0x88 || data[13] != 0xb5)
+		return XDP_PASS;
+	seq = (__u32)data[30] << 24 | data[31] << 16 | data[32] << 8 | data[33];
+	if (seq & 1) {
+		struct odd *hint;
+		if (adjust_meta(ctx, -(int)sizeof(*hint)))
+			return XDP_PASS;
+		hint = (void *)(long)ctx->data_meta;
+		if ((void *)(hint + 1) > (void *)(long)ctx->data)
+			return XDP_PASS;
+		*hint = (struct odd){ length, 0, time, seq, ~(__u64)seq, {}, __builtin_btf_type_id(*(struct odd *)0, 0) };
+	} else {
+		struct even *hint;
+		if (adjust_meta(ctx, -(int)sizeof(*hint)))
+			return XDP_PASS;
+		hint = (void *)(long)ctx->data_meta;
+		if ((void *)(hint + 1) > (void *)(long)ctx->data)
+			return XDP_PASS;
+		*hint = (struct even){ time, seq, -(__s16)(seq % 100), processor(), 0, __builtin_btf_type_id(*(struct even *)0, 0) };
+	}
+	return redirect_map(&xsks_map, queue, XDP_PASS);
+}
+"#;
+
+/// Compiles it to this file; false, counted, where there is no clang.
+fn compile_own(test: &str, to: &Path, flags: &[&str]) -> bool {
+    let source = to.with_extension("bpf.c");
+    std::fs::write(&source, OWN).expect("a file");
+    let include = format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH);
+    let mut clang = Command::new("clang");
+    clang.args(["-target", "bpf", "-mcpu=v3", "-g", "-O2", "-I", &include]).args(flags).arg("-c");
+    match clang.arg(&source).arg("-o").arg(to).output() {
+        Ok(output) => {
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            true
+        }
+        Err(error) => {
+            tardy_tests::skip(test, &format!("clang: {error}: packaging/setup.sh installs it"));
+            false
+        }
+    }
+}
+
+#[test]
+fn the_members_of_a_users_own_hints_are_columns_and_its_times_are_rx_xdp() {
+    let test = "the_members_of_a_users_own_hints_are_columns_and_its_times_are_rx_xdp";
+    if !can_run(test) {
+        return;
+    }
+    let before = machine();
+    for (helper, clock) in
+        [("ktime_get_tai_ns", "tai"), ("ktime_get_ns", "monotonic"), ("ktime_get_boot_ns", "boottime")]
+    {
+        let place = Place::new();
+        let object = place.path("own.o");
+        if !compile_own(test, &object, &["-DNEEDED=38", &format!("-DCLOCK=BPF_FUNC_{helper}")]) {
+            return;
+        }
+        let file = write(&place, &(TEXT.to_owned() + "size = \"100B\"\n").replace("trials = 2", "trials = 1"));
+        let run = place.call(place.run(&["--xdp-object", &object.display().to_string()]).arg(file));
+        run.ran();
+        assert_eq!(run.metric("rx_xdp..receive")["coverage"], 1.0, "{}", run.stdout);
+        assert!(run.metric("rx_xdp..receive")["min_ns"].as_i64() > Some(0), "{}", run.stdout);
+        assert!(run.metric("tx_kernel..rx_xdp")["min_ns"].as_i64() >= Some(0), "{}", run.stdout);
+        let xdp = &record(&place, "all")["xdp"];
+        assert_eq!(
+            (&xdp["clock"], &xdp["seen"]["by_hint"]),
+            (&json!(clock), &json!({"even": 300, "odd": 300})),
+            "{xdp}"
+        );
+        let manifest = std::fs::read(place.out().join("manifest.json")).expect("a manifest");
+        let manifest: Value = serde_json::from_slice(&manifest).expect("JSON");
+        let known = &manifest["xdp_objects"][0];
+        assert_eq!(
+            (&known["section"], &known["sha256"].as_str().map(str::len)),
+            (&json!("xdp/own"), &Some(64)),
+            "{known}"
+        );
+
+        let samples =
+            tardy_store::SamplesFile::open(&place.out().join("trials/all/1/samples.parquet")).expect("samples");
+        let pages = samples.hints("ctl").expect("a stream").expect("hints");
+        let pages: Vec<_> = pages.collect::<Result<_, _>>().expect("sound pages");
+        let [hints] = &pages[..] else { panic!("600 rows are one page") };
+        let column = |name: &str| hints.columns.iter().find(|column| column.name == name).expect("a column");
+        let mut names: Vec<&str> = hints.columns.iter().map(|column| column.name.as_str()).collect();
+        names.sort_unstable();
+        // What a file of samples has already gets the struct's name; an array gets no column.
+        let expected = ["all", "arrival_time", "below", "cpu", "even.seq", "length", "odd.seq", "pad", "unused"];
+        assert_eq!(names, expected);
+        assert!(!column("all").is_signed && column("below").is_signed);
+        for seq in 0..600_i64 {
+            let row = seq as usize;
+            let value = |name: &str| column(name).values[row];
+            let odd = seq % 2 == 1;
+            assert_eq!(hints.name(row), Some(if odd { "odd" } else { "even" }), "{seq}");
+            assert_eq!((value("even.seq"), value("odd.seq")), ((!odd).then_some(seq), odd.then_some(seq)), "{seq}");
+            assert_eq!(
+                (value("below"), value("length")),
+                ((!odd).then_some(-(seq % 100)), odd.then_some(114)),
+                "{seq}"
+            );
+            assert_eq!(value("all"), odd.then_some(!seq), "{seq}");
+            assert!(value("arrival_time").is_some_and(|time| time > 0), "{seq}");
+            assert_eq!(value("cpu").is_some(), !odd, "{seq}");
+        }
+        // The folder is read as any other.
+        let again = place.call(place.command("report").arg(place.out()));
+        assert_eq!(again.code, Some(0), "{}", again.stderr);
+    }
+    same(&before);
+}
+
+#[test]
+fn a_users_program_that_the_verifier_refuses_is_refused_with_the_end_of_its_log() {
+    let test = "a_users_program_that_the_verifier_refuses_is_refused_with_the_end_of_its_log";
+    if !can_run(test) {
+        return;
+    }
+    let place = Place::new();
+    // It reads 34 bytes, having looked for 20.
+    if !compile_own(test, &place.path("own.o"), &["-DNEEDED=20", "-DCLOCK=BPF_FUNC_ktime_get_ns"]) {
+        return;
+    }
+    let file = write(&place, &(TEXT.to_owned() + "rx.object = \"own.o\"\n"));
+    let run = place.call(place.run(&["--allow-commands"]).arg(file));
+    assert_ne!(run.code, Some(0), "{}", run.stdout);
+    let all = run.stdout.clone() + &run.stderr;
+    assert!(all.contains("the kernel's verifier refuses the XDP program `own`; the last lines of its log:"), "{all}");
+    assert!(all.contains("invalid access to packet"), "{all}");
+    assert_eq!(agents(&place), [0u32; 0]);
+}
+
+#[test]
+fn a_users_program_that_prints_is_named_with_its_cost_before_the_first_packet() {
+    let test = "a_users_program_that_prints_is_named_with_its_cost_before_the_first_packet";
+    if !can_run(test) {
+        return;
+    }
+    let place = Place::new();
+    let flags = ["-DNEEDED=38", "-DCLOCK=BPF_FUNC_ktime_get_ns", "-DPRINTS", "-DDEVICE=9999"];
+    if !compile_own(test, &place.path("own.o"), &flags) {
+        return;
+    }
+    let file = write(&place, &(TEXT.to_owned() + "rx.object = \"own.o\"\n").replace("trials = 2", "trials = 1"));
+    let run = place.call(place.run(&["--allow-commands"]).arg(file));
+    run.ran();
+    let line = run.stderr.lines().find(|line| line.contains("all: printk: ")).expect("it was named");
+    assert!(line.contains("program `own`, by which b receives, has 1 call that write"), "{line}");
+    let at = |event: &str| place.events().iter().position(|line| line["event"] == event);
+    assert!(at("found").expect("an event") < at("trial_kept").expect("an event"), "{:?}", place.events());
+    let all = run.cell()["verdicts"].as_array().expect("verdicts");
+    let of = |id: &str| all.iter().find(|verdict| verdict["id"] == id).unwrap_or_else(|| panic!("no {id}: {all:#?}"));
+    let [printk, number] = [of("printk"), of("device-number")];
+    let cost = |name: &str| printk["evidence"][name].as_f64().unwrap_or_else(|| panic!("no {name}: {printk}"));
+    assert_eq!((&printk["level"], &printk["evidence"]["calls"]), (&json!("warning"), &json!(1)), "{printk}");
+    assert!(cost("cost_ns") > 0.0 && cost("cost_low_ns") <= cost("cost_ns"), "{printk}");
+    assert!(cost("cost_ns") <= cost("cost_high_ns") && cost("pairs") > 0.0, "{printk}");
+    assert_eq!((&number["level"], &number["evidence"]["number"]), (&json!("warning"), &json!(9999)), "{number}");
+    assert!(number["says"].as_str().is_some_and(|says| says.contains("no device of b has it")), "{number}");
+}
