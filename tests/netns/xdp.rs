@@ -464,7 +464,7 @@ fn the_receiver_is_on_the_programs_cpu_or_on_another_and_each_hint_proves_it() {
     let run = run(&place, &(TEXT.to_owned() + "[matrix]\n\"stream.ctl.rx.core\" = [\"same\", \"remote\"]\n"));
     run.ran();
     assert!(!run.ids("invalid").contains(&"core".to_owned()), "{}", run.stdout);
-    for (cell, same) in [("core=same", 600), ("core=remote", 0)] {
+    for (cell, same) in [("rx.core=same", 600), ("rx.core=remote", 0)] {
         let (core, [tx, program, rx]) = core(&place, cell);
         assert_eq!((&core["same"], &core["remote"]), (&json!(same), &json!(600 - same)), "{cell}: {core}");
         assert_eq!((&core["unknown"], core["cpu"].to_string()), (&json!(0), rx.clone()), "{cell}: {core}");
@@ -484,7 +484,7 @@ fn a_receiver_is_placed_anew_where_the_warm_up_shows_the_program_on_another_cpu(
     let more = "tx.cpu = 1\n[path]\nmtu = 9000\n[matrix]\n\"stream.ctl.rx.core\" = [\"same\", \"remote\"]\n";
     let run = run(&place, &(text + more));
     run.ran();
-    for (cell, same, cpu) in [("core=same", 600, "0"), ("core=remote", 0, "1")] {
+    for (cell, same, cpu) in [("rx.core=same", 600, "0"), ("rx.core=remote", 0, "1")] {
         let (core, cpus) = core(&place, cell);
         assert_eq!(cpus, ["1", "0", cpu], "{cell}: {}", run.stdout);
         assert_eq!((&core["same"], &core["remote"]), (&json!(same), &json!(600 - same)), "{cell}: {core}");

@@ -11,7 +11,7 @@ use crate::source::ObjectError;
 use crate::user::UserObject;
 use crate::xsk::count_runs;
 use libbpf_rs::query::ProgramInfo;
-use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, ProgramInput};
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, ProgramInput, ProgramType};
 use object::Endianness;
 use object::elf::{FileHeader64, SHF_EXECINSTR, SHT_SYMTAB, STT_FUNC, SectionFlags};
 use object::read::elf::{FileHeader, SectionHeader, Sym};
@@ -255,6 +255,10 @@ fn loaded(bytes: &[u8], program: &str) -> Result<Object, String> {
     for mut of in open.progs_mut() {
         let is_it = of.name() == program;
         of.set_autoload(is_it);
+        // libbpf knows the type by a few names of sections only.
+        if is_it && of.section().to_string_lossy().starts_with("xdp") {
+            of.set_prog_type(ProgramType::Xdp);
+        }
     }
     open.load().map_err(|error| match log.of_verifier() {
         Some(log) => format!("the verifier refuses it; the last lines of its log:\n{log}"),

@@ -132,6 +132,10 @@ impl Program {
         for mut program in open.progs_mut() {
             let is_it = program.name() == object.program.as_str();
             program.set_autoload(is_it);
+            if is_it {
+                // libbpf knows the type by a few names of sections only.
+                program.set_prog_type(ProgramType::Xdp);
+            }
         }
         let stamps = Stamps::of(object.columns().layouts().clone(), object.clock() != StampClock::Unknown);
         let refused = |log| ProgramError::UserVerifier { program: object.program.clone(), log };

@@ -100,7 +100,7 @@ pub struct Run {
     pub experiment: Experiment,
     #[command(flatten)]
     pub guest: InGuest,
-    /// Let the experiment file run its programs as root: loads of kind command, and XDP objects
+    /// Let the file run programs as root: loads, XDP objects
     #[arg(long, help_heading = "Experiment", display_order = 5)]
     pub allow_commands: bool,
     /// Let a path wire take network devices of this machine

@@ -222,7 +222,7 @@ pub struct XdpSeen {
     /// Packets with a stamp that is later than their receive call, so that it is another's.
     pub implausible: u64,
     /// Packets by the struct that a user's own program left before them.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default)]
     pub by_hint: BTreeMap<String, u64>,
 }
 

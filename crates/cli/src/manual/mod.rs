@@ -205,8 +205,8 @@ fn see_also(page: &Page) -> String {
 /// than success.
 pub fn after_help(page: &Page) -> String {
     let mut text = String::new();
-    // The list of verbs leaves room for one example.
-    let (head, shown) = if page.verb.is_none() { ("Example:", 1) } else { ("Examples:\n", 2) };
+    // The list of verbs leaves room for one example, and so do the flags of `run`.
+    let (head, shown) = if matches!(page.verb, None | Some("run")) { ("Example:", 1) } else { ("Examples:\n", 2) };
     if !page.examples.is_empty() {
         text += head;
     }
