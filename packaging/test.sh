@@ -23,9 +23,11 @@ for layer in "$@"; do
   [ "$layer" = netns ] && threads=1
   echo "== $layer"
   # Its guests boot this kernel; fetched once, into the cache.
-  if [ "$layer" = vm ] && "$TARDY" guest list | grep -q "^debian:6.12 .*not fetched"; then
-    "$TARDY" guest fetch debian:6.12
-  fi
+  for kernel in debian:6.12 debian:6.12-rt; do
+    if [ "$layer" = vm ] && "$TARDY" guest list | grep -q "^$kernel .*not fetched"; then
+      "$TARDY" guest fetch "$kernel"
+    fi
+  done
   binary=$(echo "$built" | grep "/$layer-" | tail -n 1)
   [ -x "$binary" ] || { echo "test: the binary of layer $layer was not built" >&2; exit 1; }
   # A soak's figures are worth reading, though it passed.

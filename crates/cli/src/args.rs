@@ -100,13 +100,13 @@ pub struct Run {
     pub experiment: Experiment,
     #[command(flatten)]
     pub guest: InGuest,
-    /// Let the file run programs as root: loads, XDP objects
+    /// Let the file's programs run as root, XDP ones too
     #[arg(long, help_heading = "Experiment", display_order = 5)]
     pub allow_commands: bool,
     /// Let a path wire take network devices of this machine
     #[arg(long, help_heading = "Experiment", display_order = 6)]
     pub allow_nics: bool,
-    /// An XDP program in place of tardy's: FILE or FILE:SECTION
+    /// An XDP program in place of tardy's (FILE:SECTION)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Experiment", display_order = 7)]
     pub xdp_object: Option<String>,
     /// Run folder, new or empty [default: runs/<UTC time>-<name>]
@@ -123,7 +123,7 @@ pub struct Plan {
     pub experiment: Experiment,
     #[command(flatten)]
     pub guest: InGuest,
-    /// An XDP program in place of tardy's: FILE or FILE:SECTION
+    /// An XDP program in place of tardy's (FILE:SECTION)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Experiment", display_order = 7)]
     pub xdp_object: Option<String>,
 }
