@@ -313,6 +313,7 @@ fn a_sender_whose_device_vanishes_or_that_is_killed_ends_the_run() {
         let run = place.finish(child);
         assert_ne!(run.code, Some(0), "{}", run.stdout);
         let all = run.stdout.clone() + &run.stderr;
+        let all = all.split_whitespace().collect::<Vec<_>>().join(" ");
         let says = if kills { "SIGKILL" } else { "the network is down" };
         assert!(all.contains(says) || all.contains("receiver-broke"), "{all}");
         assert!([Some(0), Some(1)].contains(&place.undo().code), "{all}");
