@@ -87,8 +87,11 @@ fn outlet(device: &str) -> ToSend<'_> {
     ToSend { device, queue, frames, filter: FILTER, priority, with: WithPackets::default(), head }
 }
 
+/// The bytes of a frame, and the VLAN tag that the kernel took out of it.
+type Arrived = (Vec<u8>, Option<(u16, u16)>);
+
 /// The next frames of the test's type that arrive, with the tag that was taken out of each.
-fn frames(from: &mut UdpRx, count: usize) -> Vec<(Vec<u8>, Option<(u16, u16)>)> {
+fn frames(from: &mut UdpRx, count: usize) -> Vec<Arrived> {
     let (mut bytes, mut heard, mut all) = ([0; 4_096], Heard::default(), Vec::new());
     wait(Duration::from_secs(2), || {
         while let Ok(1) = from.receive(&mut bytes, &mut heard, false) {

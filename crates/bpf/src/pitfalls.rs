@@ -375,13 +375,16 @@ pub struct Seen {
     pub by_tags: Vec<Option<BTreeMap<u8, u32>>>,
 }
 
+/// Where probe packets arrive: the socket, how each is known, and how many came by their tags.
+type Receiving = (UdpRx, Mark, BTreeMap<u8, u32>);
+
 /// Looks at the devices of a station while probe packets pass.
 pub struct Inspector {
     attached: Vec<Attached>,
     watch: Option<Watch>,
     before: BTreeMap<u32, ProgramInfo>,
     unchecked: Option<String>,
-    receivers: Vec<Option<(UdpRx, Mark, BTreeMap<u8, u32>)>>,
+    receivers: Vec<Option<Receiving>>,
 }
 
 /// Every frame.

@@ -384,6 +384,7 @@ impl fmt::Display for ActivityId {
 
 /// What an activity is ordered to do in one trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::large_enum_variant, reason = "a station has a few of them in a trial")]
 pub enum ActivityOrder {
     /// To be an end of a stream.
     End(EndOrder),

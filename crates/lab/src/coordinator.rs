@@ -67,7 +67,7 @@ pub fn run(
         shown: BTreeMap::new(),
         clocks_read: Instant::now(),
         standing,
-        told: Vec::new(),
+        reported: Vec::new(),
         measured: false,
         ruler,
         observed,

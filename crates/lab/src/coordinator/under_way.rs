@@ -35,6 +35,9 @@ pub struct Options<'a> {
     pub clocks: fn() -> Box<dyn OffsetSource>,
 }
 
+/// A cell, and each program on its path with whether it prints or fails.
+type Reported = (String, Vec<(u32, bool, bool)>);
+
 /// The run under way.
 pub(super) struct Run<'a, 'h> {
     pub(super) experiment: &'a Experiment,
@@ -48,8 +51,8 @@ pub(super) struct Run<'a, 'h> {
     /// When the hosts' clocks among them were read.
     pub(super) clocks_read: std::time::Instant,
     pub(super) standing: Standing,
-    /// What was reported of paths: the cell, and each program with whether it prints or fails.
-    pub(super) told: Vec<(String, Vec<(u32, bool, bool)>)>,
+    /// What was reported of paths.
+    pub(super) reported: Vec<Reported>,
     pub(super) measured: bool,
     pub(super) ruler: Vec<RulerRecord>,
     /// Paths and ports on which it is known what tx stamps add.
@@ -85,8 +88,8 @@ impl Run<'_, '_> {
             (program.id, seen.is_some_and(|seen| seen.lines > 0), seen.is_some_and(|seen| !seen.faults.is_empty()))
         };
         let key = (cell.id.clone(), found.programs.iter().map(of).collect());
-        if !found.is_clean() && !self.told.contains(&key) {
-            self.told.push(key);
+        if !found.is_clean() && !self.reported.contains(&key) {
+            self.reported.push(key);
             self.tell(What::Found { cell: cell.id.clone(), found: Box::new(found.clone()) });
         }
     }

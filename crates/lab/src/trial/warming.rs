@@ -215,9 +215,9 @@ impl Warming {
         // The program writes its stamp before it hands a packet over: ten without one are no
         // chance.
         if wants(Side::Rx, &[Point::RxXdp]) && far.received >= PACKETS && far.unstamped >= far.received {
-            let ends =
+            let mut ends =
                 ordered.ends.iter().filter_map(|end| end.ways().receive().map(|receive| receive.device.as_str()));
-            let device = ends.last().unwrap_or("its device");
+            let device = ends.next_back().unwrap_or("its device");
             return Err(TrialError::CannotDo(format!(
                 "stream `{}`: none of {} warm-up packets has the stamp of the XDP program: {device} leaves no room for it \
                  before a packet (bpf_xdp_adjust_meta); take another device, or port packet",
