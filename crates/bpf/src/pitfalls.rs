@@ -228,13 +228,17 @@ pub fn cost(bytes: &[u8], program: &str, calls: &[Call], packet: &[u8]) -> Resul
 }
 
 /// What the code of a user's own program shows, at the station whose namespace the calling thread
-/// is in. Its station has no name yet.
+/// is in: of its section, and of functions that it may call. `packet` is one like those that it
+/// will see. Its station has no name yet.
 ///
 /// # Errors
 /// A clause that says why it cannot be read.
-pub fn of_object(object: &UserObject<'_>) -> Result<ObjectRecord, String> {
-    let Scan { lines, redirects } = scan(object.bytes).map_err(|error| error.to_string())?;
-    let cost = (!lines.is_empty()).then(|| cost(object.bytes, &object.program, &lines, &[0; 64])).transpose();
+pub fn of_object(object: &UserObject<'_>, packet: &[u8]) -> Result<ObjectRecord, String> {
+    let Scan { mut lines, mut redirects } = scan(object.bytes).map_err(|error| error.to_string())?;
+    let is_here = |call: &Call| call.section == object.section() || call.section == ".text";
+    lines.retain(is_here);
+    redirects.retain(|(call, _)| is_here(call));
+    let cost = (!lines.is_empty()).then(|| cost(object.bytes, &object.program, &lines, packet)).transpose();
     let (cost, unmeasured) = cost.map_or_else(|why| (None, Some(why)), |cost| (cost, None));
     let numbered =
         |(call, number): (Call, u32)| NumberedDevice { function: call.function, number, device: nic::name(number) };

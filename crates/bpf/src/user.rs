@@ -107,7 +107,10 @@ impl<'a> UserObject<'a> {
         if layouts.is_empty() {
             return Err(UserError::NoHints(near(&layouts)));
         }
-        let (clock, without_time) = timed(&layouts, clocks(&[chosen.code, code.text]));
+        let (clock, without_time) = match calls_device_time(&btf)? {
+            true => (StampClock::Unknown, Some(format!("the program takes times of the device ({DEVICE_TIME})"))),
+            false => timed(&layouts, clocks(&[chosen.code, code.text])),
+        };
         Ok(UserObject {
             bytes,
             section: chosen.name.clone(),
@@ -131,6 +134,12 @@ impl<'a> UserObject<'a> {
     /// The clock of its stamps.
     pub fn clock(&self) -> StampClock {
         self.clock
+    }
+
+    /// True if each of its hints shows on which CPU the program ran, and when.
+    pub fn shows_cpu(&self) -> bool {
+        let has = |layout: &Layout| layout.members.iter().any(|member| member.name == "cpu");
+        self.clock != StampClock::Unknown && self.without_time.is_none() && self.columns.layouts().iter().all(has)
     }
 
     /// Why no packet has an arrival time, or those with some structs have none.
@@ -263,6 +272,20 @@ fn maps(btf: &Btf) -> Result<(), UserError> {
         }
     }
     if is_there { Ok(()) } else { Err(UserError::NoMap) }
+}
+
+/// The kernel's function by which a program takes the time that the device stamped.
+const DEVICE_TIME: &str = "bpf_xdp_metadata_rx_timestamp";
+
+/// True if the object names that function: what it then writes may be of the device's clock.
+fn calls_device_time(btf: &Btf) -> Result<bool, UserError> {
+    for id in btf.ids() {
+        let of = btf.get(id)?;
+        if of.kind == TypeKind::Function && btf.is_named(of.name, DEVICE_TIME) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// A number in a map's definition: libbpf's `__uint` makes it the length of an array that a member

@@ -128,7 +128,9 @@ impl Station {
                 Some(inspector) => {
                     let Seen { programs, line_cost, unchecked, by_tags } = inspector.end(each);
                     // One that cannot be read is refused with the reason when its port is opened.
-                    let look = |object: &ObjectOrder| pitfalls::of_object(&object.read().ok()?).ok();
+                    let look = |(object, packet): &(ObjectOrder, Vec<u8>)| {
+                        pitfalls::of_object(&object.read().ok()?, packet).ok()
+                    };
                     let objects = objects.iter().filter_map(look).collect();
                     return tell(FromAgent::Inspected { programs, line_cost, unchecked, by_tags, objects });
                 }

@@ -75,8 +75,9 @@ pub enum ToAgent {
     Inspected {
         /// Packets of each mark.
         each: u32,
-        /// Users' own programs that this station will receive through.
-        objects: Vec<ObjectOrder>,
+        /// Users' own programs that this station will receive through, each with a packet like
+        /// those that it will see.
+        objects: Vec<(ObjectOrder, Vec<u8>)>,
     },
     /// Make these activities ready: sockets, memory, threads. Those of the trial before end.
     Prepare {

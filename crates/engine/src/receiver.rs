@@ -15,6 +15,7 @@ use tardy_model::sample::MaybeNanos;
 use tardy_model::stream::{Side, live};
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::SpinGaps;
+use tardy_model::xdp::UNKNOWN;
 
 /// One arrival, raw clock values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,6 +98,10 @@ pub struct ProgramCpus {
 
 impl ProgramCpus {
     fn saw(&self, cpu: u32) {
+        // A user's own hint without a CPU shows none.
+        if cpu == UNKNOWN {
+            return;
+        }
         let cpu = cpu.saturating_add(1);
         match self.first.load(Relaxed) {
             0 => self.first.store(cpu, Relaxed),

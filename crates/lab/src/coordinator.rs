@@ -361,12 +361,15 @@ impl Run<'_, '_> {
                  the program ran, and then it ran on CPU {program}: pin the sender (tx.cpu), have one CPU take packets in \
                  (station.*.softirq), or take a wait that does not poll the device itself"
             );
+            self.shown.remove(&turn.cell.id);
             self.refuse(turn.cell, why);
             return Ok(());
         }
         match self.placed(turn.cell) {
             Ok(_) => self.try_trial(stations, keepers, plan, turn),
             Err(error) => {
+                // The ruler after the trials places the threads of all cells once more.
+                self.shown.remove(&turn.cell.id);
                 self.refuse(turn.cell, error.to_string());
                 Ok(())
             }

@@ -321,6 +321,8 @@ fn an_application_that_is_not_on_the_core_that_was_asked_for() {
     assert_is(&remote, "core", Level::Invalid, "another core than the XDP program, and had not: ctl.rx was on CPU 1");
     let nowhere = judged(by_program(Core::Remote, None, &[(0, 10_000)]));
     assert_is(&nowhere, "core", Level::Invalid, "the program ran on CPU 0, and ctl.rx was not on one CPU");
+    let unknown = judged(by_program(Core::Same, Some(1), &[]));
+    assert_is(&unknown, "core", Level::Invalid, "no packet shows where the program ran");
     for sound in [by_program(Core::Same, Some(1), &[(1, 10_000)]), by_program(Core::Remote, Some(1), &[(0, 9), (2, 9)])]
     {
         let mut record = record(1, COUNT);

@@ -219,8 +219,16 @@ struct other { __u64 first_ns, last_ns; __u32 cpu, receive, __btf; __u32 seq; __
 static __u64 (*const clock)(void) = (void *)HELPER;
 static long (*const redirect_map)(void *, __u64, __u64) = (void *)BPF_FUNC_redirect_map;
 char LICENSE[] SEC("license") = "GPL";
+#ifdef DEVICE_TIME
+extern int bpf_xdp_metadata_rx_timestamp(const struct xdp_md *ctx, __u64 *timestamp) SEC(".ksyms");
+#endif
 SEC(SECTION) int one(struct xdp_md *ctx)
 {
+#ifdef DEVICE_TIME
+	__u64 at = 0;
+	if (bpf_xdp_metadata_rx_timestamp(ctx, &at))
+		return XDP_DROP;
+#endif
 #ifdef NO_BTF
 	__u64 ids = 0;
 #else
@@ -292,6 +300,23 @@ fn an_object_that_cannot_take_the_programs_place_is_refused_with_what_it_lacks()
 }
 
 #[test]
+fn a_receiver_was_placed_by_the_cpu_that_a_users_hints_do_not_show() {
+    let test = "a_receiver_was_placed_by_the_cpu_that_a_users_hints_do_not_show";
+    let planned = Planned::new("rx.core = \"same\"\nrx.object = \"one.o\"\n");
+    let (source, object) = (planned.folder.path().join("one.c"), planned.path("one.o"));
+    if compiled(test, &source, Path::new(&object), &["-g"]).is_none() {
+        return;
+    }
+    let output = planned.plan(&[]);
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("stream.ctl.rx.core needs hints that all show the program's CPU and a time"), "{error}");
+    compiled(test, &source, Path::new(&object), &["-g", "-DLAST=__u32 cpu, btf_id"]).expect("clang");
+    let output = planned.plan(&[]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}
+
+#[test]
 fn what_is_no_object_takes_no_programs_place() {
     let planned = Planned::new("");
     fs::write(planned.path("text.o"), "a program\n").expect("written");
@@ -345,5 +370,10 @@ fn a_plan_lists_an_objects_columns_and_clock_and_a_run_of_a_file_asks_first() {
     compiled(test, &source, Path::new(&object), &["-g", "-DHELPER=BPF_FUNC_ktime_get_coarse_ns"]).expect("clang");
     let plan = text(&planned.plan(&[]).stdout);
     let why = "rx_xdp is absent: the program calls bpf_ktime_get_coarse_ns, which gives the time of the last tick";
+    assert!(plan.contains(why), "{plan}");
+    // The device's clock is none of the host's, whatever else the program calls.
+    compiled(test, &source, Path::new(&object), &["-g", "-DDEVICE_TIME"]).expect("clang");
+    let plan = text(&planned.plan(&[]).stdout);
+    let why = "rx_xdp is absent: the program takes times of the device (bpf_xdp_metadata_rx_timestamp)";
     assert!(plan.contains(why), "{plan}");
 }

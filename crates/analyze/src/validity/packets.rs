@@ -379,7 +379,20 @@ fn core(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for (stream, port) in ports {
         let (of, elsewhere, packets) = (&port.core, port.core.elsewhere(), port.core.packets());
-        let Some(asked) = of.asked.filter(|_| elsewhere > 0) else { continue };
+        let Some(asked) = of.asked else { continue };
+        if packets == 0 && evidence.results.get(stream).is_some_and(|result| result.outcomes.received > 0) {
+            let says =
+                format!("{stream}.rx was placed by the XDP program's CPU, and no packet shows where the program ran");
+            verdicts.push(
+                Verdict::new(CORE.id, Level::Invalid, says)
+                    .with("stream", stream.as_str())
+                    .with("asked", asked.name())
+                    .with("packets_with_a_cpu", 0_u64),
+            );
+        }
+        if elsewhere == 0 {
+            continue;
+        }
         let share = elsewhere as f64 / packets as f64;
         let level = if share >= limit { Level::Invalid } else { Level::Warning };
         let cpus: Vec<u32> = port.seen.by_cpu.keys().copied().collect();

@@ -48,7 +48,9 @@ pub fn read(experiment: &mut Experiment, args: &Asked) -> Result<Vec<XdpObjectEn
     };
     let mut known: Vec<(XdpObject, XdpObjectEntry)> = Vec::new();
     let streams = experiment.cells.iter_mut().flat_map(|cell| &mut cell.setup.streams);
-    for object in streams.filter_map(|stream| stream.rx.object.as_mut()) {
+    for stream in streams {
+        let (by_core, name) = (stream.rx.core.is_some(), &stream.name);
+        let Some(object) = stream.rx.object.as_mut() else { continue };
         let same =
             |known: &&(XdpObject, XdpObjectEntry)| (&known.0.file, &known.0.section) == (&object.file, &object.section);
         if let Some((read, _)) = known.iter().find(same) {
@@ -58,6 +60,13 @@ pub fn read(experiment: &mut Experiment, args: &Asked) -> Result<Vec<XdpObjectEn
         let path = folder.map_or_else(|| PathBuf::from(&object.file), |folder| folder.join(&object.file));
         object.bytes = Arc::new(bytes(&path)?);
         let entry = entry(object).map_err(|why| usage(format!("the XDP object {}: {why}", path.display())))?;
+        if by_core && !UserObject::of(&object.bytes, object.section.as_deref()).is_ok_and(|user| user.shows_cpu()) {
+            return Err(usage(format!(
+                "the XDP object {}: stream.{name}.rx.core needs hints that all show the program's CPU and a time, and these \
+                 do not: add a member `cpu` to each struct, or write rx.cpu instead",
+                path.display()
+            )));
+        }
         known.push((object.clone(), entry));
     }
     Ok(known.into_iter().map(|(_, entry)| entry).collect())

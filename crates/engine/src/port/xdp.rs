@@ -90,12 +90,19 @@ struct ByBulks {
     marks: Heads,
     /// How it waits while it does not know the schedule.
     poll: Waiter,
+    /// Packets of the last call, into which it looks in the next one: between a packet and the
+    /// clock's reading lies no work of its own.
+    latest: usize,
 }
 
 impl ByBulks {
     /// Waits for the next bulk, or for a packet, and takes what has come. A wait that ended
     /// without any is `None`.
     fn receive(&mut self, lent: &mut LentFrames) -> Option<usize> {
+        let latest = std::mem::take(&mut self.latest);
+        self.look_for_marks(lent, latest);
+        // Drivers that sleep are to go on while it does.
+        lent.rings.wake();
         let packets = match self.bulks.next(clock::now()) {
             Next::Poll => {
                 let packets = if self.poll.wait(LIMIT_MS) { lent.rings.take(BATCH) } else { return None };
@@ -111,9 +118,7 @@ impl ByBulks {
             }
             Next::Fetch => self.fetch(lent),
         };
-        self.look_for_marks(lent, packets);
-        // Drivers that sleep are to go on while it does.
-        lent.rings.wake();
+        self.latest = packets;
         Some(packets)
     }
 
@@ -187,7 +192,7 @@ impl XdpReceive {
                 let marks = marks.ok_or_else(|| cannot("without synchronisation frames there is no schedule"))?;
                 let poll = rings.waiter(WaitBy::Poll).map_err(failed("waiting for AF_XDP sockets"))?;
                 let StreamOrder { triggered, cycle, count, .. } = order.order;
-                Idle::Bulks(Box::new(ByBulks { bulks: Bulks::new(triggered, cycle, count), marks, poll }))
+                Idle::Bulks(Box::new(ByBulks { bulks: Bulks::new(triggered, cycle, count), marks, poll, latest: 0 }))
             }
             Wait::Block => {
                 return Err(cannot("an AF_XDP socket has no receive call that sleeps: take wait = \"poll\""));

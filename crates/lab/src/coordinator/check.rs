@@ -257,12 +257,10 @@ fn looks<'o>(plan: &Plan, ordered: &'o [Ordered]) -> Result<(Vec<Look>, Vec<Way<
     }
     let mut ways = Vec::new();
     for of in ordered {
-        for end in of.ends.iter() {
-            let object = end.ways().receive().and_then(|receive| receive.object.clone());
-            let look = looks.get_mut(&of.to).ok_or_else(|| NotFound::Station(of.stream.to.clone()))?;
-            look.objects.extend(object.filter(|object| !look.objects.contains(object)));
-        }
         let Some(send) = of.ends.first().and_then(|end| end.ways().send().copied()) else { continue };
+        let receives = of.ends.iter().filter_map(|end| end.ways().receive()?.object.clone());
+        let look = looks.get_mut(&of.to).ok_or_else(|| NotFound::Station(of.stream.to.clone()))?;
+        look.objects.extend(receives.map(|object| (object, send.probe(false).0)));
         let [near, far] = plan.ends.of_stream(&of.stream)?;
         let devices = [plan.ends.end(near)?.device.clone(), plan.ends.end(far)?.device.clone()];
         for (back, [from, to], [leaves, arrives]) in [

@@ -45,8 +45,8 @@ pub(crate) struct Look {
     pub probes: Vec<ProbeOrder>,
     /// What is to arrive there: at which device, and how it is known.
     pub marks: Vec<(String, Vec<u8>)>,
-    /// Users' own programs that it receives through.
-    pub objects: Vec<ObjectOrder>,
+    /// Users' own programs that it receives through, each with a packet like the stream's.
+    pub objects: Vec<(ObjectOrder, Vec<u8>)>,
 }
 
 /// What it saw.

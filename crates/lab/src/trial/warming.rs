@@ -211,10 +211,12 @@ impl Warming {
         };
         let tx_wanted = wants(Side::Tx, &[Point::TxKernel, Point::TxSched]);
         let answer_wanted = wants(Side::Rx, &[Point::ReplyTxKernel, Point::ReplyTxSched]);
-        let rx_wanted = wants(Side::Rx, &[Point::RxKernel, Point::RxXdp]);
+        // A user's own program may give a time to some packets only.
+        let is_own = ordered.stream.rx.object.is_none();
+        let rx_wanted = wants(Side::Rx, &[Point::RxKernel]) || is_own && wants(Side::Rx, &[Point::RxXdp]);
         // The program writes its stamp before it hands a packet over: ten without one are no
         // chance.
-        if wants(Side::Rx, &[Point::RxXdp]) && far.received >= PACKETS && far.unstamped >= far.received {
+        if is_own && wants(Side::Rx, &[Point::RxXdp]) && far.received >= PACKETS && far.unstamped >= far.received {
             let mut ends =
                 ordered.ends.iter().filter_map(|end| end.ways().receive().map(|receive| receive.device.as_str()));
             let device = ends.next_back().unwrap_or("its device");

@@ -160,7 +160,10 @@ fn orders() -> Vec<ToAgent> {
             probes: vec![ProbeOrder { device: "tardy0-0".into(), priority: 3, frame: vec![7; 60] }],
             times: 4,
         },
-        ToAgent::Inspected { each: 4, objects: vec![ObjectOrder { bytes: b"\x7fELF".to_vec(), section: None }] },
+        ToAgent::Inspected {
+            each: 4,
+            objects: vec![(ObjectOrder { bytes: b"\x7fELF".to_vec(), section: None }, vec![0; 64])],
+        },
         ToAgent::Prepare { activities },
         ToAgent::Connect,
         ToAgent::WarmUp { activity: TX, count: 10, apart: Nanos(500_000) },
