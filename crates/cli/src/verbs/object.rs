@@ -33,10 +33,29 @@ pub fn load(args: &Asked, object: Option<&str>) -> Result<Experiment> {
     let XdpObject { file, section, .. } = XdpObject::of(text);
     // A file's key is relative to the file; what the caller writes is relative to the caller.
     let file = std::path::absolute(&file).map_err(|error| usage(format!("--xdp-object: {file}: {error}")))?;
-    let section = section.map(|section| format!(":{section}")).unwrap_or_default();
-    let text = serde_json::to_string(&format!("{}{section}", file.display()))?;
+    let suffix = section.as_ref().map(|section| format!(":{section}")).unwrap_or_default();
+    let whole = file.to_str().map(|file| format!("{file}{suffix}"));
+    let named = whole.as_ref().map(|whole| XdpObject::of(whole));
+    let Some(named) = named.filter(|named| Path::new(&named.file) == file && named.section == section) else {
+        let why = "--xdp-object: its absolute path cannot be written into an experiment, for it is not UTF-8 or has a colon \
+                   that looks like a section's: move the file";
+        return Err(usage(why.to_owned()));
+    };
+    let text = serde_json::to_string(&format!("{}{suffix}", named.file))?;
     let sets: Vec<String> = names.iter().map(|name| format!("stream.{name}.rx.object={text}")).collect();
-    super::load(args, &sets)
+    let experiment = super::load(args, &sets)?;
+    // The caller consents to this object alone, and the experiment's file may have changed since
+    // its streams were listed.
+    let streams = experiment.cells.iter().flat_map(|cell| &cell.setup.streams);
+    let other = |object: &&XdpObject| (&object.file, &object.section) != (&named.file, &named.section);
+    if let Some(other) = streams.filter_map(|stream| stream.rx.object.as_ref()).find(other) {
+        let why = format!(
+            "--xdp-object: the experiment's file changed while it was read, and names {} now: call again",
+            other.file
+        );
+        return Err(usage(why));
+    }
+    Ok(experiment)
 }
 
 /// Reads the objects that an experiment names, and checks that each can be loaded. Gives what is
