@@ -6,7 +6,7 @@ use crate::command::{Finished, Place, can_run, machine, same};
 use crate::packet::device;
 use serde_json::{Value, json};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use tardy_bpf::pitfalls::{cost, line_cost, scan, without};
 use tardy_bpf::program::OBJECT;
@@ -46,6 +46,22 @@ SEC("tc") int pushes_a_tag(struct __sk_buff *skb)
 {
 	push(skb, 0x0081, 7);
 	return TC_ACT_OK;
+}
+#endif
+#ifdef PINS
+struct {
+	int (*type)[BPF_MAP_TYPE_ARRAY];
+	int (*max_entries)[1];
+	__u32 *key;
+	__u64 *value;
+	int (*pinning)[1];
+} tardy_pins SEC(".maps");
+static void *(*const look)(void *, const void *) = (void *)BPF_FUNC_map_lookup_elem;
+SEC("xdp") int pins(struct xdp_md *ctx)
+{
+	__u32 key = 0;
+
+	return look(&tardy_pins, &key) ? XDP_PASS : XDP_DROP;
 }
 #endif
 #ifdef CHOOSES
@@ -275,7 +291,7 @@ fn an_objects_calls_are_found_in_its_code_and_their_cost_is_measured() {
     let printing = bytes(&["PRINTS"]);
     let found = scan(&printing).expect("an ELF file");
     assert_eq!((found.lines.len(), found.redirects.len()), (1, 0), "{found:?}");
-    assert_eq!((found.lines[0].section.as_str(), found.lines[0].function.as_str()), ("xdp", "prints_each"));
+    assert_eq!((&*found.lines[0].section, &*found.lines[0].function), ("xdp", "prints_each"));
     assert_eq!(scan(&without(&printing, &found.lines)).expect("an ELF file").lines, []);
     let cost = cost(&printing, "prints_each", &found.lines, &[0; 64]).expect("it runs");
     assert!(cost.ns > 0.0 && cost.low_ns <= cost.ns && cost.ns <= cost.high_ns, "{cost:?}");
@@ -283,7 +299,7 @@ fn an_objects_calls_are_found_in_its_code_and_their_cost_is_measured() {
 
     let redirecting = scan(&bytes(&["REDIRECTS", "TARGET=9999"])).expect("an ELF file");
     assert_eq!(
-        redirecting.redirects.iter().map(|(call, to)| (call.function.as_str(), *to)).collect::<Vec<_>>(),
+        redirecting.redirects.iter().map(|(call, to)| (&*call.function, *to)).collect::<Vec<_>>(),
         [("into_nothing", 9999)]
     );
     // Which of two numbers it is, depends on the packet.
@@ -293,4 +309,16 @@ fn an_objects_calls_are_found_in_its_code_and_their_cost_is_measured() {
     for length in 0..printing.len() {
         let _ = scan(&printing[..length]);
     }
+}
+
+#[test]
+fn no_map_is_pinned_whatever_libbpf_reads_out_of_an_object() {
+    if !can_run("no_map_is_pinned_whatever_libbpf_reads_out_of_an_object") {
+        return;
+    }
+    let place = Place::new();
+    let bytes = std::fs::read(object(&place, &["PINS"])).expect("an object");
+    let refused = cost(&bytes, "pins", &[], &[0; 64]).expect_err("it is not loaded");
+    assert!(refused.starts_with("it is not loaded"), "{refused}");
+    assert!(!Path::new("/sys/fs/bpf/tardy_pins").exists());
 }

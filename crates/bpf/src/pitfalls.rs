@@ -6,18 +6,17 @@
 //! attached to a device are judged by what they do while probe packets pass ([`Inspector`]), for
 //! the kernel gives their calls away only in a form that differs from kernel to kernel.
 
-use crate::program::{Attached, Log, attached, infos};
-use crate::source::ObjectError;
+use crate::program::{Attached, Log, attached, harmless, infos};
+use crate::source::{Code, ObjectError};
 use crate::user::UserObject;
 use crate::xsk::count_runs;
 use libbpf_rs::query::ProgramInfo;
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, ProgramInput, ProgramType};
 use object::Endianness;
-use object::elf::{FileHeader64, SHF_EXECINSTR, SHT_SYMTAB, STT_FUNC, SectionFlags};
-use object::read::elf::{FileHeader, SectionHeader, Sym};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tardy_model::ethernet::{MOST_TAGS, TAGS, UNTAGGED};
 use tardy_model::xdp::{
@@ -41,13 +40,15 @@ const ZERO_R0: u8 = 0xb7;
 const SET: [u8; 2] = [0xb7, 0xb4];
 /// Bytes of an instruction.
 const WIDTH: usize = 8;
+/// Calls of one kind that a record lists; with more, the object's author needs no list.
+const MOST_CALLS: usize = 256;
 
 /// A call in an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    pub section: String,
+    pub section: Arc<str>,
     /// The function that it is in.
-    pub function: String,
+    pub function: Arc<str>,
     /// The instruction's number in the section.
     pub instruction: usize,
     /// Where it is in the object's bytes.
@@ -79,34 +80,19 @@ struct Op {
 /// # Errors
 /// If it is no ELF file of 64 bits, or is damaged.
 pub fn scan(bytes: &[u8]) -> Result<Scan, ObjectError> {
-    let damaged = |error: object::read::Error| ObjectError::Damaged(error.to_string());
-    let header = FileHeader64::<Endianness>::parse(bytes).map_err(|_| ObjectError::NeitherElfNorBtf)?;
-    let endian = header.endian().map_err(damaged)?;
-    let sections = header.sections(endian, bytes).map_err(damaged)?;
-    let symbols = sections.symbols(endian, bytes, SHT_SYMTAB).map_err(damaged)?;
+    let code = Code::of(bytes)?;
     let mut scan = Scan::default();
-    for (n, section) in sections.enumerate() {
-        if section.sh_flags(endian) & SHF_EXECINSTR == SectionFlags(0) {
-            continue;
-        }
-        let name = String::from_utf8_lossy(sections.section_name(endian, section).map_err(damaged)?).into_owned();
-        let code = section.data(endian, bytes).map_err(damaged)?;
-        let base = section.sh_offset(endian) as usize;
-        let functions: BTreeMap<u64, String> = symbols
-            .iter()
-            .filter(|symbol| symbol.st_type() == STT_FUNC && usize::from(symbol.st_shndx(endian).0) == n.0)
-            .filter_map(|symbol| {
-                let name = symbol.name(endian, symbols.strings()).ok()?;
-                Some((symbol.st_value(endian), String::from_utf8_lossy(name).into_owned()))
-            })
-            .collect();
+    for section in &code.sections {
+        let name: Arc<str> = section.name.as_str().into();
+        let functions: BTreeMap<u64, Arc<str>> =
+            section.functions.iter().map(|(start, function)| (*start, function.name.as_str().into())).collect();
         let at = |instruction: usize| {
-            let offset = (instruction * WIDTH) as u64;
-            let function = functions.range(..=offset).next_back().map(|(_, name)| name.clone());
-            let (section, offset) = (name.clone(), base + instruction * WIDTH);
-            Call { section, function: function.unwrap_or_else(|| name.clone()), instruction, offset }
+            let start = (instruction * WIDTH) as u64;
+            let function = functions.range(..=start).next_back().map_or(&name, |(_, function)| function);
+            let offset = section.offset + instruction * WIDTH;
+            Call { section: Arc::clone(&name), function: Arc::clone(function), instruction, offset }
         };
-        look(&ops(code, endian), at, &mut scan);
+        look(&ops(section.instructions, code.endian), at, &mut scan);
     }
     Ok(scan)
 }
@@ -235,27 +221,30 @@ pub fn cost(bytes: &[u8], program: &str, calls: &[Call], packet: &[u8]) -> Resul
 /// A clause that says why it cannot be read.
 pub fn of_object(object: &UserObject<'_>, packet: &[u8]) -> Result<ObjectRecord, String> {
     let Scan { mut lines, mut redirects } = scan(object.bytes).map_err(|error| error.to_string())?;
-    let is_here = |call: &Call| call.section == object.section() || call.section == ".text";
+    let is_here = |call: &Call| [object.section(), ".text"].contains(&&*call.section);
     lines.retain(is_here);
     redirects.retain(|(call, _)| is_here(call));
     let cost = (!lines.is_empty()).then(|| cost(object.bytes, &object.program, &lines, packet)).transpose();
     let (cost, unmeasured) = cost.map_or_else(|why| (None, Some(why)), |cost| (cost, None));
-    let numbered =
-        |(call, number): (Call, u32)| NumberedDevice { function: call.function, number, device: nic::name(number) };
+    let numbered = |(call, number): (Call, u32)| NumberedDevice {
+        function: call.function.to_string(),
+        number,
+        device: nic::name(number),
+    };
     Ok(ObjectRecord {
         station: String::new(),
         program: object.program.clone(),
-        lines: lines.into_iter().map(|call| call.function).collect(),
+        lines: lines.into_iter().take(MOST_CALLS).map(|call| call.function.to_string()).collect(),
         cost,
         unmeasured,
-        devices: redirects.into_iter().map(numbered).collect(),
+        devices: redirects.into_iter().take(MOST_CALLS).map(numbered).collect(),
     })
 }
 
 /// An object in the kernel, of whose programs only this one was loaded.
 fn loaded(bytes: &[u8], program: &str) -> Result<Object, String> {
     let log = Log::start();
-    let mut open = ObjectBuilder::default().open_memory(bytes).map_err(|error| format!("it is not opened: {error}"))?;
+    let mut open = harmless(bytes).map_err(|error| format!("it is not opened: {error}"))?;
     for mut of in open.progs_mut() {
         let is_it = of.name() == program;
         of.set_autoload(is_it);

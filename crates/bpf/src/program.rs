@@ -116,7 +116,7 @@ impl Program {
     /// As [`Program::load`].
     pub fn of_object(object: &[u8], filter: Filter, queues: u32, clock: StampClock) -> Result<Program, ProgramError> {
         let log = Log::start();
-        let mut open = opened(object, queues)?;
+        let mut open = sized(object, queues)?;
         let settings = open.maps_mut().find(|map| map.name().to_string_lossy().ends_with(".rodata"));
         let mut settings = settings.ok_or(ProgramError::Lacks("settings"))?;
         let bytes = settings.initial_value_mut().filter(|bytes| bytes.len() == SETTINGS);
@@ -128,9 +128,9 @@ impl Program {
     /// A user's own, and nothing else of its object.
     fn of_user(object: &UserObject<'_>, queues: u32) -> Result<Program, ProgramError> {
         let log = Log::start();
-        let mut open = opened(object.bytes, queues)?;
+        let mut open = sized(object.bytes, queues)?;
         for mut program in open.progs_mut() {
-            let is_it = program.name() == object.program.as_str();
+            let is_it = program.name() == object.program.as_str() && program.section() == object.section();
             program.set_autoload(is_it);
             if is_it {
                 // libbpf knows the type by a few names of sections only.
@@ -192,9 +192,23 @@ fn failed(doing: &'static str) -> impl Fn(libbpf_rs::Error) -> ProgramError {
     move |source| ProgramError::Libbpf { doing, source, said: String::new() }
 }
 
+/// A path at which nothing can be pinned: `/dev/null` is no folder.
+const NO_PINS: &str = "/dev/null/tardy";
+
+/// An object whose maps can be neither pinned, which would leave them behind or take those of
+/// others, nor have their memory at an address that the object chooses. [`UserObject`] refuses
+/// both beforehand; here they fail whatever libbpf reads out of the object.
+pub(crate) fn harmless(bytes: &[u8]) -> Result<OpenObject, libbpf_rs::Error> {
+    let mut open = ObjectBuilder::default().pin_root_path(NO_PINS)?.open_memory(bytes)?;
+    for mut map in open.maps_mut() {
+        map.set_map_extra(0)?;
+    }
+    Ok(open)
+}
+
 /// An object with a place for the socket of each queue.
-fn opened(bytes: &[u8], queues: u32) -> Result<OpenObject, ProgramError> {
-    let mut open = ObjectBuilder::default().open_memory(bytes).map_err(failed("opening"))?;
+fn sized(bytes: &[u8], queues: u32) -> Result<OpenObject, ProgramError> {
+    let mut open = harmless(bytes).map_err(failed("opening"))?;
     let mut map = open.maps_mut().find(|map| map.name() == SOCKETS).ok_or(ProgramError::Lacks(SOCKETS))?;
     map.set_max_entries(queues.max(1)).map_err(failed("sizing the map of"))?;
     Ok(open)

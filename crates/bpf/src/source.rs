@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where BTF comes from: an object's own bytes (the section `.BTF` of an ELF file, or BTF by
-//! itself), a file, the running kernel, or one of its modules.
+//! Where BTF and code come from: an object's own bytes (the section `.BTF` of an ELF file, or BTF by
+//! itself; its sections with programs), a file, the running kernel, or one of its modules.
 
-use crate::btf::{Btf, BtfError};
+use crate::btf::{Btf, BtfError, MOST_NAME};
 use object::Endianness;
-use object::elf::FileHeader64;
-use object::read::elf::{FileHeader, SectionHeader};
+use object::elf::{FileHeader64, SHF_EXECINSTR, SHT_SYMTAB, STB_LOCAL, STT_FUNC};
+use object::read::elf::{FileHeader, SectionHeader, SectionTable, Sym};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,6 +25,8 @@ pub enum ObjectError {
     Damaged(String),
     #[error("it has no section .BTF: compile it with `clang -target bpf -g -O2`, and do not strip it")]
     NoBtf,
+    #[error("it has {0} sections .BTF, and which of them counts is not certain: make it anew with clang")]
+    SeveralBtf(usize),
     #[error("its section .BTF is compressed: unpack it with `llvm-objcopy --decompress-debug-sections`")]
     Compressed,
     #[error("its BTF cannot be read: {0}")]
@@ -59,11 +63,104 @@ fn section(bytes: &[u8]) -> Result<&[u8], ObjectError> {
     let header = FileHeader64::<Endianness>::parse(bytes).map_err(damaged)?;
     let endian = header.endian().map_err(damaged)?;
     let sections = header.sections(endian, bytes).map_err(damaged)?;
-    let (_, section) = sections.section_by_name(endian, b".BTF").ok_or(ObjectError::NoBtf)?;
+    let is_it = |section: &&_| sections.section_name(endian, *section).is_ok_and(|name| name == b".BTF");
+    let found: Vec<_> = sections.iter().filter(is_it).collect();
+    // Whoever loads the object would read one, and tardy would judge by another.
+    let section = match found[..] {
+        [] => return Err(ObjectError::NoBtf),
+        [one] => one,
+        ref several => return Err(ObjectError::SeveralBtf(several.len())),
+    };
     if section.compression(endian, bytes).map_err(damaged)?.is_some() {
         return Err(ObjectError::Compressed);
     }
     section.data(endian, bytes).map_err(damaged)
+}
+
+/// More functions, or more sections with code, has no object of a BPF program.
+const MOST_FUNCTIONS: usize = 4096;
+const MOST_SECTIONS: usize = 1024;
+
+/// The code of an object, with the functions that are in it.
+pub(crate) struct Code<'a> {
+    pub endian: Endianness,
+    pub sections: Vec<CodeSection<'a>>,
+}
+
+/// A section with instructions.
+pub(crate) struct CodeSection<'a> {
+    pub name: String,
+    pub instructions: &'a [u8],
+    /// Where they are in the object's bytes.
+    pub offset: usize,
+    /// By where they begin in the section.
+    pub functions: BTreeMap<u64, Function>,
+}
+
+/// A function of a section.
+pub(crate) struct Function {
+    pub name: String,
+    /// Only programs and functions beside it may call it: it is no program.
+    pub is_local: bool,
+}
+
+impl<'a> Code<'a> {
+    /// Reads the sections and the symbols of functions. All that is kept of them is bounded: many
+    /// headers may lead to the same bytes, and one object would fill the memory.
+    ///
+    /// # Errors
+    /// If it is no ELF file of 64 bits, is damaged, or has more of something than objects have.
+    pub(crate) fn of(bytes: &'a [u8]) -> Result<Code<'a>, ObjectError> {
+        let damaged = |error: object::read::Error| ObjectError::Damaged(error.to_string());
+        let header = FileHeader64::<Endianness>::parse(bytes).map_err(|_| ObjectError::NeitherElfNorBtf)?;
+        let endian = header.endian().map_err(damaged)?;
+        let table: SectionTable<'_, FileHeader64<Endianness>> = header.sections(endian, bytes).map_err(damaged)?;
+        // By the number of the section in the table.
+        let mut sections = BTreeMap::new();
+        let mut length = 0;
+        for (index, section) in table.enumerate() {
+            if section.sh_flags(endian).0 & SHF_EXECINSTR.0 == 0 {
+                continue;
+            }
+            let name = name_of("section", table.section_name(endian, section).map_err(damaged)?)?;
+            let instructions: &[u8] = section.data(endian, bytes).map_err(damaged)?;
+            length += instructions.len();
+            if length > bytes.len() {
+                return Err(ObjectError::Damaged("its sections with code overlap".to_owned()));
+            }
+            let offset = section.sh_offset(endian) as usize;
+            sections.insert(index.0, CodeSection { name, instructions, offset, functions: BTreeMap::new() });
+            at_most(sections.len(), MOST_SECTIONS, "sections with code")?;
+        }
+        let symbols = table.symbols(endian, bytes, SHT_SYMTAB).map_err(damaged)?;
+        let functions = symbols.iter().filter(|symbol| symbol.st_type() == STT_FUNC);
+        for (n, symbol) in functions.enumerate() {
+            at_most(n, MOST_FUNCTIONS, "functions")?;
+            let index = usize::from(symbol.st_shndx(endian).0);
+            if let Some(section) = sections.get_mut(&index) {
+                let name = name_of("function", symbol.name(endian, symbols.strings()).map_err(damaged)?)?;
+                let function = Function { name, is_local: symbol.st_bind() == STB_LOCAL };
+                let before = section.functions.insert(symbol.st_value(endian), function);
+                if let Some(before) = before {
+                    let why =
+                        format!("two functions begin at one place of its section {}: {}", section.name, before.name);
+                    return Err(ObjectError::Damaged(why));
+                }
+            }
+        }
+        Ok(Code { endian, sections: sections.into_values().collect() })
+    }
+}
+
+fn name_of(what: &str, name: &[u8]) -> Result<String, ObjectError> {
+    match name.len() {
+        length if length <= MOST_NAME => Ok(String::from_utf8_lossy(name).into_owned()),
+        length => Err(ObjectError::Damaged(format!("the name of a {what} has {length} bytes"))),
+    }
+}
+
+fn at_most(count: usize, most: usize, what: &str) -> Result<(), ObjectError> {
+    if count <= most { Ok(()) } else { Err(ObjectError::Damaged(format!("it has more than {most} {what}"))) }
 }
 
 /// Why a source's BTF cannot be read: one sentence.
@@ -72,7 +169,7 @@ fn section(bytes: &[u8]) -> Result<&[u8], ObjectError> {
 pub enum SourceError {
     #[error("reading {}: {error}", path.display())]
     Io { path: PathBuf, error: std::io::Error },
-    #[error("{} is not a plain file: name an object, a module or vmlinux", .0.display())]
+    #[error("{} is not a plain file, or is empty: name an object, a module or vmlinux", .0.display())]
     NoFile(PathBuf),
     #[error(
         "{} is larger than {} MiB: take its BTF out with `llvm-objcopy -O binary --only-section=.BTF FILE OUT`, and name \
@@ -182,17 +279,32 @@ pub fn file(path: &Path) -> Result<Btf, SourceError> {
     btf(&read(path)?).map_err(|error| SourceError::Object { path: path.to_owned(), error })
 }
 
-/// The bytes of a plain file; of anything else nothing would end the reading.
+/// The bytes of a plain file.
 fn read(path: &Path) -> Result<Vec<u8>, SourceError> {
     let io = |error| SourceError::Io { path: path.to_owned(), error };
-    let known = std::fs::metadata(path).map_err(io)?;
-    if !known.is_file() {
-        return Err(SourceError::NoFile(path.to_owned()));
-    }
-    let mut bytes = Vec::with_capacity(known.len().min(MOST_BYTES) as usize);
-    File::open(path).map_err(io)?.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
+    let file = plain_file(path).map_err(io)?.ok_or_else(|| SourceError::NoFile(path.to_owned()))?;
+    let length = file.metadata().map_err(io)?.len();
+    let mut bytes = Vec::with_capacity(length.min(MOST_BYTES) as usize);
+    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
     if bytes.len() as u64 > MOST_BYTES {
         return Err(SourceError::Large(path.to_owned()));
     }
     Ok(bytes)
+}
+
+/// A plain file with something in it, opened; `None` for anything else, of which nothing may end
+/// the reading. A file of `/proc` or of tracefs says that it is plain and empty: to read `kmsg` or
+/// `trace_pipe` would take lines away from others.
+///
+/// # Errors
+/// If there is no such file, or it may not be read.
+pub fn plain_file(path: &Path) -> std::io::Result<Option<File>> {
+    let is_plain = |known: std::fs::Metadata| known.is_file() && known.len() > 0;
+    // Once before it is opened, for to open a device may do something; and once of what was opened,
+    // for another may have taken its place, which must not keep the opening either.
+    if !is_plain(std::fs::metadata(path)?) {
+        return Ok(None);
+    }
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    Ok(is_plain(file.metadata()?).then_some(file))
 }

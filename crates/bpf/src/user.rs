@@ -10,10 +10,8 @@
 
 use crate::btf::{Btf, Type, TypeKind};
 use crate::hints::{Columns, ColumnsError, FindError, Layout, Layouts, MemberKind};
-use crate::source::{self, ObjectError};
-use object::Endianness;
-use object::elf::{FileHeader64, SHF_EXECINSTR, SHT_SYMTAB, STB_LOCAL, STT_FUNC};
-use object::read::elf::{FileHeader, SectionHeader, SectionTable, Sym};
+use crate::source::{self, Code, CodeSection, ObjectError};
+use std::collections::BTreeSet;
 
 /// No XDP program has a larger object. It goes to each agent with the orders.
 pub const MOST_BYTES: usize = 1 << 20;
@@ -22,6 +20,8 @@ pub const MOST_BYTES: usize = 1 << 20;
 pub const SOCKETS: &str = "xsks_map";
 /// BPF_MAP_TYPE_XSKMAP.
 const XSKMAP: u32 = 17;
+/// BPF_MAP_TYPE_ARENA: memory that libbpf maps into the process which loads it.
+const ARENA: u32 = 33;
 /// Names in one message.
 const MOST_NAMES: usize = 8;
 
@@ -70,6 +70,15 @@ pub enum UserError {
     #[error("its map `{0}` is pinned, and would be left behind: leave `pinning` out of its definition")]
     Pinned(String),
     #[error(
+        "its map `{map}` has the member `{member}` twice, and which of them counts is not certain: leave one of them out"
+    )]
+    Twice { map: String, member: String },
+    #[error(
+        "its map `{0}` is an arena or has `map_extra`, which would put its memory at an address of the measuring \
+         process: use another kind of map"
+    )]
+    Arena(String),
+    #[error(
         "it has no hint struct, whose last member is `__u32 btf_id`: {0}. If the struct is missing, the program does \
          not use its type: clang leaves it out"
     )]
@@ -101,7 +110,8 @@ impl<'a> UserObject<'a> {
             return Err(UserError::BtfAlone);
         }
         let code = Code::of(bytes)?;
-        let chosen = code.choose(section)?;
+        let (chosen, program) = choose(&code, section)?;
+        let text = code.sections.iter().find(|section| section.name == ".text");
         maps(&btf)?;
         let layouts = Layouts::of(&btf)?;
         if layouts.is_empty() {
@@ -109,12 +119,12 @@ impl<'a> UserObject<'a> {
         }
         let (clock, without_time) = match calls_device_time(&btf)? {
             true => (StampClock::Unknown, Some(format!("the program takes times of the device ({DEVICE_TIME})"))),
-            false => timed(&layouts, clocks(&[chosen.code, code.text])),
+            false => timed(&layouts, clocks(&[chosen.instructions, text.map_or(&[], |text| text.instructions)])),
         };
         Ok(UserObject {
             bytes,
             section: chosen.name.clone(),
-            program: chosen.programs.concat(),
+            program: program.to_owned(),
             columns: Columns::of(layouts)?,
             clock,
             without_time,
@@ -262,13 +272,24 @@ fn maps(btf: &Btf) -> Result<(), UserError> {
         if variable.kind != TypeKind::Variable {
             continue;
         }
-        let Ok((_, map)) = btf.resolve(variable.number) else { continue };
+        let (_, map) = btf.resolve(variable.number)?;
         let Some(kind) = parameter(btf, &map, "type") else { continue };
         let name = btf.name(variable.name)?;
+        // libbpf takes the last of two members, and tardy would judge by the first.
+        let mut members = BTreeSet::new();
+        for member in map.members() {
+            let member = btf.name(member.name)?;
+            if !members.insert(member) {
+                return Err(UserError::Twice { map: name.to_owned(), member: member.to_owned() });
+            }
+        }
         is_there |= name == SOCKETS && kind == XSKMAP;
         // LIBBPF_PIN_NONE is 0.
         if parameter(btf, &map, "pinning").is_some_and(|pinning| pinning != 0) {
             return Err(UserError::Pinned(name.to_owned()));
+        }
+        if kind == ARENA || members.contains("map_extra") {
+            return Err(UserError::Arena(name.to_owned()));
         }
     }
     if is_there { Ok(()) } else { Err(UserError::NoMap) }
@@ -297,81 +318,36 @@ fn parameter(btf: &Btf, map: &Type<'_>, name: &str) -> Option<u32> {
     array.array().map(|(_, count)| count)
 }
 
-/// A section with programs.
-struct Section<'a> {
-    index: usize,
-    name: String,
-    code: &'a [u8],
-    programs: Vec<String>,
-}
-
-/// The code of an object.
-struct Code<'a> {
-    sections: Vec<Section<'a>>,
-    /// Functions that a program may call.
-    text: &'a [u8],
-}
-
-impl<'a> Code<'a> {
-    fn of(bytes: &'a [u8]) -> Result<Code<'a>, UserError> {
-        let damaged = |error: object::read::Error| UserError::Object(ObjectError::Damaged(error.to_string()));
-        let header = FileHeader64::<Endianness>::parse(bytes).map_err(damaged)?;
-        let endian = header.endian().map_err(damaged)?;
-        let table: SectionTable<'_, FileHeader64<Endianness>> = header.sections(endian, bytes).map_err(damaged)?;
-        let mut code = Code { sections: Vec::new(), text: &[] };
-        for (index, section) in table.enumerate() {
-            if section.sh_flags(endian).0 & SHF_EXECINSTR.0 == 0 {
-                continue;
-            }
-            let name = String::from_utf8_lossy(table.section_name(endian, section).map_err(damaged)?).into_owned();
-            let inside = section.data(endian, bytes).map_err(damaged)?;
-            match name.as_str() {
-                ".text" => code.text = inside,
-                _ => code.sections.push(Section { index: index.0, name, code: inside, programs: Vec::new() }),
-            }
+/// The section that is asked for, or the only one with an XDP program; and that program.
+fn choose<'c, 'a>(code: &'c Code<'a>, asked: Option<&str>) -> Result<(&'c CodeSection<'a>, &'c str), UserError> {
+    let programs = |section: &'c CodeSection<'a>| {
+        let all = section.functions.values().filter(|function| !function.is_local && section.name != ".text");
+        all.map(|function| function.name.as_str()).collect::<Vec<&str>>()
+    };
+    let is_xdp = |section: &&CodeSection<'_>| {
+        let rest = ["xdp", "xdp.frags"].iter().filter_map(|of| section.name.strip_prefix(of));
+        rest.into_iter().any(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let with_programs = || code.sections.iter().filter(|section| !programs(section).is_empty());
+    let there: Vec<&CodeSection<'_>> = with_programs().filter(is_xdp).collect();
+    let names = || listed(there.iter().map(|section| section.name.as_str()));
+    let chosen = match asked {
+        _ if there.is_empty() => {
+            return Err(UserError::NoXdp(listed(with_programs().map(|section| section.name.as_str()))));
         }
-        let symbols = table.symbols(endian, bytes, SHT_SYMTAB).map_err(damaged)?;
-        for (_, symbol) in symbols.enumerate() {
-            if symbol.st_type() != STT_FUNC || symbol.st_bind() == STB_LOCAL {
-                continue;
-            }
-            let index = usize::from(symbol.st_shndx(endian).0);
-            if let Some(section) = code.sections.iter_mut().find(|section| section.index == index) {
-                let name = symbols.symbol_name(endian, symbol).map_err(damaged)?;
-                section.programs.push(String::from_utf8_lossy(name).into_owned());
-            }
+        Some(asked) => match there.iter().find(|section| section.name == asked) {
+            Some(section) => *section,
+            None => return Err(UserError::NoSection { asked: asked.to_owned(), there: names() }),
+        },
+        None => match there[..] {
+            [one] => one,
+            _ => return Err(UserError::Several(names())),
+        },
+    };
+    match programs(chosen)[..] {
+        [one] => Ok((chosen, one)),
+        ref several => {
+            Err(UserError::Crowded { section: chosen.name.clone(), programs: listed(several.iter().copied()) })
         }
-        code.sections.retain(|section| !section.programs.is_empty());
-        Ok(code)
-    }
-
-    /// The section that is asked for, or the only one with an XDP program.
-    fn choose(&self, asked: Option<&str>) -> Result<&Section<'a>, UserError> {
-        let is_xdp = |section: &&Section<'_>| {
-            let name = section.name.as_str();
-            ["xdp", "xdp.frags"]
-                .iter()
-                .any(|of| name.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
-        };
-        let there: Vec<&Section<'_>> = self.sections.iter().filter(is_xdp).collect();
-        let names = || listed(there.iter().map(|section| section.name.as_str()));
-        let chosen = match asked {
-            _ if there.is_empty() => {
-                return Err(UserError::NoXdp(listed(self.sections.iter().map(|section| section.name.as_str()))));
-            }
-            Some(asked) => there
-                .iter()
-                .find(|section| section.name == asked)
-                .ok_or_else(|| UserError::NoSection { asked: asked.to_owned(), there: names() })?,
-            None => match there[..] {
-                [ref one] => one,
-                _ => return Err(UserError::Several(names())),
-            },
-        };
-        if chosen.programs.len() > 1 {
-            let programs = listed(chosen.programs.iter().map(String::as_str));
-            return Err(UserError::Crowded { section: chosen.name.clone(), programs });
-        }
-        Ok(chosen)
     }
 }

@@ -105,6 +105,13 @@ fn check_hints(hints: &Hints, rows: usize) -> Result<(), String> {
 
 fn encode(to: &mut (dyn Write + Send), streams: &[(&str, &Batch)]) -> Result<(), ParquetError> {
     let mut layout = Layout::of(streams);
+    // Each stream's names were looked at; two streams may have names that do not go together.
+    if let Some(name) = layout::wrong_hint(layout.hints.iter().flatten().map(|hint| hint.name.as_str())) {
+        return Err(ParquetError::General(format!(
+            "the hints of two streams cannot be columns of one table, for `{name}` is there already but for its case, or there \
+             are too many"
+        )));
+    }
     let spans = layout::spans(&layout, streams);
     let properties = Arc::new(properties()?);
     let to = Summed { to, crc: Hasher::new() };

@@ -164,7 +164,8 @@ fn what_is_no_object_is_refused_in_one_line() {
     fs::write(path("empty.o"), b"").expect("written");
     for (argument, why) in [
         (path("text.o"), "it is neither an ELF file nor BTF"),
-        (path("empty.o"), "it is neither an ELF file nor BTF"),
+        (path("empty.o"), "is not a plain file, or is empty"),
+        ("/proc/kmsg".to_owned(), "is not a plain file, or is empty"),
         (path("cut.o"), "it is a damaged ELF file"),
         (path("missing.o"), "No such file"),
         (folder.path().display().to_string(), "is not a plain file"),
@@ -193,6 +194,58 @@ fn the_running_kernels_structs_are_listed_or_the_reason_is_given() {
     }
 }
 
+/// The bytes with one word in place of another of the same length, once.
+fn renamed(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    let at = bytes.windows(from.len()).position(|part| part == from).expect("it is there");
+    [&bytes[..at], to, &bytes[at + to.len()..]].concat()
+}
+
+#[test]
+fn libbpf_and_tardy_read_two_things_out_of_one_object() {
+    let test = "libbpf_and_tardy_read_two_things_out_of_one_object";
+    let planned = Planned::new("");
+    let (source, object) = (planned.folder.path().join("one.c"), planned.path("one.o"));
+    for (flag, from, to, why) in [
+        (
+            "-DHIDDEN",
+            b"pinninX\0".as_slice(),
+            b"pinning\0".as_slice(),
+            "its map `xsks_map` has the member `pinning` twice",
+        ),
+        ("-DTABLE", b".BTX\0", b".BTF\0", "it has 2 sections .BTF"),
+    ] {
+        if compiled(test, &source, Path::new(&object), &["-g", flag]).is_none() {
+            return;
+        }
+        assert_eq!(planned.plan(&["--xdp-object", &object]).status.code(), Some(0), "{flag}: it is sound");
+        let bytes = fs::read(&object).expect("an object");
+        fs::write(&object, renamed(&bytes, from, to)).expect("written");
+        let output = planned.plan(&["--xdp-object", &object]);
+        let error = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && error.contains(why), "{flag}: {error}");
+    }
+}
+
+#[test]
+fn two_objects_had_hint_members_that_sql_cannot_tell_apart() {
+    let test = "two_objects_had_hint_members_that_sql_cannot_tell_apart";
+    let more = "rx.object = \"one.o\"\n[stream.two]\nfrom = \"a\"\nto = \"b\"\nport = \"packet\"\nrx.port = \"xdp\"\n\
+                rx.wait = \"poll\"\nrx.object = \"two.o\"\n";
+    let planned = Planned::new(more);
+    let source = planned.folder.path().join("one.c");
+    let same = |flag| compiled(test, &source, Path::new(&planned.path("two.o")), &["-g", flag]);
+    if compiled(test, &source, Path::new(&planned.path("one.o")), &["-g"]).is_none() {
+        return;
+    }
+    same("-DSeq=Seq").expect("clang");
+    assert_eq!(planned.plan(&[]).status.code(), Some(0), "{}", text(&planned.plan(&[]).stderr));
+    same("-DSeq=SEQ").expect("clang");
+    let output = planned.plan(&[]);
+    let error = text(&output.stderr);
+    assert_eq!((output.status.code(), error.lines().count()), (Some(2), 1), "{error}");
+    assert!(error.contains("the hint members `Seq` and `SEQ`, which differ in case alone"), "{error}");
+}
+
 /// An XDP program of which flags leave something out, or spoil it.
 const PROGRAM: &str = r#"
 #include <linux/bpf.h>
@@ -213,7 +266,20 @@ struct { int (*type)[TYPE]; int (*max_entries)[4]; __u32 *key; __u32 *value;
 #ifdef PINNED
 	int (*pinning)[1];
 #endif
+#ifdef HIDDEN
+	int (*pinning)[0];
+	int (*pinninX)[1];
+#endif
+#ifdef EXTRA
+	int (*map_extra)[1];
+#endif
 } xsks_map SEC(".maps");
+#ifdef ARENA
+struct { int (*type)[33]; int (*max_entries)[1]; } memory SEC(".maps");
+#endif
+#ifdef TABLE
+char second[8] SEC(".BTX") = "table";
+#endif
 struct seen { __u64 time; __s16 Seq; __u8 mac[6]; LAST; } __attribute__((packed, aligned(4)));
 struct other { __u64 first_ns, last_ns; __u32 cpu, receive, __btf; __u32 seq; __s32 gap; __u32 btf_id; };
 static __u64 (*const clock)(void) = (void *)HELPER;
@@ -282,6 +348,8 @@ fn an_object_that_cannot_take_the_programs_place_is_refused_with_what_it_lacks()
         (vec!["-g", "-DTYPE=2"], "", "it has no map `xsks_map` of type BPF_MAP_TYPE_XSKMAP"),
         (vec!["-g", "-Dxsks_map=mine"], "", "it has no map `xsks_map` of type"),
         (vec!["-g", "-DPINNED"], "", "its map `xsks_map` is pinned, and would be left behind"),
+        (vec!["-g", "-DARENA"], "", "its map `memory` is an arena or has `map_extra`"),
+        (vec!["-g", "-DEXTRA"], "", "its map `xsks_map` is an arena or has `map_extra`"),
         (vec!["-g", "-DLAST=__u32 id"], "", "it has no hint struct, whose last member is `__u32 btf_id`"),
         (vec!["-g", "-DLAST=__u64 btf_id"], "", "seen has a btf_id of type `__u64`"),
         (vec!["-g", "-DSECOND=\"xdp/two\""], "", "name one of them, as FILE:SECTION: xdp, xdp/two"),
@@ -328,6 +396,7 @@ fn what_is_no_object_takes_no_programs_place() {
         ("large.o", "is larger than 1024 KiB"),
         ("missing.o", "No such file"),
         (".", "is not a plain file"),
+        ("/proc/kmsg", "is not a plain file, or is empty"),
     ] {
         let error = text(&planned.plan(&["--xdp-object", &planned.path(name)]).stderr);
         assert!(error.contains(why) && error.lines().count() == 1, "{name}: {error}");

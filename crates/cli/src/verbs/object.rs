@@ -6,16 +6,15 @@
 use crate::args::Experiment as Asked;
 use crate::exit::{Exit, Failure};
 use anyhow::Result;
-use std::collections::BTreeSet;
-use std::fs::File;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tardy_bpf::user::StampClock;
-use tardy_bpf::user::{MOST_BYTES, UserObject};
+use tardy_bpf::source::plain_file;
+use tardy_bpf::user::{MOST_BYTES, StampClock, UserObject};
 use tardy_lab::guest::sha256;
 use tardy_model::manifest::XdpObjectEntry;
-use tardy_model::xdp::XdpObject;
+use tardy_model::xdp::{MOST_COLUMNS, XdpObject};
 use tardy_spec::experiment::Experiment;
 
 /// The experiment with the object of the command line, if there is one, in every stream that port
@@ -88,23 +87,55 @@ pub fn read(experiment: &mut Experiment, args: &Asked) -> Result<Vec<XdpObjectEn
         }
         known.push((object.clone(), entry));
     }
+    for cell in &experiment.cells {
+        let objects = cell.setup.streams.iter().filter_map(|stream| stream.rx.object.as_ref());
+        let is_its = |known: &&(XdpObject, XdpObjectEntry)| {
+            objects.clone().any(|object| (&object.file, &object.section) == (&known.0.file, &known.0.section))
+        };
+        one_table(known.iter().filter(is_its).map(|(_, entry)| entry)).map_err(usage)?;
+    }
     Ok(known.into_iter().map(|(_, entry)| entry).collect())
+}
+
+/// Looks whether the columns of all objects of a cell go into one table: SQL sees no difference
+/// between names that differ in case alone.
+fn one_table<'e>(entries: impl Iterator<Item = &'e XdpObjectEntry>) -> Result<(), String> {
+    let mut columns: BTreeMap<String, (&str, &str)> = BTreeMap::new();
+    for entry in entries {
+        for name in &entry.columns {
+            let (before, file) = *columns.entry(name.to_lowercase()).or_insert((name, &entry.file));
+            if before != name {
+                return Err(format!(
+                    "the XDP objects {file} and {} have the hint members `{before}` and `{name}`, which differ in case \
+                     alone, and samples.parquet can have one of them: give them one name",
+                    entry.file
+                ));
+            }
+        }
+    }
+    match columns.len() {
+        count if count <= MOST_COLUMNS => Ok(()),
+        count => Err(format!(
+            "the XDP objects of one cell have hint members for {count} columns, and samples.parquet has at most \
+             {MOST_COLUMNS}: use fewer objects in a cell, or leave members out"
+        )),
+    }
 }
 
 fn usage(message: String) -> anyhow::Error {
     Failure::new(Exit::Usage, message).into()
 }
 
-/// What is in a plain file; of anything else nothing would end the reading.
+/// What is in a plain file.
 fn bytes(path: &Path) -> Result<Vec<u8>> {
     let failed = |error: std::io::Error| usage(format!("reading the XDP object {}: {error}", path.display()));
-    if !std::fs::metadata(path).map_err(failed)?.is_file() {
-        let why = "is not a plain file: name the object that clang made of the program";
+    let Some(file) = plain_file(path).map_err(failed)? else {
+        let why = "is not a plain file, or is empty: name the object that clang made of the program";
         return Err(usage(format!("the XDP object {} {why}", path.display())));
-    }
+    };
     let mut bytes = Vec::new();
     // One byte more than is loaded, so that a larger file is known as such.
-    File::open(path).map_err(failed)?.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
     match bytes.len() {
         length if length <= MOST_BYTES => Ok(bytes),
         _ => Err(usage(format!(
