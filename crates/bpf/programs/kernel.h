@@ -32,6 +32,11 @@ enum {
 	BPF_MAP_TYPE_XSKMAP = 17,
 };
 
+/* Of bpf_map_update_elem(): only if there is no such key. */
+enum {
+	BPF_NOEXIST = 1,
+};
+
 /* The context of an XDP program, as the kernel documents it for programs. */
 struct xdp_md {
 	__u32 data;

@@ -75,10 +75,14 @@ static __always_inline void add(void *map, const void *key, __u64 count)
 {
 	__u64 *known = bpf_map_lookup_elem(map, key);
 
+	/* Another CPU may put the key there meanwhile: its count must not be overwritten. */
+	if (!known) {
+		if (!bpf_map_update_elem(map, key, &count, BPF_NOEXIST))
+			return;
+		known = bpf_map_lookup_elem(map, key);
+	}
 	if (known)
 		__sync_fetch_and_add(known, count);
-	else
-		bpf_map_update_elem(map, key, &count, 0);
 }
 
 SEC("raw_tp/bpf_trace_printk")

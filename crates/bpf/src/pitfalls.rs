@@ -41,7 +41,7 @@ const SET: [u8; 2] = [0xb7, 0xb4];
 /// Bytes of an instruction.
 const WIDTH: usize = 8;
 /// Calls of one kind that a record lists; with more, the object's author needs no list.
-const MOST_CALLS: usize = 256;
+pub const MOST_CALLS: usize = 256;
 
 /// A call in an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -213,6 +213,19 @@ pub fn cost(bytes: &[u8], program: &str, calls: &[Call], packet: &[u8]) -> Resul
     })
 }
 
+/// What the instructions of a user's own program show: of its section, and of functions that it may
+/// call.
+///
+/// # Errors
+/// As [`scan`].
+pub fn scan_of(object: &UserObject<'_>) -> Result<Scan, ObjectError> {
+    let mut scan = scan(object.bytes)?;
+    let is_here = |call: &Call| [object.section(), ".text"].contains(&&*call.section);
+    scan.lines.retain(is_here);
+    scan.redirects.retain(|(call, _)| is_here(call));
+    Ok(scan)
+}
+
 /// What the code of a user's own program shows, at the station whose namespace the calling thread
 /// is in: of its section, and of functions that it may call. `packet` is one like those that it
 /// will see. Its station has no name yet.
@@ -220,10 +233,7 @@ pub fn cost(bytes: &[u8], program: &str, calls: &[Call], packet: &[u8]) -> Resul
 /// # Errors
 /// A clause that says why it cannot be read.
 pub fn of_object(object: &UserObject<'_>, packet: &[u8]) -> Result<ObjectRecord, String> {
-    let Scan { mut lines, mut redirects } = scan(object.bytes).map_err(|error| error.to_string())?;
-    let is_here = |call: &Call| [object.section(), ".text"].contains(&&*call.section);
-    lines.retain(is_here);
-    redirects.retain(|(call, _)| is_here(call));
+    let Scan { lines, redirects } = scan_of(object).map_err(|error| error.to_string())?;
     let cost = (!lines.is_empty()).then(|| cost(object.bytes, &object.program, &lines, packet)).transpose();
     let (cost, unmeasured) = cost.map_or_else(|why| (None, Some(why)), |cost| (cost, None));
     let numbered = |(call, number): (Call, u32)| NumberedDevice {

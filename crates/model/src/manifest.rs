@@ -72,6 +72,12 @@ pub struct XdpObjectEntry {
     pub clock: Option<String>,
     /// Why there is no `rx_xdp`, or none with some structs.
     pub without_time: Option<String>,
+    /// Functions that print a line into the kernel's trace, one for each call.
+    #[serde(default)]
+    pub printing: Vec<String>,
+    /// Numbers of devices that are constants in redirects of its code.
+    #[serde(default)]
+    pub device_numbers: Vec<u32>,
 }
 
 /// Another machine of a run than the coordinator's.

@@ -284,6 +284,8 @@ struct seen { __u64 time; __s16 Seq; __u8 mac[6]; LAST; } __attribute__((packed,
 struct other { __u64 first_ns, last_ns; __u32 cpu, receive, __btf; __u32 seq; __s32 gap; __u32 btf_id; };
 static __u64 (*const clock)(void) = (void *)HELPER;
 static long (*const redirect_map)(void *, __u64, __u64) = (void *)BPF_FUNC_redirect_map;
+static long (*const print)(const char *, __u32, ...) = (void *)BPF_FUNC_trace_printk;
+static long (*const redirect)(__u32, __u64) = (void *)BPF_FUNC_redirect;
 char LICENSE[] SEC("license") = "GPL";
 #ifdef DEVICE_TIME
 extern int bpf_xdp_metadata_rx_timestamp(const struct xdp_md *ctx, __u64 *timestamp) SEC(".ksyms");
@@ -302,6 +304,13 @@ SEC(SECTION) int one(struct xdp_md *ctx)
 #endif
 #ifdef OTHER
 	ids += __builtin_btf_type_id(*(struct other *)0, 0);
+#endif
+#ifdef PRINTS
+	print("a", 2);
+#endif
+#ifdef NUMBER
+	if (ids == 77)
+		return redirect(NUMBER, 0);
 #endif
 	return clock() + ids ? redirect_map(&xsks_map, 0, XDP_PASS) : XDP_PASS;
 }
@@ -435,6 +444,12 @@ fn a_plan_lists_an_objects_columns_and_clock_and_a_run_of_a_file_asks_first() {
     assert_eq!(run.status.code(), Some(2), "{error}");
     assert!(error.contains("call `tardy run` with --allow-commands") && error.contains("one.o"), "{error}");
 
+    // What its code shows is said before anything runs.
+    compiled(test, &source, Path::new(&object), &["-g", "-DPRINTS", "-DNUMBER=4711"]).expect("clang");
+    let plan = text(&planned.plan(&[]).stdout);
+    let all = plan.split_whitespace().filter(|word| *word != "#").collect::<Vec<_>>().join(" ");
+    assert!(all.contains("its function one prints a line into the kernel's trace: each line delays"), "{plan}");
+    assert!(all.contains("it redirects to device number 4711, a constant in its code"), "{plan}");
     // A call through a helper that gives no useful time, and one of two clocks.
     compiled(test, &source, Path::new(&object), &["-g", "-DHELPER=BPF_FUNC_ktime_get_coarse_ns"]).expect("clang");
     let plan = text(&planned.plan(&[]).stdout);

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tardy_bpf::pitfalls::{MOST_CALLS, scan_of};
 use tardy_bpf::source::plain_file;
 use tardy_bpf::user::{MOST_BYTES, StampClock, UserObject};
 use tardy_lab::guest::sha256;
@@ -155,6 +156,7 @@ fn entry(object: &XdpObject) -> Result<XdpObjectEntry, tardy_bpf::user::UserErro
         StampClock::Unknown => None,
     };
     let unrecorded = user.columns().unrecorded().iter();
+    let scan = scan_of(&user)?;
     Ok(XdpObjectEntry {
         file: object.file.clone(),
         section: user.section().to_owned(),
@@ -163,6 +165,8 @@ fn entry(object: &XdpObject) -> Result<XdpObjectEntry, tardy_bpf::user::UserErro
         unrecorded: unrecorded.map(|one| format!("{}.{} {}", one.layout, one.member, one.why)).collect(),
         clock: clock.map(str::to_owned),
         without_time: user.without_time().map(str::to_owned),
+        printing: scan.lines.iter().take(MOST_CALLS).map(|call| call.function.to_string()).collect(),
+        device_numbers: scan.redirects.iter().take(MOST_CALLS).map(|(_, number)| *number).collect(),
     })
 }
 
@@ -178,5 +182,24 @@ pub fn in_words(entry: &XdpObjectEntry) -> Vec<String> {
         (Some(clock), Some(why)) => format!("  rx_xdp is of its time, by the clock {clock}; {why}"),
         (None, why) => format!("  rx_xdp is absent: {}", why.as_deref().unwrap_or("it has no time")),
     });
+    for (function, calls) in counted(&entry.printing) {
+        let times = if calls == 1 { "" } else { &format!(" in {calls} places") };
+        lines.push(format!(
+            "  its function {function} prints a line into the kernel's trace{times}: each line delays the packet, \
+             and the run measures by how much"
+        ));
+    }
+    for (number, _) in counted(&entry.device_numbers) {
+        lines.push(format!(
+            "  it redirects to device number {number}, a constant in its code: numbers change from namespace to namespace"
+        ));
+    }
     lines
+}
+
+/// Each value once, with how often it is there.
+fn counted<T: Ord>(values: &[T]) -> BTreeMap<&T, usize> {
+    let mut counts = BTreeMap::new();
+    values.iter().for_each(|value| *counts.entry(value).or_default() += 1);
+    counts
 }
