@@ -284,8 +284,10 @@ struct seen { __u64 time; __s16 Seq; __u8 mac[6]; LAST; } __attribute__((packed,
 struct other { __u64 first_ns, last_ns; __u32 cpu, receive, __btf; __u32 seq; __s32 gap; __u32 btf_id; };
 static __u64 (*const clock)(void) = (void *)HELPER;
 static long (*const redirect_map)(void *, __u64, __u64) = (void *)BPF_FUNC_redirect_map;
+#ifdef PRINTS
 static long (*const print)(const char *, __u32, ...) = (void *)BPF_FUNC_trace_printk;
 static long (*const redirect)(__u32, __u64) = (void *)BPF_FUNC_redirect;
+#endif
 char LICENSE[] SEC("license") = "GPL";
 #ifdef DEVICE_TIME
 extern int bpf_xdp_metadata_rx_timestamp(const struct xdp_md *ctx, __u64 *timestamp) SEC(".ksyms");
