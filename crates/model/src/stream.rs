@@ -166,11 +166,17 @@ pub enum Kind {
 impl Kind {
     /// True if each packet is answered: a row then ends with the reply.
     pub const fn is_answered(self) -> bool {
-        matches!(self, Kind::Reflected | Kind::Pingpong)
+        match self {
+            Kind::Reflected | Kind::Pingpong => true,
+            Kind::Cyclic => false,
+        }
     }
     /// True if a schedule decides when packets go out.
     pub const fn is_scheduled(self) -> bool {
-        matches!(self, Kind::Cyclic | Kind::Reflected)
+        match self {
+            Kind::Cyclic | Kind::Reflected => true,
+            Kind::Pingpong => false,
+        }
     }
 }
 
