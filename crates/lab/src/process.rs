@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A process that cannot be mistaken for a later one with the same number; and processes that
-//! outlived the agent which had started them, known by the mark in their environment: a program of
-//! the user's may have started others, left its group or lost its parent, and still has it. Anybody
-//! can set such a mark, so it counts only for processes of the user that the agents run as.
+//! outlived the agent which had started them, known by the mark in their environment. A program of
+//! the user's may have started others, left its group or lost its parent, and still has the mark.
+//! Anybody can set it, so it counts only for processes of the user that the agents run as.
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Texts that come from a file, a program or a guest. They are made harmless where people,
-//! shells and parsers read them: some characters do something instead of being shown. They move a terminal's
-//! cursor, end a line, or reverse the order of what follows. What is JSON is kept as such a text.
+//! Texts that come from a file, a program or a guest. They are made harmless where people, shells
+//! and parsers read them: some characters do something instead of being shown. They move a
+//! terminal's cursor, end a line, end a tag, or reverse the order of what follows. What is JSON is
+//! kept as such a text.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

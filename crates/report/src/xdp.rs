@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What AF_XDP applications waited for their packets, cell by cell, with where the XDP program and
 //! the application ran; the systems that the cells were measured on; and which cell has the
-//! smallest minimum, with the CPUs that prove its placement. And what the receivers cost, with what
-//! they know.
+//! smallest minimum, with the CPUs that prove its placement. And what the receivers cost and know.
 
 use crate::block::{Block, Table};
 use crate::column::{Column, title};
@@ -206,10 +205,10 @@ fn idle(states: Option<&Figure>) -> String {
     if latencies.is_empty() { "no idle states".to_owned() } else { latencies.join(", ") }
 }
 
-/// What the table of receivers is about: what they cost, as CPU time, idle time and wake-ups of the
-/// receiving thread, and what they know, by how much `receive` misses the arrival time that the XDP
-/// program gives with each packet. An application that has the program's stamp knows that time
-/// exactly, however it waits; one that has not takes `receive` for it.
+/// What the table of receivers is about. What they cost is the CPU time, the idle time and the
+/// wake-ups of the receiving thread. What they know is by how much `receive` misses the arrival
+/// time that the XDP program gives with each packet: an application that has the program's stamp
+/// knows that time exactly, however it waits; one that has not takes `receive` for it.
 pub(crate) const RECEIVERS: &str = "receivers through AF_XDP: their thread's time, and how far receive is from the arrival \
                                time that the XDP program gave (rx_xdp..receive)";
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values that are each right, but do not go together. Here: those of one path or one stream; those
-//! of all streams of a cell are in `check/together.rs`. And what `[validity]` of the file sets about
-//! the rules that decide whether figures may be used (`check/rules.rs`).
+//! Values that are each right, but do not go together. Those of one path or of one stream are
+//! here, those of several streams of a cell in `check/together.rs`. What `[validity]` of the file
+//! may set is in `check/rules.rs`.
 
 mod rules;
 mod together;
