@@ -28,9 +28,10 @@ use tardy_lab::undo::{PutBack, UndoError};
 use tardy_model::load::LoadKind;
 use tardy_model::manifest::{HostEntry, ReadBack};
 use tardy_model::port::Port;
-use tardy_model::stream::{Kind, Policy, Triggered, Wait};
+use tardy_model::stream::{Kind, Policy, Wait};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos, Tai};
+use tardy_model::xdp::Triggered;
 
 const LOAD: ActivityId = ActivityId(3);
 const END: ActivityId = ActivityId(9);

@@ -17,4 +17,5 @@ mod process;
 mod quantiles;
 mod repeats;
 mod settings;
+mod threads;
 mod validity;

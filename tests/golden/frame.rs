@@ -9,8 +9,9 @@ use tardy_host::cpus::{choose, parse_list};
 use tardy_host::state;
 use tardy_model::frame::{Foreign, Frame, HEAD, Heads, LEAD, MARK, PAUSE, PROBE, PacketKind};
 use tardy_model::point::{Metric, Point};
-use tardy_model::stream::{CpuChoice, Triggered};
+use tardy_model::stream::CpuChoice;
 use tardy_model::time::{ClockReading, Conversion, Instant};
+use tardy_model::xdp::Triggered;
 use tardy_sys::proc::{Schedstat, Stat, Status};
 
 const FRAME: Frame =

@@ -2,12 +2,13 @@
 //! Documents and comments are plain English that fits on a screen: how wide their lines are, and
 //! which phrases have a plainer replacement.
 //!
-//! `tests/data/phrases.txt` lists the phrases. `tests/data/prose.txt` counts what is left to do.
-//! The counts may only shrink.
+//! `tests/data/prose.txt` lists the phrases, and counts what is left to do. The counts may only
+//! shrink.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use tardy_tests::section;
 
 /// The most columns of a line of prose.
 const WIDTH: usize = 100;
@@ -87,10 +88,14 @@ fn occurrences(text: &str, phrase: &str) -> usize {
     text.match_indices(phrase).map(|(at, _)| at).filter(apart).count()
 }
 
+/// A part of the file that this test goes by.
+fn data(name: &str) -> &'static str {
+    section(include_str!("../data/prose.txt"), name)
+}
+
 /// The phrases and their replacements.
 fn phrases() -> Vec<(String, String)> {
-    let text = fs::read_to_string(root().join("tests/data/phrases.txt")).expect("the list");
-    let rows = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let rows = data("phrases").lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let pair = |line: &str| line.split_once(" → ").map(|(a, b)| (a.to_owned(), b.to_owned()));
     rows.map(|line| pair(line).unwrap_or_else(|| panic!("`{line}` has no replacement"))).collect()
 }
@@ -112,8 +117,7 @@ fn words_of(source: &str) -> String {
 
 /// What is left to do: lines of `KIND WHERE COUNT`.
 fn left() -> BTreeMap<(String, String), usize> {
-    let text = fs::read_to_string(root().join("tests/data/prose.txt")).expect("the counts");
-    let rows = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let rows = data("left").lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let row = |line: &str| {
         let [kind, place, count] = line.split_whitespace().collect::<Vec<_>>()[..] else { panic!("{line}") };
         ((kind.to_owned(), place.to_owned()), count.parse().expect("a count"))
@@ -191,7 +195,7 @@ fn comments_and_messages_take_to_plainer_phrases() {
     };
     let count = |files: &Vec<String>| files.iter().map(of_file).sum();
     let counts = sources().iter().map(|(part, files)| (part.clone(), count(files))).collect();
-    compare("phrases-in-code", &counts, true, "tests/data/phrases.txt says what to write instead.");
+    compare("phrases-in-code", &counts, true, "tests/data/prose.txt says what to write instead.");
 }
 
 #[test]

@@ -21,6 +21,7 @@ mod truth;
 mod wire;
 mod wrong;
 mod xdp;
+mod xdp_core;
 mod xdp_object;
 mod xdp_refused;
 mod xdp_send;

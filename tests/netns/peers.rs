@@ -16,9 +16,10 @@ use tardy_model::frame::{Frame, LEAD, PacketKind};
 use tardy_model::point::Point;
 use tardy_model::port::Port;
 use tardy_model::stream;
-use tardy_model::stream::{Overrun, Policy, Triggered, Wait};
+use tardy_model::stream::{Overrun, Policy, Wait};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
+use tardy_model::xdp::Triggered;
 use tardy_sys::tcp::{Buffers, Tcp};
 
 const NONCE: u64 = 99;

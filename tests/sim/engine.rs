@@ -18,10 +18,11 @@ use tardy_model::point::{Metric, Point};
 use tardy_model::port::Port;
 use tardy_model::sample::{Batch, Flags, Outcome};
 use tardy_model::shaper::Shaper;
-use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Policy, Reply, Rx, Sim, Stream, Triggered, Tx, Wait};
+use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Policy, Reply, Rx, Sim, Stream, Tx, Wait};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::StreamRecord;
+use tardy_model::xdp::Triggered;
 use tardy_sys::clock;
 
 /// A stream of 1 000 packets at 500 µs on the simulated path.

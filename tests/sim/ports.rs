@@ -13,10 +13,11 @@ use tardy_engine::port::{BATCH, DRAIN, SendPort, Timer, TxPoint, TxStamp};
 use tardy_engine::sender::Sender;
 use tardy_model::frame::{Frame, LEAD, PacketKind};
 use tardy_model::point::Point;
-use tardy_model::stream::{Overrun, Policy, Triggered};
+use tardy_model::stream::{Overrun, Policy};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::{Between, OwnNotes, OwnReason};
+use tardy_model::xdp::Triggered;
 
 /// A clock that moves by 10 ns a look and sleeps exactly.
 #[derive(Default)]

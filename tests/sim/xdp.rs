@@ -13,10 +13,12 @@ use tardy_model::machine::ThreadRecord;
 use tardy_model::point::{Point, Source};
 use tardy_model::sample::{Flags, MaybeNanos};
 use tardy_model::shaper::Shaper;
-use tardy_model::stream::{Sim, Stream, Triggered};
+use tardy_model::stream::{Sim, Stream};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos, Tai};
-use tardy_model::xdp::{Core, CoreRecord, TriggeredRecord, XdpClock, XdpLosses, XdpMode, XdpRecord, XdpSeen};
+use tardy_model::xdp::{
+    Core, CoreRecord, Triggered, TriggeredRecord, XdpClock, XdpLosses, XdpMode, XdpRecord, XdpSeen,
+};
 
 /// From the XDP program to the end of the receive call.
 const DELAY_NS: i64 = 700;

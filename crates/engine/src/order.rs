@@ -10,9 +10,10 @@ use tardy_model::ethernet::{self, Mac, Tag};
 use tardy_model::frame::{Frame, HEAD, Heads, PROBE, PacketKind};
 use tardy_model::point::{Metric, Point};
 use tardy_model::port::{Port, TagBy};
-use tardy_model::stream::{Kind, Launch, Overrun, Policy, Side, Stream, Triggered, Wait};
+use tardy_model::stream::{Kind, Launch, Overrun, Policy, Side, Stream, Wait};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
+use tardy_model::xdp::Triggered;
 
 /// How a measuring thread is to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -7,8 +7,8 @@
 //! A synchronisation frame is late as any other packet is, and never early. So the schedule goes
 //! through the median of the latest frames, and the margin after it follows from how they scatter.
 
-use tardy_model::stream::Triggered;
 use tardy_model::time::{Instant, Nanos, Tai};
+use tardy_model::xdp::Triggered;
 use tardy_model::xdp::TriggeredRecord;
 
 /// The latest frames, by which the schedule is known.

@@ -12,7 +12,6 @@ pub mod host;
 pub mod identity;
 mod idle;
 pub mod journal;
-mod leftover;
 pub mod loads;
 pub mod machine;
 pub mod names;

@@ -9,8 +9,7 @@ use crate::command::{Batch, Command};
 use crate::host::Away;
 use crate::host::runner::{Failure, Runner};
 use crate::journal::{self, Journal, JournalError};
-use crate::leftover;
-use crate::process::Identity;
+use crate::process::{Identity, end_marked};
 use crate::returned::{self, Way};
 use crate::slot::{self, Hold, Take};
 use crate::state::{Folder, StateError};
@@ -214,7 +213,7 @@ fn end_agents(agents: &[Identity]) -> (u32, Vec<u32>) {
     }
     // What the agents had started and that outlived them: a program of a load, or what that had
     // started in turn.
-    let (programs, left) = leftover::end(agents, PATIENCE);
+    let (programs, left) = end_marked(agents, PATIENCE);
     stuck.extend(left.iter().map(|program| program.pid));
     (ended + programs, stuck)
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Texts that come from a file, a program or a guest. They are made harmless where people and
-//! shells read them: some characters do something instead of being shown. They move a terminal's
-//! cursor, end a line, or reverse the order of what follows. What is JSON is kept as such a text.
+//! Texts that come from a file, a program or a guest. They are made harmless where people, shells
+//! and parsers read them: some characters do something instead of being shown. They move a
+//! terminal's cursor, end a line, end a tag, or reverse the order of what follows. What is JSON is
+//! kept as such a text.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -42,6 +43,29 @@ pub fn json(text: &str) -> String {
         match c {
             '\n' => out.push(c),
             c if acts(c) => _ = write!(out, "\\u{:04x}", u32::from(c)),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// The text as XML 1.0 and HTML take it between tags, or in a quoted attribute of HTML. It stays
+/// text, and it is valid: a parser refuses a whole XML file for one character that XML does not
+/// have. Lines and tabs stay. A character that does something becomes a blank, and so do most of
+/// the characters that XML refuses. The two others that XML refuses, which are noncharacters, are
+/// replaced.
+pub fn xml(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out += "&amp;",
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '"' => out += "&quot;",
+            '\'' => out += "&#39;",
+            '\n' | '\t' => out.push(c),
+            '\u{fffe}' | '\u{ffff}' => out.push(char::REPLACEMENT_CHARACTER),
+            c if acts(c) => out.push(' '),
             c => out.push(c),
         }
     }

@@ -3,13 +3,12 @@
 //! reports share.
 
 use crate::ethernet::Tag;
-use crate::frame::MOST_PACKETS;
 use crate::path::PathId;
 use crate::point::{Metric, Point};
 use crate::port::{Headers, Port};
 use crate::shaper;
 use crate::time::Nanos;
-use crate::xdp::{Core, XdpObject};
+use crate::xdp::{Core, Triggered, XdpObject};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -167,11 +166,17 @@ pub enum Kind {
 impl Kind {
     /// True if each packet is answered: a row then ends with the reply.
     pub const fn is_answered(self) -> bool {
-        matches!(self, Kind::Reflected | Kind::Pingpong)
+        match self {
+            Kind::Reflected | Kind::Pingpong => true,
+            Kind::Cyclic => false,
+        }
     }
     /// True if a schedule decides when packets go out.
     pub const fn is_scheduled(self) -> bool {
-        matches!(self, Kind::Cyclic | Kind::Reflected)
+        match self {
+            Kind::Cyclic | Kind::Reflected => true,
+            Kind::Pingpong => false,
+        }
     }
 }
 
@@ -264,28 +269,6 @@ impl Wait {
             Wait::Busypoll => "busypoll",
             Wait::Scheduled => "scheduled",
         }
-    }
-}
-
-/// The schedule that packets carry, for a receiver that sleeps until a bulk of them should have
-/// arrived.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Triggered {
-    /// Every n-th packet is a synchronisation frame; 0 for none.
-    pub sync: u32,
-    /// Packets that are fetched at one wake-up.
-    pub bulk: u32,
-}
-
-impl Triggered {
-    /// The first packets of a trial are synchronisation frames too, so that the schedule is known
-    /// soon.
-    pub const FIRST: u32 = 8;
-
-    /// True if the packet of this number is a synchronisation frame. None of a lead-in is.
-    #[inline]
-    pub const fn marks(self, seq: u32) -> bool {
-        self.sync > 0 && seq <= MOST_PACKETS && (seq < Self::FIRST || seq.is_multiple_of(self.sync))
     }
 }
 

@@ -7,7 +7,6 @@ use crate::closing;
 use crate::column::{Column, cell_unit, in_order, lead, lead_of, point_of, received_only, title, unit};
 use crate::figure::{self, SPACE, Unit};
 use crate::picture::{Facts, Picture};
-use crate::receivers;
 use crate::summary::{self, Cells};
 use std::collections::BTreeMap;
 use tardy_model::manifest::Manifest;
@@ -37,9 +36,9 @@ pub(crate) fn of(picture: &Picture<'_>) -> Vec<Block> {
         blocks.push(Block::Sentence("not run".to_owned(), why));
     }
     blocks.extend(crate::xdp::blocks(picture));
-    if let Some(receivers) = receivers::table(picture, None) {
+    if let Some(receivers) = crate::xdp::receivers(picture, None) {
         blocks.push(Block::Heading(2, "Receivers".to_owned()));
-        blocks.push(Block::Sentence(String::new(), receivers::SAYS.to_owned()));
+        blocks.push(Block::Sentence(String::new(), crate::xdp::RECEIVERS.to_owned()));
         blocks.push(Block::Table(receivers));
     }
     // Behind the run's own: it is other hardware.

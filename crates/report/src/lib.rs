@@ -22,13 +22,11 @@ mod loads;
 mod markdown;
 mod org;
 mod picture;
-mod receivers;
 mod reference;
 mod summary;
 mod text;
 pub mod worst;
 mod xdp;
-mod xml;
 
 pub use figure::sparkline;
 pub use picture::{Bars, Facts, Options, Picture, ReportError, bars};

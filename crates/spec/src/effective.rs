@@ -131,7 +131,7 @@ fn value(sheet: &Sheet, cells: &[Cell], key: &Key, full: &str) -> Option<String>
         return None;
     }
     if let Some(field) = key.pattern.strip_prefix("load.*.")
-        && !loads().any(|load| load::has(load.kind.name(), field))
+        && !loads().any(|load| load::has(load.kind.word(), field))
         && !load::ALWAYS.contains(&field)
     {
         return None;
@@ -141,7 +141,7 @@ fn value(sheet: &Sheet, cells: &[Cell], key: &Key, full: &str) -> Option<String>
 
 /// True unless it is a key of `[shaper]` and no cell has a queue discipline of a kind that has it.
 fn has_use(key: &str, cells: &[Cell]) -> bool {
-    let of = |field: &str| cells.iter().any(|cell| crate::shaper::belongs(field, cell.setup.shaper.kind()));
+    let of = |field: &str| cells.iter().any(|cell| crate::shaper::belongs(field, cell.setup.shaper.word()));
     key.strip_prefix("shaper.").is_none_or(of)
 }
 

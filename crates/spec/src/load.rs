@@ -4,7 +4,7 @@
 use crate::cell::{Table, View, called, cpu, ends, integer, policy, share, span, text};
 use crate::error::Problem;
 use crate::experiment::thread_at;
-use crate::schema::{Value, show_duration};
+use crate::schema::{self, Value, show_duration};
 use crate::sheet::Named;
 use tardy_model::load::{Distribution, Load, LoadKind, LoadWord, Rate};
 use tardy_model::stream::{CpuChoice, Policy, Stream, UNDER_TEST};
@@ -12,40 +12,33 @@ use tardy_model::time::Nanos;
 
 /// Keys that every kind has.
 pub(crate) const ALWAYS: [&str; 7] = ["kind", "count", "from", "cpu", "policy", "start", "stop"];
-/// Of the network, and programs that may have a peer.
-const TWO: &[&str] = &["tcp_stream", "tcp_maerts", "tcp_rr", "udp_flood", "camera", "sporadic", "command"];
-const NET: &[&str] = &["tcp_stream", "tcp_maerts", "tcp_rr", "udp_flood", "camera", "sporadic"];
-/// The other keys, each with the kinds that it means something for.
-const OF: [(&str, &[&str]); 20] = [
-    ("to", TWO),
-    ("peer_cpu", TWO),
-    ("peer_policy", TWO),
-    ("size", &["tcp_stream", "tcp_maerts", "tcp_rr", "udp_flood", "sporadic"]),
-    ("reply_size", &["tcp_rr"]),
-    ("send_buffer", NET),
-    ("receive_buffer", NET),
-    ("rate", &["tcp_stream", "udp_flood"]),
-    ("packet_rate", &["udp_flood"]),
-    ("shortfall", &["tcp_stream", "udp_flood", "camera", "cpu"]),
-    ("fps", &["camera"]),
-    ("frame_size", &["camera"]),
-    ("packet_size", &["camera"]),
-    ("burst", &["sporadic"]),
-    ("gap", &["sporadic"]),
-    ("duty", &["cpu"]),
-    ("period", &["cpu"]),
-    ("working_set", &["memory"]),
-    ("command", &["command"]),
-    ("peer_command", &["command"]),
-];
+/// Keys of every kind that has a side at the other station, or may have one.
+const PEER: &[&str] = &["to", "peer_cpu", "peer_policy"];
+/// Keys of every kind that sends and receives by itself.
+const BUFFERS: &[&str] = &["send_buffer", "receive_buffer"];
 /// Bytes of an IPv4 and a UDP header.
 const HEADERS: u32 = 28;
 /// A realtime thread that computes for more than this share of the time would starve the machine.
 const MOST_REALTIME: f64 = 0.9;
 
+/// The keys of a kind that not all kinds have, in groups.
+const fn keys(kind: LoadWord) -> &'static [&'static [&'static str]] {
+    match kind {
+        LoadWord::TcpStream => &[PEER, BUFFERS, &["size", "rate", "shortfall"]],
+        LoadWord::TcpMaerts => &[PEER, BUFFERS, &["size"]],
+        LoadWord::TcpRr => &[PEER, BUFFERS, &["size", "reply_size"]],
+        LoadWord::UdpFlood => &[PEER, BUFFERS, &["size", "rate", "packet_rate", "shortfall"]],
+        LoadWord::Camera => &[PEER, BUFFERS, &["shortfall", "fps", "frame_size", "packet_size"]],
+        LoadWord::Sporadic => &[PEER, BUFFERS, &["size", "burst", "gap"]],
+        LoadWord::Cpu => &[&["shortfall", "duty", "period"]],
+        LoadWord::Memory => &[&["working_set"]],
+        LoadWord::Command => &[PEER, &["command", "peer_command"]],
+    }
+}
+
 /// True if the key means something for this kind.
-pub(crate) fn has(kind: &str, field: &str) -> bool {
-    ALWAYS.contains(&field) || OF.iter().any(|(name, kinds)| *name == field && kinds.contains(&kind))
+pub(crate) fn has(kind: LoadWord, field: &str) -> bool {
+    ALWAYS.contains(&field) || keys(kind).iter().any(|group| group.contains(&field))
 }
 
 /// `size` as it would be written, of a load that has one.
@@ -112,13 +105,12 @@ fn load(view: &View<'_>, name: &Named) -> Result<Load, Problem> {
         drop(there);
     }
     let of = table.get("kind", called(LoadWord::of))?;
-    let word = of.name();
     if table.are_sound(&["kind"]) {
-        meaning(view, &table, word);
+        meaning(view, &table, of);
     }
     let kind = kind(&table, of)?;
     let count = table.get("count", integer)? as u32;
-    let (from, to) = where_it_runs(view, &table, word)?;
+    let (from, to) = where_it_runs(view, &table, of)?;
     if to.is_none() {
         runs_at_one_end(&table, &kind);
     }
@@ -151,15 +143,24 @@ fn load(view: &View<'_>, name: &Named) -> Result<Load, Problem> {
 }
 
 /// The stations of a load of this kind: where it starts, and the other one, if it has one.
-fn where_it_runs(view: &View<'_>, table: &Table<'_>, kind: &str) -> Result<(String, Option<String>), Problem> {
+fn where_it_runs(view: &View<'_>, table: &Table<'_>, kind: LoadWord) -> Result<(String, Option<String>), Problem> {
     if table.find("to").is_some() {
         let (from, to) = ends(view, table);
         return Ok((from, Some(to)));
     }
-    if !NET.contains(&kind) {
+    let goes_there = match kind {
+        LoadWord::TcpStream
+        | LoadWord::TcpMaerts
+        | LoadWord::TcpRr
+        | LoadWord::UdpFlood
+        | LoadWord::Camera
+        | LoadWord::Sporadic => true,
+        LoadWord::Cpu | LoadWord::Memory | LoadWord::Command => false,
+    };
+    if !goes_there {
         return Ok((crate::cell::station(view, table, "from")?, None));
     }
-    let message = format!("`{}` is missing: a `{kind}` goes from one station to another", table.key("to"));
+    let message = format!("`{}` is missing: a `{}` goes from one station to another", table.key("to"), kind.name());
     let from = table.find("from").and_then(text);
     let other = view.stations().iter().map(|station| &station.name).find(|name| Some(*name) != from.as_ref());
     let other = other.map_or("b", String::as_str);
@@ -209,12 +210,13 @@ fn needs_to(table: &Table<'_>, field: &str, message: String) {
 }
 
 /// Keys of another kind. Where some other cell has this load of that kind, they are that one's.
-fn meaning(view: &View<'_>, table: &Table<'_>, kind: &str) {
-    for (field, kinds) in OF.into_iter().filter(|(_, kinds)| !kinds.contains(&kind)) {
+fn meaning(view: &View<'_>, table: &Table<'_>, kind: LoadWord) {
+    for field in schema::fields("load.*.").filter(|field| !has(kind, field)) {
+        let kinds: Vec<&str> = LoadWord::ALL.into_iter().filter(|of| has(*of, field)).map(LoadWord::name).collect();
         let elsewhere = || kinds.iter().any(|other| view.is_somewhere(&table.key("kind"), other));
         if table.is_written(field) && !elsewhere() {
-            let message = format!("`{}` has no meaning for a `{kind}`", table.key(field));
-            let help = match kinds {
+            let message = format!("`{}` has no meaning for a `{}`", table.key(field), kind.name());
+            let help = match &kinds[..] {
                 [one] => format!("write kind = \"{one}\", or leave it out"),
                 several => format!("leave it out; it is of: {}", several.join(", ")),
             };

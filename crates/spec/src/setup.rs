@@ -15,9 +15,9 @@ use tardy_model::path::{Devices, PathKind, PathTraits};
 use tardy_model::point::{Metric, Point};
 use tardy_model::port::Port;
 use tardy_model::station::StationKind;
-use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Reply, Rx, Sim, Stream, Triggered, Tx, Wait};
+use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Reply, Rx, Sim, Stream, Tx, Wait};
 use tardy_model::time::Nanos;
-use tardy_model::xdp::{Core, XdpObject};
+use tardy_model::xdp::{Core, Triggered, XdpObject};
 
 /// What a packet may have where nobody knows; nothing is checked against it.
 const MTU: u32 = 65_535;

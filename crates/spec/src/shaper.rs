@@ -6,7 +6,7 @@ mod check;
 use crate::cell::{Table, View, called, flag, integer, rate, span, text};
 use crate::error::Problem;
 use crate::experiment::Path;
-use crate::schema::{Value, show_duration};
+use crate::schema::{self, Value, show_duration};
 use check::Rest;
 use tardy_model::load::Load;
 use tardy_model::shaper::{
@@ -15,32 +15,29 @@ use tardy_model::shaper::{
 use tardy_model::stream::Stream;
 use tardy_model::time::Nanos;
 
-/// Keys of `[shaper]` and the kinds that have them; `kind` itself belongs to all.
-const BELONGS: [(&str, &[&str]); 19] = [
-    ("classes", &["taprio", "mqprio", "cbs"]),
-    ("map", &["taprio", "mqprio", "cbs"]),
-    ("class_queues", &["taprio", "mqprio", "cbs"]),
-    ("entries", &["taprio"]),
-    ("gate_cycle", &["taprio"]),
-    ("base_time", &["taprio"]),
-    ("mode", &["taprio"]),
-    ("txtime_delay", &["taprio"]),
-    ("port_rate", &["taprio", "cbs"]),
-    ("ptp_priority", &["etf", "taprio", "mqprio"]),
-    ("etf.delta", &["etf", "taprio", "mqprio"]),
-    ("etf.classes", &["taprio", "mqprio"]),
-    ("etf.deadline_mode", &["etf", "taprio", "mqprio"]),
-    ("etf.skip_sock_check", &["etf", "taprio", "mqprio"]),
-    ("etf.offload", &["etf", "taprio", "mqprio"]),
-    ("etf.tolerance", &["etf", "taprio", "mqprio"]),
-    ("cbs.classes", &["cbs"]),
-    ("cbs.idleslope", &["cbs"]),
-    ("cbs.offload", &["cbs"]),
-];
+/// Keys of every kind with traffic classes.
+const CLASSES: &[&str] = &["classes", "map", "class_queues"];
+/// Keys of every kind with etf, or with etf below it.
+const ETF: &[&str] =
+    &["ptp_priority", "etf.delta", "etf.deadline_mode", "etf.skip_sock_check", "etf.offload", "etf.tolerance"];
+
+/// The keys of `[shaper]` that a kind has, in groups; `kind` itself belongs to all.
+const fn keys(kind: ShaperWord) -> &'static [&'static [&'static str]] {
+    match kind {
+        ShaperWord::None => &[],
+        ShaperWord::Etf => &[ETF],
+        ShaperWord::Taprio => {
+            const GATES: &[&str] = &["entries", "gate_cycle", "base_time", "mode", "txtime_delay", "port_rate"];
+            &[CLASSES, GATES, ETF, &["etf.classes"]]
+        }
+        ShaperWord::Mqprio => &[CLASSES, ETF, &["etf.classes"]],
+        ShaperWord::Cbs => &[CLASSES, &["port_rate", "cbs.classes", "cbs.idleslope", "cbs.offload"]],
+    }
+}
 
 /// True if the key, without `shaper.`, has a meaning for a queue discipline of this kind.
-pub(crate) fn belongs(field: &str, kind: &str) -> bool {
-    BELONGS.iter().find(|(key, _)| *key == field).is_none_or(|(_, kinds)| kinds.contains(&kind))
+pub(crate) fn belongs(field: &str, kind: ShaperWord) -> bool {
+    field == "kind" || keys(kind).iter().any(|group| group.contains(&field))
 }
 
 /// The queue discipline of one cell.
@@ -48,7 +45,7 @@ pub(crate) fn shaper(view: &View<'_>, path: &Path, streams: &[Stream], loads: &[
     let table = view.table("shaper", None);
     let kind = table.get("kind", called(ShaperWord::of))?;
     if table.are_sound(&["kind"]) {
-        meaning(view, &table, kind.name());
+        meaning(view, &table, kind);
     }
     let lacks: Vec<_> = needed(kind).iter().filter(|(field, ..)| table.find(field).is_none()).collect();
     for (field, what, example) in &lacks {
@@ -92,14 +89,16 @@ pub(crate) fn shaper(view: &View<'_>, path: &Path, streams: &[Stream], loads: &[
 
 /// Keys of another kind. Where some other cell has that kind, they are that one's; so are they
 /// where `--set` chose the kind.
-fn meaning(view: &View<'_>, table: &Table<'_>, kind: &str) {
+fn meaning(view: &View<'_>, table: &Table<'_>, kind: ShaperWord) {
     if view.is_pinned("shaper.kind") {
         return;
     }
-    for (field, kinds) in BELONGS {
-        let elsewhere = || kinds.iter().any(|kind| view.is_somewhere("shaper.kind", kind));
-        if table.is_written(field) && !kinds.contains(&kind) && !elsewhere() {
-            let message = format!("`shaper.{field}` has no meaning with shaper `{kind}`");
+    for field in schema::fields("shaper.").filter(|field| !belongs(field, kind)) {
+        let kinds: Vec<&str> =
+            ShaperWord::ALL.into_iter().filter(|of| belongs(field, *of)).map(ShaperWord::name).collect();
+        let elsewhere = || kinds.iter().any(|of| view.is_somewhere("shaper.kind", of));
+        if table.is_written(field) && !elsewhere() {
+            let message = format!("`shaper.{field}` has no meaning with shaper `{}`", kind.name());
             let help = format!("write kind = \"{}\", or leave it out", kinds.join("\" or \""));
             view.keep::<()>(Err(table.wrong(&[field, "kind"], message, help)));
         }
@@ -108,13 +107,13 @@ fn meaning(view: &View<'_>, table: &Table<'_>, kind: &str) {
 
 /// Keys that a kind cannot do without: each with who needs it, and an example.
 fn needed(kind: ShaperWord) -> &'static [(&'static str, &'static str, &'static str)] {
-    const CLASSES: (&str, &str, &str) = ("classes", "a queue discipline with classes", "4");
+    const COUNT: (&str, &str, &str) = ("classes", "a queue discipline with classes", "4");
     match kind {
         ShaperWord::None => &[],
         ShaperWord::Etf => &[("etf.delta", "etf", "\"300us\"")],
-        ShaperWord::Taprio => &[CLASSES, ("entries", "taprio", "[\"0 500us\", \"1 500us\"]")],
-        ShaperWord::Mqprio => &[CLASSES],
-        ShaperWord::Cbs => &[CLASSES, ("cbs.classes", "cbs", "[0]"), ("cbs.idleslope", "cbs", "\"100Mbit\"")],
+        ShaperWord::Taprio => &[COUNT, ("entries", "taprio", "[\"0 500us\", \"1 500us\"]")],
+        ShaperWord::Mqprio => &[COUNT],
+        ShaperWord::Cbs => &[COUNT, ("cbs.classes", "cbs", "[0]"), ("cbs.idleslope", "cbs", "\"100Mbit\"")],
     }
 }
 

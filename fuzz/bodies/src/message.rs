@@ -19,9 +19,10 @@ use tardy_lab::run::{Event, Sink};
 use tardy_model::point::{Metric, Point};
 use tardy_model::port::Port;
 use tardy_model::sample::Batch;
-use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Policy, Reply, Rx, Sim, Stream, Triggered, Tx, Wait};
+use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Policy, Reply, Rx, Sim, Stream, Tx, Wait};
 use tardy_model::time::{ClockReading, Instant, Nanos};
 use tardy_model::trial::{TrialRecord, WarmUp};
+use tardy_model::xdp::Triggered;
 
 pub mod seeds;
 

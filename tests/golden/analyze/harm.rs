@@ -3,7 +3,8 @@
 //! the verdict names who they were.
 
 use super::fixture::{BASE_NS, Packet, healthy_packets, record};
-use super::validity::{assert_is, ctl, judge, spin, verdict};
+use super::threads::spin;
+use super::validity::{assert_is, ctl, judge, verdict};
 use std::collections::BTreeMap;
 use tardy_analyze::cell::{CellAnalysis, CellAnswer};
 use tardy_model::machine::{Ended, EndedTasks, TaskTime};

@@ -10,7 +10,7 @@ use tardy_model::comparison::{Comparison, ConditionResult, Decision, INFINITE};
 use tardy_model::result::{MetricResult, TrialResult};
 use tardy_report::Options;
 
-const LEAD: &str = "scheduled..rx_kernel";
+pub(super) const LEAD: &str = "scheduled..rx_kernel";
 
 fn read(text: &str) -> Condition {
     parse(text).unwrap_or_else(|error| panic!("{error}"))
@@ -180,104 +180,7 @@ fn a_condition_is_met_where_a_claim_could_be_made_with_the_limit_set_off() {
     assert_eq!(met(0, "scheduled..rx_kernel p50 > +2%").says, "A and B are equal, beyond the limit in 0 of 20 phases");
 }
 
-#[test]
-fn what_is_missing_never_lets_a_condition_pass() {
-    const CONDITION: &str = "scheduled..rx_kernel p50 > +2%";
-    let a = exact("aa", 25, |_| ());
-    // Ten phases of 25 are beyond the limit: eighteen would count.
-    assert_eq!(decision(&a, &exact("bb", 25, higher(10)), CONDITION), Decision::NotMet);
-    // One that is missing might be beyond it, and the estimate is within it all the same.
-    let without = |n: usize| {
-        move |run: &mut sample::Run| {
-            higher(10)(run);
-            run.results.cells[0].trials.drain(25 - n..);
-        }
-    };
-    assert_eq!(decision(&a, &exact("bb", 25, without(1)), CONDITION), Decision::NotMet);
-    // With three more it would be beyond.
-    assert_eq!(decision(&a, &exact("bb", 25, without(3)), CONDITION), Decision::NoData);
-    // Trials that are not valid are missing as well. Fourteen that are, and five that might be,
-    // are more than the eighteen.
-    let spoilt = exact("bb", 25, |run| {
-        higher(14)(run);
-        run.results.cells[0].trials[20..].iter_mut().for_each(|trial| trial.valid = false);
-    });
-    let result = one(&a, &spoilt, CONDITION);
-    assert_eq!(result.decision, Decision::NoData, "{}", result.says);
-    assert!(result.says.ends_with("in 14 of 20 phases; 5 more are not known, and might be"), "{}", result.says);
-    // Fewer than twenty are no ground, whether they were lost or never measured; the one is a
-    // fault, the other a wish.
-    let lost = one(&a, &exact("bb", 25, without(6)), CONDITION);
-    assert_eq!(
-        (lost.decision, lost.says.as_str()),
-        (Decision::NoData, "19 phases of 25 can be set side by side, and 20 are needed")
-    );
-    let few = one(&exact("aa", 5, |_| ()), &exact("bb", 5, higher(5)), CONDITION);
-    assert_eq!(
-        (few.decision, few.says.as_str()),
-        (Decision::Undecided, "5 phases of 5 can be set side by side, and 20 are needed")
-    );
-    // Packets that never arrived are later than any.
-    let gone = exact("bb", 25, |run| {
-        of_trials(run).for_each(|metric| {
-            metric.figures.quantiles.p50_ns = None;
-            metric.infinite = vec!["p50".into()];
-        });
-    });
-    let result = one(&a, &gone, CONDITION);
-    assert_eq!(result.decision, Decision::Met);
-    assert!(
-        result.says.starts_with("B is higher: B's figure is that of a packet that never arrived"),
-        "{}",
-        result.says
-    );
-    // A cell that is not valid, a figure that is not resolved, a metric, a stream or a cell that
-    // B lost.
-    type Change = fn(&mut sample::Run);
-    let spoils: [(Change, &str); 7] = [
-        (|run| run.results.cells[0].valid = false, "B is not valid"),
-        (
-            |run| {
-                let cell = &mut run.results.cells[0];
-                (cell.valid, cell.not_available) = (false, Some("no netdevsim".to_owned()));
-            },
-            "B is not available",
-        ),
-        (|run| run.results.verdicts.push(invalid()), "B is not valid"),
-        (
-            |run| of_trials(run).for_each(|metric| metric.figures.quantiles.p50_ns = None),
-            "0 phases of 25 can be set side by side (not resolved in single trials; it needs 20 packets or more in each), and 20 are \
-             needed",
-        ),
-        (
-            |run| {
-                let stream = run.results.cells[0].streams.get_mut("ctl").expect("the stream");
-                stream.metrics.remove(LEAD);
-            },
-            "B has no such metric",
-        ),
-        (|run| _ = run.results.cells[0].streams.remove("ctl"), "B has no such metric"),
-        (|run| run.results.cells.clear(), "B has no such cell; it has: none"),
-    ];
-    for (spoil, says) in spoils {
-        let result = one(&a, &exact("bb", 25, spoil), CONDITION);
-        assert_eq!((result.decision, result.says.as_str()), (Decision::NoData, says));
-    }
-    // Another point.
-    let other = exact("bb", 25, |run| {
-        let stream = run.results.cells[0].streams.get_mut("ctl").expect("the stream");
-        stream.rx_kernel_at = Some("local-delivery".into());
-    });
-    let result = one(&a, &other, CONDITION);
-    assert_eq!(result.decision, Decision::NoData);
-    assert!(result.says.contains("rx_kernel is taken at"), "{}", result.says);
-    // Neither has it: that is not the same as no difference.
-    let result = one(&a, &exact("bb", 25, |_| ()), "scheduled..tx_hw p50 > +2%");
-    assert_eq!((result.decision, result.cell), (Decision::NoData, None));
-    assert!(result.says.contains("neither A nor B has `scheduled..tx_hw`; there are: delta, "), "{}", result.says);
-}
-
-fn invalid() -> tardy_model::verdict::Verdict {
+pub(super) fn invalid() -> tardy_model::verdict::Verdict {
     tardy_model::verdict::Verdict::new("failed", tardy_model::verdict::Level::Invalid, "the disk is full")
 }
 
@@ -400,7 +303,7 @@ fn each_condition_is_a_test_case_of_junit() {
     let conditions =
         ["scheduled..rx_kernel p50 > +2%", "lost > +0", "delta p99.99 > +1us", "scheduled..tx_hw p50 > +2%"];
     let compared = judged(&a, &b, &conditions).expect("four");
-    crate::report::same(&junit(&compared), crate::report::documents::junit("conditions"));
+    crate::report::same(&junit(&compared), crate::report::documents::document("junit conditions"));
     // Few phases are skipped, a run that is not valid is an error of its own and of each
     // condition.
     let few = junit(&judged(&exact("aa", 5, |_| ()), &exact("bb", 5, higher(5)), &conditions[..1]).expect("one"));

@@ -1,10 +1,106 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Conditions that have no answer: what lets none of them pass, and what the
-//! messages say.
+//! Conditions that have no answer: what lets none of them pass, and what the messages say.
 
-use super::conditions::{decision, exact, higher, judged, of_trials, one};
+use super::conditions::{LEAD, decision, exact, higher, invalid, judged, of_trials, one};
 use super::sample;
 use tardy_model::comparison::Decision;
+
+#[test]
+fn what_is_missing_never_lets_a_condition_pass() {
+    const CONDITION: &str = "scheduled..rx_kernel p50 > +2%";
+    let a = exact("aa", 25, |_| ());
+    // Ten phases of 25 are beyond the limit: eighteen would count.
+    assert_eq!(decision(&a, &exact("bb", 25, higher(10)), CONDITION), Decision::NotMet);
+    // One that is missing might be beyond it, and the estimate is within it all the same.
+    let without = |n: usize| {
+        move |run: &mut sample::Run| {
+            higher(10)(run);
+            run.results.cells[0].trials.drain(25 - n..);
+        }
+    };
+    assert_eq!(decision(&a, &exact("bb", 25, without(1)), CONDITION), Decision::NotMet);
+    // With three more it would be beyond.
+    assert_eq!(decision(&a, &exact("bb", 25, without(3)), CONDITION), Decision::NoData);
+    // Trials that are not valid are missing as well. Fourteen that are, and five that might be,
+    // are more than the eighteen.
+    let spoilt = exact("bb", 25, |run| {
+        higher(14)(run);
+        run.results.cells[0].trials[20..].iter_mut().for_each(|trial| trial.valid = false);
+    });
+    let result = one(&a, &spoilt, CONDITION);
+    assert_eq!(result.decision, Decision::NoData, "{}", result.says);
+    assert!(result.says.ends_with("in 14 of 20 phases; 5 more are not known, and might be"), "{}", result.says);
+    // Fewer than twenty are no ground, whether they were lost or never measured; the one is a
+    // fault, the other a wish.
+    let lost = one(&a, &exact("bb", 25, without(6)), CONDITION);
+    assert_eq!(
+        (lost.decision, lost.says.as_str()),
+        (Decision::NoData, "19 phases of 25 can be set side by side, and 20 are needed")
+    );
+    let few = one(&exact("aa", 5, |_| ()), &exact("bb", 5, higher(5)), CONDITION);
+    assert_eq!(
+        (few.decision, few.says.as_str()),
+        (Decision::Undecided, "5 phases of 5 can be set side by side, and 20 are needed")
+    );
+    // Packets that never arrived are later than any.
+    let gone = exact("bb", 25, |run| {
+        of_trials(run).for_each(|metric| {
+            metric.figures.quantiles.p50_ns = None;
+            metric.infinite = vec!["p50".into()];
+        });
+    });
+    let result = one(&a, &gone, CONDITION);
+    assert_eq!(result.decision, Decision::Met);
+    assert!(
+        result.says.starts_with("B is higher: B's figure is that of a packet that never arrived"),
+        "{}",
+        result.says
+    );
+    // A cell that is not valid, a figure that is not resolved, a metric, a stream or a cell that
+    // B lost.
+    type Change = fn(&mut sample::Run);
+    let spoils: [(Change, &str); 7] = [
+        (|run| run.results.cells[0].valid = false, "B is not valid"),
+        (
+            |run| {
+                let cell = &mut run.results.cells[0];
+                (cell.valid, cell.not_available) = (false, Some("no netdevsim".to_owned()));
+            },
+            "B is not available",
+        ),
+        (|run| run.results.verdicts.push(invalid()), "B is not valid"),
+        (
+            |run| of_trials(run).for_each(|metric| metric.figures.quantiles.p50_ns = None),
+            "0 phases of 25 can be set side by side (not resolved in single trials; it needs 20 packets or more in each), and 20 are \
+             needed",
+        ),
+        (
+            |run| {
+                let stream = run.results.cells[0].streams.get_mut("ctl").expect("the stream");
+                stream.metrics.remove(LEAD);
+            },
+            "B has no such metric",
+        ),
+        (|run| _ = run.results.cells[0].streams.remove("ctl"), "B has no such metric"),
+        (|run| run.results.cells.clear(), "B has no such cell; it has: none"),
+    ];
+    for (spoil, says) in spoils {
+        let result = one(&a, &exact("bb", 25, spoil), CONDITION);
+        assert_eq!((result.decision, result.says.as_str()), (Decision::NoData, says));
+    }
+    // Another point.
+    let other = exact("bb", 25, |run| {
+        let stream = run.results.cells[0].streams.get_mut("ctl").expect("the stream");
+        stream.rx_kernel_at = Some("local-delivery".into());
+    });
+    let result = one(&a, &other, CONDITION);
+    assert_eq!(result.decision, Decision::NoData);
+    assert!(result.says.contains("rx_kernel is taken at"), "{}", result.says);
+    // Neither has it: that is not the same as no difference.
+    let result = one(&a, &exact("bb", 25, |_| ()), "scheduled..tx_hw p50 > +2%");
+    assert_eq!((result.decision, result.cell), (Decision::NoData, None));
+    assert!(result.says.contains("neither A nor B has `scheduled..tx_hw`; there are: delta, "), "{}", result.says);
+}
 
 /// It passed, and the job said that B is not slower.
 #[test]

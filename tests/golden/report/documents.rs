@@ -11,24 +11,24 @@ use tardy_model::result::{ExpectationResult, Results};
 use tardy_model::verdict::{Level, Verdict};
 use tardy_tests::section;
 
-/// A document of the file of JUnit XML.
-pub fn junit(name: &str) -> &'static str {
-    section(include_str!("junit.txt"), name)
+/// A document of the file of documents.
+pub fn document(name: &str) -> &'static str {
+    section(include_str!("documents.txt"), name)
 }
 
 #[test]
 fn markdown_as_written() {
-    same(&odd().draw("md", 100), include_str!("odd.md"));
+    same(&odd().draw("md", 100), document("markdown"));
 }
 
 #[test]
 fn org_as_written() {
-    same(&odd().draw("org", 100), include_str!("odd.org"));
+    same(&odd().draw("org", 100), document("org"));
 }
 
 #[test]
 fn csv_as_written() {
-    same(&odd().draw("csv", 100), include_str!("odd.csv"));
+    same(&odd().draw("csv", 100), document("csv"));
 }
 
 #[test]
@@ -186,8 +186,8 @@ fn counts(tags: &[Tag]) -> [usize; 4] {
 
 #[test]
 fn validity_and_each_expectation_are_test_cases() {
-    same(&run(&["rx.wait=block", "rx.wait=poll"]).draw("junit", 100), junit("good"));
-    same(&odd().draw("junit", 100), junit("odd"));
+    same(&run(&["rx.wait=block", "rx.wait=poll"]).draw("junit", 100), document("junit good"));
+    same(&odd().draw("junit", 100), document("junit odd"));
     assert_eq!(counts(&read(&run(&["all"]))), [5, 0, 0, 0]);
     // A limit and a count that are broken, a limit whose figure is missing, a cell that is not
     // valid, one that was refused.

@@ -4,8 +4,7 @@
 //! archive's signed index; the sum is compared once more here. We leave out sources that the
 //! configuration lets apt trust unsigned, and every archive that does not call itself Debian's.
 
-use super::cached;
-use super::sha256;
+use super::cached::{self, sha256};
 use crate::host::tool::Tool;
 use std::fs::{self, DirBuilder};
 use std::io::{self, Read};

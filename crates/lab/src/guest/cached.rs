@@ -3,13 +3,22 @@
 //! none, with sums in the form that `sha256sum -c` reads; and what killed programs left there is
 //! removed.
 
-use super::sha256;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tardy_sys::proc;
+
+/// The sum by which kernels and archives are known.
+pub mod sha256 {
+    use sha2::{Digest, Sha256};
+
+    /// SHA-256, hexadecimal.
+    pub fn of(bytes: &[u8]) -> String {
+        Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
 
 /// Writes a file whole or not at all, and has it on the disk before it returns.
 ///

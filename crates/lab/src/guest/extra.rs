@@ -5,11 +5,10 @@
 //! and no root is needed. What is built belongs to the fetched kernel, and goes with it.
 
 use super::apt::{Apt, FetchError, Package, field, file, said};
-use super::cached;
+use super::cached::{self, sha256};
 use super::elf::Elf;
 use super::fetch::{WORK, note};
 use super::kernel::{self, BuiltModule, Debian, Fetched};
-use super::sha256;
 use crate::host::tool::{self, Tool};
 use std::collections::BTreeMap;
 use std::fs;

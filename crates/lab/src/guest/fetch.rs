@@ -3,9 +3,8 @@
 //! is changed.
 
 use super::apt::{Apt, FetchError, ORIGIN, field, file};
-use super::cached;
+use super::cached::{self, sha256};
 use super::kernel::{self, Debian, Fetched};
-use super::sha256;
 use std::fs::{self, File};
 use std::path::Path;
 

@@ -2,8 +2,7 @@
 //! Which kernel a guest starts: a file with its modules next to it, the running one's, or one of
 //! Debian's from the cache.
 
-use super::cached;
-use super::sha256;
+use super::cached::{self, sha256};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;

@@ -24,7 +24,6 @@ mod probe;
 pub mod programs;
 pub mod qemu;
 pub mod relay;
-pub mod sha256;
 pub mod unpack;
 pub mod watch;
 
@@ -34,6 +33,7 @@ use crate::journal::Journal;
 use crate::run::{Ended, Event, RunError, Sink, What};
 use crate::slot::{ClaimError, Slot};
 use crate::step::{Action, Inverse};
+pub use cached::sha256;
 pub use error::GuestError;
 use error::file;
 pub use parts::{Guest, GuestOptions};

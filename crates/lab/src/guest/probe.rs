@@ -2,12 +2,12 @@
 //! Whether KVM starts an ordinary kernel here. That `/dev/kvm` is there says little: it is tried,
 //! and the answer kept.
 
+use super::cached::sha256;
 use super::error::{GuestError, file};
 use super::folder;
 use super::frame::{FrameKind, Frames};
 use super::parts::{Guest, GuestOptions, MEMORY_MIB};
 use super::qemu::{Accelerator, VirtualMachine};
-use super::sha256;
 use crate::host::qemu::Qemu;
 use crate::journal::Journal;
 use crate::run::RunError;

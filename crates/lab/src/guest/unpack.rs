@@ -5,10 +5,9 @@
 //! include/xen/interface/elfnote.h of the kernel: PHYS32_ENTRY). Where there is no such entry, the
 //! image starts as it is.
 
-use super::cached;
+use super::cached::{self, sha256};
 use super::elf::Elf;
 use super::kernel::Kernel;
-use super::sha256;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -9,11 +9,10 @@ use super::runner::{BatchLog, Processes};
 use super::{ApplyError, Away, Host, LookError, child};
 use crate::command::{Command, OURSELVES};
 use crate::connection::Connection;
-use crate::leftover;
 use crate::machine::Facts;
 use crate::names::Names;
 use crate::path;
-use crate::process::Identity;
+use crate::process::{Identity, end_marked, marks};
 use crate::run::{Event, What};
 use crate::slot::{self, ClaimError, Slot};
 use crate::state::StateError;
@@ -214,7 +213,7 @@ impl Host for Steward {
     }
 
     fn observe(&mut self, what: &Observe) -> Result<Observed, Away> {
-        let marks = if what.programs { leftover::marks(self.processes()) } else { Vec::new() };
+        let marks = if what.programs { marks(self.processes()) } else { Vec::new() };
         let mut reader = match (what.moment, self.reader.take()) {
             (Moment::Behind, Some(reader)) => reader,
             (Moment::Before | Moment::Behind, _) => Reader::new(marks),
@@ -231,7 +230,7 @@ impl Host for Steward {
     }
 
     fn end_leftovers(&mut self) {
-        let _ = leftover::end(self.processes(), LEAVING);
+        let _ = end_marked(self.processes(), LEAVING);
     }
 
     fn keep(&mut self) -> Result<(), Away> {

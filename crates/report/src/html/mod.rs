@@ -11,8 +11,8 @@ use crate::column::{Column, Value, cell_unit, in_order, lead, point_of, title};
 use crate::figure::THIN;
 use crate::picture::{Options, Picture, ReportError};
 use crate::summary::{self, Cells};
-use crate::xml::escape;
 use crate::{document, figure};
+use tardy_model::harmless::xml as escape;
 use tardy_model::result::{CellResult, Results, StreamResult};
 use tardy_model::verdict::{Level, Verdict};
 
@@ -139,9 +139,9 @@ fn of_xdp(picture: &Picture<'_>, out: &mut String) {
 
 /// What receivers through AF_XDP cost, where there are any.
 fn receivers(picture: &Picture<'_>, out: &mut String) {
-    if let Some(receivers) = crate::receivers::table(picture, Some(THIN)) {
+    if let Some(receivers) = crate::xdp::receivers(picture, Some(THIN)) {
         *out += "<section class=\"cell\">\n<h2>Receivers</h2>\n";
-        *out += &table(&receivers, crate::receivers::SAYS);
+        *out += &table(&receivers, crate::xdp::RECEIVERS);
         *out += "</section>\n";
     }
 }

@@ -69,14 +69,14 @@ fn head(picture: &Picture<'_>, page: &mut Page) {
 
 /// What receivers through AF_XDP cost, where there are any.
 fn receivers(picture: &Picture<'_>, page: &mut Page) {
-    let Some(table) = crate::receivers::table(picture, Some(SPACE)) else { return };
+    let Some(table) = crate::xdp::receivers(picture, Some(SPACE)) else { return };
     let widths = table.widths(page::columns);
     page.blank();
     for row in [&table.head].into_iter().chain(&table.rows) {
         let figures = row.iter().zip(&widths).skip(1).map(|(text, width)| format!("  {text:>width$}"));
         page.line(&format!("  {:<width$}{}", row[0], figures.collect::<String>(), width = widths[0]));
     }
-    page.labelled(2, "", 0, crate::receivers::SAYS, Ink::Dim);
+    page.labelled(2, "", 0, crate::xdp::RECEIVERS, Ink::Dim);
 }
 
 fn closing(picture: &Picture<'_>, layout: Option<&Layout>, page: &mut Page) {

@@ -54,6 +54,11 @@ pub(crate) fn lookup(path: &[String]) -> KeyOrTable {
     found
 }
 
+/// What follows `above` in the keys that begin with it, in the order of the table.
+pub(crate) fn fields(above: &str) -> impl Iterator<Item = &'static str> {
+    KEYS.iter().filter_map(move |key| key.pattern.strip_prefix(above))
+}
+
 /// The literal names that may follow `path`, each once, in the table's order.
 pub(crate) fn children(path: &[String]) -> Vec<&'static str> {
     let mut names = Vec::new();

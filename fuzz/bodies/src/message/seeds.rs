@@ -27,12 +27,13 @@ use tardy_model::placement::PlacementRecord;
 use tardy_model::point::{Metric, Point};
 use tardy_model::sample::MaybeNanos;
 use tardy_model::shaper::Shaper;
-use tardy_model::stream::{Kind, Overrun, Policy, Stream, Triggered, Wait};
+use tardy_model::stream::{Kind, Overrun, Policy, Stream, Wait};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos};
 use tardy_model::trial::TrialRecord;
 use tardy_model::xdp::{
     FaultKind, NumberedDevice, ObjectRecord, ProgramCost, ProgramFault, ProgramHook, ProgramRecord, ProgramSeen,
+    Triggered,
 };
 
 /// How the bytes behind an input's first one are read: with a greeting, as orders, as what a guest

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is found on a path before the first packet of a trial: BPF programs of others on its
+//! devices, what a user's own program shows in its code, and probe packets.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Where a BPF program is attached to a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "program_hook")]
+pub enum ProgramHook {
+    /// XDP, run by the driver.
+    XdpNative,
+    /// XDP, run by the kernel after the driver.
+    XdpGeneric,
+    /// XDP, run by the device.
+    XdpOffload,
+    /// A filter of a clsact or ingress queue discipline.
+    TcIngress,
+    /// A filter of a clsact queue discipline.
+    TcEgress,
+    /// Attached without a queue discipline (tcx).
+    TcxIngress,
+    /// Attached without a queue discipline (tcx).
+    TcxEgress,
+}
+
+impl ProgramHook {
+    /// The name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ProgramHook::XdpNative => "xdp-native",
+            ProgramHook::XdpGeneric => "xdp-generic",
+            ProgramHook::XdpOffload => "xdp-offload",
+            ProgramHook::TcIngress => "tc-ingress",
+            ProgramHook::TcEgress => "tc-egress",
+            ProgramHook::TcxIngress => "tcx-ingress",
+            ProgramHook::TcxEgress => "tcx-egress",
+        }
+    }
+}
+
+/// What went wrong with packets that a program decided about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "program_fault_kind")]
+pub enum FaultKind {
+    /// The kernel could not redirect them.
+    Redirect,
+    /// They were redirected to a device that did not take them.
+    Drop,
+    /// The program aborted, or what it decided could not be done.
+    Abort,
+}
+
+/// Packets that went wrong in the same way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "program_fault")]
+pub struct ProgramFault {
+    /// What went wrong.
+    pub kind: FaultKind,
+    /// How many.
+    pub packets: u64,
+    /// errno; of `abort` what the program decided, 0 for `XDP_ABORTED`.
+    pub code: i32,
+    /// Number of the device to which they were to go, or the key in the program's map.
+    pub to: u32,
+    /// `to` is a key in a map.
+    pub by_map: bool,
+    /// The name of that device; null where none in the station has the number.
+    pub device: Option<String>,
+}
+
+/// What a program did while probe packets passed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "program_seen")]
+pub struct ProgramSeen {
+    /// How often it ran, by the kernel's count.
+    pub runs: u64,
+    /// How long it ran in sum, by the kernel's count, ns.
+    pub run_ns: u64,
+    /// Lines that it wrote into the kernel's trace (`bpf_printk`).
+    pub lines: u64,
+    /// Packets that went wrong.
+    pub faults: Vec<ProgramFault>,
+}
+
+/// A program that was attached to a device of the path before tardy attached one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "program")]
+pub struct ProgramRecord {
+    /// The station whose device it is.
+    pub station: String,
+    /// The device.
+    pub device: String,
+    /// Where it is attached.
+    pub hook: ProgramHook,
+    /// Its name, which the kernel cuts at 15 bytes.
+    pub name: String,
+    /// Its id, as `bpftool` and `ip` show it.
+    pub id: u32,
+    /// Hash of its instructions.
+    pub tag: String,
+    /// It runs after a driver that could run it itself.
+    pub could_be_native: bool,
+    /// What it did; null where that could not be watched.
+    pub seen: Option<ProgramSeen>,
+}
+
+impl ProgramFault {
+    /// What happened, for a sentence.
+    pub fn says(&self) -> String {
+        let packets = if self.packets == 1 { "1 packet".to_owned() } else { format!("{} packets", self.packets) };
+        let to = match (&self.device, self.by_map) {
+            (_, true) => format!("what its map has at key {}", self.to),
+            (Some(device), _) => format!("{device} (device number {})", self.to),
+            (None, _) => format!("device number {}, which no device of its station has", self.to),
+        };
+        match self.kind {
+            FaultKind::Redirect => format!("the kernel could not redirect {packets} to {to} (errno {})", self.code),
+            FaultKind::Drop => format!("{packets} redirected to {to} were dropped there (errno {})", self.code),
+            FaultKind::Abort if self.code == 0 => format!("it aborted {packets}"),
+            FaultKind::Abort => format!("what it decided about {packets} ({}) was not possible", self.code),
+        }
+    }
+}
+
+impl ProgramRecord {
+    /// Which one it is, for a sentence.
+    pub fn called(&self) -> String {
+        format!("program `{}` (id {}, {}) on {} of {}", self.name, self.id, self.hook.name(), self.device, self.station)
+    }
+}
+
+/// What a piece of a program costs: the program as it is against the same program without it, run
+/// by the kernel on one packet again and again (`BPF_PROG_RUN`), in turns.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "program_cost")]
+pub struct ProgramCost {
+    /// Median of the differences of the pairs, ns for each run.
+    pub ns: f64,
+    /// Its least value with a confidence of at least 95 %.
+    pub low_ns: f64,
+    /// Its largest value with a confidence of at least 95 %.
+    pub high_ns: f64,
+    /// Pairs.
+    pub pairs: u32,
+}
+
+/// Probe packets of one way of a stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "probe")]
+pub struct ProbeRecord {
+    /// The stream whose packets they are like.
+    pub stream: String,
+    /// The station that sent them.
+    pub from: String,
+    /// The station that they were sent to.
+    pub to: String,
+    /// Packets that the device took.
+    pub sent: u32,
+    /// VLAN tags of each as it was sent.
+    pub tags: u8,
+    /// Packets that arrived, by the number of tags that they had then.
+    pub by_tags: BTreeMap<u8, u32>,
+}
+
+impl ProbeRecord {
+    /// Packets that arrived.
+    pub fn arrived(&self) -> u32 {
+        self.by_tags.values().sum()
+    }
+
+    /// Packets that arrived with more tags than they were sent with.
+    pub fn with_more_tags(&self) -> u32 {
+        self.by_tags.range(self.tags.saturating_add(1)..).map(|(_, packets)| packets).sum()
+    }
+}
+
+/// What the code of a user's own XDP program shows before it is attached.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "program_object")]
+pub struct ObjectRecord {
+    /// The station that receives through it.
+    pub station: String,
+    /// The program's name.
+    pub program: String,
+    /// Functions of the object that write lines into the kernel's trace, once for each call.
+    pub lines: Vec<String>,
+    /// What these calls cost each run of the program; null if there are none.
+    pub cost: Option<ProgramCost>,
+    /// Why that could not be measured; null if it was, or if there is nothing to measure.
+    pub unmeasured: Option<String>,
+    /// Redirects to a device whose number is written into the code.
+    pub devices: Vec<NumberedDevice>,
+}
+
+/// A device that a program knows by a number in its code.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "numbered_device")]
+pub struct NumberedDevice {
+    /// The function that has the number.
+    pub function: String,
+    /// The number.
+    pub number: u32,
+    /// The name of the device that has it at the station; null if there is none.
+    pub device: Option<String>,
+}
+
+/// What was found on the path before the first packet of a trial.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "inspection")]
+pub struct Inspection {
+    /// Programs on its devices.
+    pub programs: Vec<ProgramRecord>,
+    /// What one line of a program's costs on this machine, where one wrote some.
+    pub line_cost: Option<ProgramCost>,
+    /// Why what programs do could not be watched, by station.
+    pub unchecked: BTreeMap<String, String>,
+    /// What the code of users' own programs shows, which port `xdp` loads.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objects: Vec<ObjectRecord>,
+    /// Probe packets, each way of each stream.
+    pub probes: Vec<ProbeRecord>,
+}
+
+impl Inspection {
+    /// Nothing was found that is worth a word.
+    pub fn is_clean(&self) -> bool {
+        let is_silent = |object: &ObjectRecord| object.lines.is_empty() && object.devices.is_empty();
+        self.programs.is_empty()
+            && self.objects.iter().all(is_silent)
+            && self.probes.iter().all(|probe| probe.with_more_tags() == 0)
+    }
+
+    /// A way on which no packet of a stream can be measured: the probes arrive with more tags than
+    /// they were sent with, or none arrives and a program at one of its ends sends packets where
+    /// nobody takes them.
+    pub fn dead_end(&self) -> Option<&ProbeRecord> {
+        let faulty = |program: &&ProgramRecord| program.seen.as_ref().is_some_and(|seen| !seen.faults.is_empty());
+        let at = |probe: &ProbeRecord| {
+            let mut faulty = self.programs.iter().filter(faulty);
+            faulty.any(|program| program.station == probe.from || program.station == probe.to)
+        };
+        self.probes
+            .iter()
+            .find(|probe| probe.with_more_tags() > 0 || probe.sent > 0 && probe.arrived() == 0 && at(probe))
+    }
+}
