@@ -125,6 +125,7 @@ fn receiver() -> ActivityOrder {
         queue: None,
         replies: false,
         object: None,
+        hints: Vec::new(),
     }))
 }
 

@@ -56,6 +56,53 @@ impl Core {
     }
 }
 
+listed! {
+    /// What a device may know of a packet that it received, and tardy's XDP program can ask for.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum DeviceHint {
+        /// When it received the packet, by its own clock.
+        HwTime,
+        /// The hash by which it chose the queue, with its type.
+        Hash,
+        /// The VLAN tag that it took off.
+        Vlan,
+    }
+}
+
+impl DeviceHint {
+    /// The name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DeviceHint::HwTime => "hw_time",
+            DeviceHint::Hash => "hash",
+            DeviceHint::Vlan => "vlan",
+        }
+    }
+
+    /// Its bit in the program's settings.
+    pub const fn bit(self) -> u32 {
+        match self {
+            DeviceHint::HwTime => 1,
+            DeviceHint::Hash => 2,
+            DeviceHint::Vlan => 4,
+        }
+    }
+}
+
+/// One of the hints that were asked of a device, over the packets of a trial that have one of the
+/// program's structs with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceHintCount {
+    pub hint: DeviceHint,
+    /// Packets with a value.
+    pub given: u64,
+    /// Packets that the device had no value for.
+    pub absent: u64,
+    /// Packets of which the driver, or the kernel, does not offer it.
+    pub not_offered: u64,
+}
+
 /// A mode that was refused before a slower one was taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XdpRefusal {
@@ -128,6 +175,13 @@ pub struct XdpRecord {
     /// The application's CPU compared with the program's, packet by packet.
     #[serde(default)]
     pub core: CoreRecord,
+    /// What was asked of the device for each packet (`rx.hints`). Empty where packets were
+    /// received: the counts are known when the rows are.
+    #[serde(default)]
+    pub device_hints: Vec<DeviceHintCount>,
+    /// Why the device was asked for none of them after all.
+    #[serde(default)]
+    pub without_hints: Option<String>,
 }
 
 /// The CPU of an AF_XDP application compared with the CPU that ran the XDP program, over the

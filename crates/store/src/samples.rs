@@ -156,8 +156,8 @@ pub fn samples_schema() -> Value {
                  null if either stamp is missing in this row, or the points are no neighbours in this row's stream";
     let full = "only in a file that needs it: stamp of the point − scheduled, in rows that have this stamp and lack the one \
                 before it; null in all others";
-    let hint = "only with a user's own XDP program: what the member of the struct holds, as the program wrote it; null if the \
-                struct of this row does not have it. STRUCT is in front where two structs mean different things by the name, or \
+    let hint = "only with a user's own XDP program, or with `rx.hints`: what the member of the struct holds, as the program wrote it; null if \
+                the struct of this row does not have it, or its `has_MEMBER` is 0. STRUCT is in front where two structs mean different things by the name, or \
                 another column has it";
     let flags = [
         (Flags::EARLY, "early", "it arrived before its scheduled instant"),
@@ -187,7 +187,7 @@ pub fn samples_schema() -> Value {
         ],
         "stages": column("POINT..POINT", "INT64", Some("ns"), true, stage),
         "full_width": column("scheduled..POINT", "INT64", Some("ns"), true, full),
-        "hint": column("hint", "STRING", None, true, "only with a user's own XDP program: the name of the struct that it left before the packet; null if it left none"),
+        "hint": column("hint", "STRING", None, true, "only with a user's own XDP program, or with `rx.hints`: the name of the struct that it left before the packet; null if it left none"),
         "hint_members": column("MEMBER or STRUCT.MEMBER", "INT64 or UINT64", None, true, hint),
         "outcomes": Outcome::ALL.map(Outcome::name),
         "flags": flags.map(|(bit, name, says)| json!({"bit": bit.0, "name": name, "says": says})),

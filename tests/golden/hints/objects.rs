@@ -8,6 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tardy_bpf::hints::Layouts;
+use tardy_bpf::program::device_columns;
 
 fn examples() -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/bpf/examples")).to_owned()
@@ -191,6 +192,37 @@ fn the_running_kernels_structs_are_listed_or_the_reason_is_given() {
         Some(3) => assert!(error.contains("CONFIG_DEBUG_INFO_BTF"), "{error}"),
         code => panic!("{code:?}: {error}"),
     }
+}
+
+#[test]
+fn what_a_device_had_no_value_for_is_absent_and_not_0() {
+    let columns = device_columns().expect("columns");
+    let layout = columns.layouts().by_name("rx_hints").next().expect("a struct").clone();
+    let area = |values: &[(&str, u64)]| {
+        let mut bytes = vec![0xaa; columns.area()];
+        let start = bytes.len() - layout.size;
+        bytes[start..].fill(0);
+        for (name, value) in values.iter().chain(&[("btf_id", u64::from(layout.id))]) {
+            let member = layout.member(name).expect("a member");
+            let at = start + member.offset;
+            bytes[at..at + member.size].copy_from_slice(&value.to_le_bytes()[..member.size]);
+        }
+        bytes
+    };
+    // What the device left in a value does not matter where the kernel's function failed.
+    let of_hash = area(&[("has_hash", 1), ("offers_hash", 1), ("hash_type", 9), ("vlan_tci", 5), ("offers_vlan", 1)]);
+    let of_vlan = area(&[("has_vlan", 1), ("vlan_tci", 0), ("vlan_proto", 0x8100), ("hw_time", 7), ("hash", 7)]);
+    let rows = columns.decode([Some(&of_hash[..]), Some(&of_vlan), None].into_iter());
+    let column = |name: &str| {
+        let column = rows.columns.iter().find(|column| column.name == name);
+        column.unwrap_or_else(|| panic!("no column {name}")).values.clone()
+    };
+    assert_eq!(column("hw_time"), [None; 3]);
+    assert_eq!((column("hash"), column("hash_type")), (vec![Some(0), None, None], vec![Some(9), None, None]));
+    assert_eq!(column("vlan_tci"), [None, Some(0), None]);
+    assert_eq!(column("vlan_proto"), [None, Some(0x8100), None]);
+    assert_eq!(column("has_vlan"), [Some(0), Some(1), None]);
+    assert_eq!(column("offers_vlan"), [Some(1), Some(0), None]);
 }
 
 /// An XDP program of which flags leave something out, or spoil it.
