@@ -49,16 +49,16 @@ fn refused(argument: &str) -> String {
 }
 
 const TABLE: &str = "\
-struct    id  size  member  offset  from packet  bytes  is        type
-priority  ID    16  time         0          -16      8  unsigned  __u64
-                    vlan         8           -8      2  unsigned  __u16
-                    pcp         10           -6      2  unsigned  __u16
-                    btf_id      12           -4      4  unsigned  __u32
-arrival   ID    20  time         0          -20      8  unsigned  __u64
-                    cpu          8          -12      2  unsigned  __u16
-                    length      10          -10      2  unsigned  __u16
-                    gap         12           -8      4  signed    __s32
-                    btf_id      16           -4      4  unsigned  __u32
+struct    id  size  member  offset  from packet  bytes  is        type   column
+priority  ID    16  time         0          -16      8  unsigned  __u64  time
+                    vlan         8           -8      2  unsigned  __u16  vlan
+                    pcp         10           -6      2  unsigned  __u16  priority.pcp
+                    btf_id      12           -4      4  unsigned  __u32  -
+arrival   ID    20  time         0          -20      8  unsigned  __u64  time
+                    cpu          8          -12      2  unsigned  __u16  cpu
+                    length      10          -10      2  unsigned  __u16  length
+                    gap         12           -8      4  signed    __s32  gap
+                    btf_id      16           -4      4  unsigned  __u32  -
 ";
 
 #[test]
@@ -85,7 +85,7 @@ fn the_hints_of_a_users_own_object_are_listed_and_decoded_in_rust_and_in_c() {
         (json["structs"][1]["id"].as_u64(), json["structs"][1]["size"].as_u64()),
         (Some(arrival.into()), Some(20))
     );
-    let gap = r#"{"name":"gap","offset":12,"from_packet":-8,"size":4,"kind":"signed","signed":true,"type":"__s32"}"#;
+    let gap = r#"{"name":"gap","offset":12,"from_packet":-8,"size":4,"kind":"signed","signed":true,"type":"__s32","column":"gap"}"#;
     assert_eq!(member, &serde_json::from_str::<serde_json::Value>(gap).expect("JSON"));
 
     let areas = format!(

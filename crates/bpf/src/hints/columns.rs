@@ -34,8 +34,10 @@ struct Column {
 }
 
 /// A member, and the one that tells whether there is a value.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Source {
+    /// Its name.
+    member: String,
     value: Accessor,
     has: Option<Accessor>,
 }
@@ -47,7 +49,7 @@ impl Source {
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
         };
         let has = layout.members.iter().find(|of| speaks_of(of));
-        Source { value, has: has.and_then(|of| Accessor::new(layout, &of.name).ok()) }
+        Source { member: member.name.clone(), value, has: has.and_then(|of| Accessor::new(layout, &of.name).ok()) }
     }
 
     /// What the hint has; nothing if it is one of another struct.
@@ -134,6 +136,13 @@ impl Columns {
         self.columns.iter().map(|column| column.name.as_str())
     }
 
+    /// The column of a member of one of these structs.
+    pub fn name_of(&self, layout: &Layout, member: &Member) -> Option<&str> {
+        let is_it = |source: &Source| source.value.id() == layout.id && source.member == member.name;
+        let column = self.columns.iter().find(|column| column.members.iter().any(is_it));
+        column.map(|column| column.name.as_str())
+    }
+
     /// Members that get none.
     pub fn unrecorded(&self) -> &[Unrecorded] {
         &self.unrecorded
@@ -193,12 +202,12 @@ fn named(found: &[(&Layout, &Member, Source)]) -> Vec<Column> {
         if let Some(at) = named(&columns, &name) {
             let (column, other) = &mut columns[at];
             if *other == of && column.name == name {
-                column.members.push(*source);
+                column.members.push(source.clone());
                 continue;
             }
             name = format!("{}#{}.{}", layout.name, layout.id, member.name);
         }
-        columns.push((Column { name, is_signed: member.kind.is_signed(), members: vec![*source] }, of));
+        columns.push((Column { name, is_signed: member.kind.is_signed(), members: vec![source.clone()] }, of));
     }
     columns.into_iter().map(|(column, _)| column).collect()
 }
