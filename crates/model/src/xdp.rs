@@ -316,10 +316,13 @@ pub const MOST_COLUMNS: usize = 256;
 pub const HINT: &str = "hint";
 
 /// True of names, in lower case, that columns of hints cannot have: each file of samples has these
-/// columns, or a query over it.
+/// columns, or a query over it, or an export.
 pub fn is_taken(name: &str) -> bool {
     let fixed = ["seq", "scheduled_ns", "stream", "outcome", "flags", "pcp", HINT, "filename"];
-    fixed.contains(&name) || Point::ALL.iter().any(|point| point.name() == name)
+    let exported = ["cell", "trial", "in_figures", "delta", "transit"];
+    let by_gates = ["window_opens_ns", "window_closes_ns", "outside_ns", "slip_gate_cycles", "slip_stream_cycles"];
+    [&fixed[..], &exported, &by_gates].iter().any(|names| names.contains(&name))
+        || Point::ALL.iter().any(|point| point.name() == name)
 }
 
 /// What XDP programs left before packets, row by row, in columns of equal length.
