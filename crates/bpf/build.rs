@@ -21,17 +21,26 @@ fn main() -> Result<(), Box<dyn Error>> {
         let source = entry?.path();
         let name = source.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let Some(name) = name.strip_suffix(".bpf.c") else { continue };
-        // BTF comes with -g. A program of this version runs on Linux 5.11 and later.
-        let status = Command::new(&clang)
-            .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-Iprograms", "-Iinclude", "-I"])
-            .args([&headers, "-c"])
-            .arg(&source)
-            .arg("-o")
-            .arg(out.join(format!("{name}.bpf.o")))
-            .status()
-            .map_err(|error| format!("{clang} cannot be run: {error}: run packaging/setup.sh build"))?;
-        if !status.success() {
-            return Err(format!("{clang} could not compile {}", source.display()).into());
+        // The XDP program is built a second time, with calls that ask the device.
+        let variants: &[(&str, &[&str])] = match name {
+            "xdp" => &[("", &[]), ("_hints", &["-DDEVICE_HINTS"])],
+            _ => &[("", &[])],
+        };
+        for (suffix, defined) in variants {
+            // BTF comes with -g. A program of this version runs on Linux 5.11 and later.
+            let status = Command::new(&clang)
+                .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-Iprograms", "-Iinclude", "-I"])
+                .arg(&headers)
+                .args(*defined)
+                .arg("-c")
+                .arg(&source)
+                .arg("-o")
+                .arg(out.join(format!("{name}{suffix}.bpf.o")))
+                .status()
+                .map_err(|error| format!("{clang} cannot be run: {error}: run packaging/setup.sh build"))?;
+            if !status.success() {
+                return Err(format!("{clang} could not compile {}", source.display()).into());
+            }
         }
     }
     Ok(())

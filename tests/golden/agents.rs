@@ -126,6 +126,7 @@ fn receiver() -> ActivityOrder {
         queue: None,
         replies: false,
         object: None,
+        hints: Vec::new(),
     }))
 }
 

@@ -70,6 +70,7 @@ pub fn orders(port: u16, count: u32) -> (AskOrder, ReflectOrder) {
         queue: None,
         replies,
         object: None,
+        hints: Vec::new(),
     };
     let ask = AskOrder { send: send(false), receive: receive(true), in_flight: 1, timeout: Nanos::from_secs(1) };
     (ask, ReflectOrder { receive: receive(false), send: send(true) })

@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A user's own XDP program in place of tardy's: its hints become columns, its time is `rx_xdp`,
-//! and its faults are named before the first packet.
+//! and its faults are named before the first packet. And tardy's, where it asks the device what it
+//! knows of each packet.
 
-use crate::command::{Place, agents, can_run, machine, same};
-use crate::xdp::{TEXT, record, write};
+use crate::command::{Place, agents, can_run, machine, same, wait};
+use crate::xdp::{FILTER, Pair, TEXT, asked, frame, ip, record, write};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
+use tardy_bpf::program::{Chosen, device_columns};
+use tardy_bpf::xsk::{Asked, Rings, WaitBy};
+use tardy_model::frame::MARK;
+use tardy_model::xdp::{DeviceHint, XdpMode};
+use tardy_sys::packet::sender;
+use tardy_sys::stamps::TxStamps;
 
 /// A user's own program: it takes test frames, and leaves one struct before those of even numbers
 /// and another before the rest. Neither is in tardy's source.
@@ -203,4 +212,105 @@ fn a_users_program_that_prints_is_named_with_its_cost_before_the_first_packet() 
     assert!(cost("cost_ns") <= cost("cost_high_ns") && cost("pairs") > 0.0, "{printk}");
     assert_eq!((&number["level"], &number["evidence"]["number"]), (&json!("warning"), &json!(9999)), "{number}");
     assert!(number["says"].as_str().is_some_and(|says| says.contains("no device of b has it")), "{number}");
+}
+
+/// All that a device can be asked for.
+const ALL: [DeviceHint; 3] = DeviceHint::ALL;
+
+/// Sends a frame by `by` and gives what the program left before it at `far`, by column, with the
+/// struct's name.
+fn left(by: &str, rings: &mut Rings, seq: u32, mark: u8) -> (String, BTreeMap<String, Option<i64>>) {
+    let mut socket = sender(by, 0, TxStamps::default(), 1 << 20, None).expect("a socket");
+    let mut waiter = rings.waiter(WaitBy::Poll).expect("it can be waited");
+    let mut sent = frame(3, FILTER.nonce, None, seq);
+    sent[14 + 4] |= mark;
+    socket.send(&sent, 0, None).expect("it is sent");
+    let came = wait(Duration::from_secs(2), || (waiter.wait(50) && rings.take(8) == 1).then_some(()));
+    came.unwrap_or_else(|| panic!("packet {seq} did not come: {:?}", rings.losses()));
+    let stamp = rings.stamp(0).expect("a stamp");
+    assert_eq!(stamp.mark, (mark == MARK).then_some(seq));
+    let hints = device_columns().expect("columns").decode([Some(rings.area(0))].into_iter());
+    let values = hints.columns.iter().map(|column| (column.name.clone(), column.values[0]));
+    (hints.name(0).unwrap_or_default().to_owned(), values.collect())
+}
+
+#[test]
+fn a_program_that_asks_the_device_tells_what_is_absent_from_what_is_not_offered() {
+    if !can_run("a_program_that_asks_the_device_tells_what_is_absent_from_what_is_not_offered") {
+        return;
+    }
+    let pair = Pair::new();
+    ip(&format!("-n {} link add link near name tagged type vlan id 5 egress-qos-map 0:3", pair.0));
+    ip(&format!("-n {} link set dev tagged addrgenmode none", pair.0));
+    ip(&format!("-n {} link set dev tagged up", pair.0));
+    pair.inside(|| {
+        let asking = |program| Asked { program, ..asked("far") };
+        let (mut rings, opened) = Rings::open(&asking(Chosen::Asking(FILTER, &ALL))).expect("sockets");
+        if let Some(why) = opened.without_hints {
+            let test = "a_program_that_asks_the_device_tells_what_is_absent_from_what_is_not_offered";
+            return tardy_tests::skip(test, &why);
+        }
+        assert!(opened.asks_device && opened.mode == XdpMode::Native, "{opened:?}");
+        for (seq, mark, name) in [(1, 0, "rx_hints"), (2, MARK, "mark_hints")] {
+            let (of, values) = left("near", &mut rings, seq, mark);
+            assert_eq!(of, name);
+            let value = |name: &str| values[name];
+            // veth's driver knows all three calls. No device stamped the packet or took a tag off,
+            // so these are absent and not 0; the kernel made a hash.
+            assert_eq!([value("has_hw_time"), value("offers_hw_time"), value("hw_time")], [Some(0), Some(1), None]);
+            assert_eq!([value("has_vlan"), value("vlan_tci"), value("vlan_proto")], [Some(0), None, None]);
+            assert_eq!([value("has_hash"), value("offers_hash")], [Some(1), Some(1)]);
+            assert!(value("hash").is_some() && value("hash_type").is_some(), "{values:?}");
+        }
+        if left("near", &mut rings, 3, 0).1["offers_vlan"] == Some(1) {
+            let (_, values) = left("tagged", &mut rings, 4, 0);
+            let tag = ["has_vlan", "vlan_tci", "vlan_proto"].map(|name| values[name]);
+            assert_eq!(tag, [Some(1), Some(3 << 13 | 5), Some(0x8100)], "{values:?}");
+        }
+        drop(rings);
+        // What is not asked for is called by nobody.
+        let hash = [DeviceHint::Hash];
+        let (mut rings, _) = Rings::open(&asking(Chosen::Asking(FILTER, &hash))).expect("sockets");
+        let (_, values) = left("near", &mut rings, 5, 0);
+        let offers = ["offers_hw_time", "offers_hash", "offers_vlan"].map(|name| values[name]);
+        assert_eq!(offers, [Some(0), Some(1), Some(0)]);
+    });
+}
+
+#[test]
+fn a_device_that_cannot_be_asked_gets_the_plain_program_and_the_run_says_why() {
+    if !can_run("a_device_that_cannot_be_asked_gets_the_plain_program_and_the_run_says_why") {
+        return;
+    }
+    let place = Place::new();
+    // A page is too short for these packets, so the driver takes no program.
+    let text = TEXT.replace("trials = 2", "trials = 1") + "rx.hints = [\"hw_time\", \"hash\"]\n[path]\nmtu = 9000\n";
+    let run = place.call(place.run(&[]).arg(write(&place, &text)));
+    run.ran();
+    let xdp = &record(&place, "all")["xdp"];
+    assert_eq!(xdp["mode"], "generic", "{xdp}");
+    let why = xdp["without_hints"].as_str().expect("a reason");
+    assert!(why.contains("needs Linux 6.3 and native mode"), "{why}");
+    assert!(run.cell()["verdicts"].as_array().expect("verdicts").iter().any(|verdict| {
+        verdict["id"] == "xdp-mode" && verdict["says"].as_str().is_some_and(|says| says.contains("`rx.hints` asks for"))
+    }));
+    let samples = tardy_store::SamplesFile::open(&place.out().join("trials/all/1/samples.parquet")).expect("samples");
+    for page in samples.hints("ctl").expect("a stream").expect("columns, without values") {
+        let page = page.expect("a sound page");
+        assert!(page.of.iter().all(Option::is_none), "the plain program leaves none of these structs");
+    }
+
+    let place = Place::new();
+    let text = TEXT.replace("trials = 2", "trials = 1") + "rx.hints = [\"hw_time\", \"hash\"]\n";
+    let run = place.call(place.run(&[]).arg(write(&place, &text)));
+    run.ran();
+    assert_eq!(run.metric("rx_xdp..receive")["coverage"], 1.0, "{}", run.stdout);
+    let xdp = &record(&place, "all")["xdp"];
+    if xdp["without_hints"].is_null() {
+        let counted = json!([
+            {"hint": "hw_time", "given": 0, "absent": 600, "not_offered": 0},
+            {"hint": "hash", "given": 600, "absent": 0, "not_offered": 0}
+        ]);
+        assert_eq!(xdp["device_hints"], counted, "{xdp}");
+    }
 }

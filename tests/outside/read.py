@@ -249,6 +249,32 @@ def samples(results, schema, csv, run):
     finish()
 
 
+def hints(schema, csv, run):
+    """DuckDB reads what XDP programs left before packets, by the view and from the CSV: SAMPLES-SCHEMA CSV RUN.
+
+    Rows alternate between two structs, and each 7th has no hint. `time` is in both, `gap` and `pcp` in one."""
+    db = duckdb.connect()
+    db.sql(f"SET file_search_path = '{run}'")
+    db.sql(json.load(open(schema))["view"])
+    wanted = ["hint", "time", "gap", "priority.pcp", "stamp"]
+    same(db.table("metrics").columns[-len(wanted):], wanted, "the view's last columns")
+    db.sql(f"CREATE TABLE exported AS SELECT * FROM read_csv('{csv}', header = true, nullstr = '', sample_size = -1)")
+    same(db.table("exported").columns[-len(wanted):], wanted, "the CSV's last columns")
+    every = ", ".join(f'"{name}"' for name in wanted)
+    for seq, hint, *values in db.execute(f"SELECT seq, {every} FROM metrics ORDER BY filename, seq").fetchall():
+        name = None if seq % 7 == 0 else "priority" if seq % 2 else "arrival"
+        same(hint, name, f"the struct of {seq}")
+        known = {"arrival": [(1 << 63) + seq, -seq, None, None], "priority": [(1 << 63) + seq, None, seq % 8, 2 * seq]}
+        same(values, known.get(name, [None] * 4), f"the members of {seq}")
+    rows = f"SELECT split_part(filename, '/', -2)::BIGINT AS trial, seq, {every} FROM metrics"
+    copy = f"SELECT trial::BIGINT AS trial, seq, {every} FROM exported"
+    true(db.execute(f"SELECT count(*) FROM ({rows})").fetchone()[0] > 0, "there are rows")
+    same(db.execute(f"({rows}) EXCEPT ALL ({copy})").fetchall()[:3], [], "rows of the Parquet that the CSV lacks")
+    # A member that has the name of what the view computes for itself does not get into a metric.
+    same(db.execute("SELECT count(*) FROM metrics WHERE delta IS NULL AND seq > 0").fetchone()[0], 0, "packets without a delta")
+    finish()
+
+
 NAN = math.nan
 
 
@@ -420,4 +446,4 @@ def junit(results, *files):
     finish()
 
 
-{"hlog": hlog, "junit": junit, "prometheus": prometheus, "samples": samples, "schema": schema}[sys.argv[1]](*sys.argv[2:])
+{"hints": hints, "hlog": hlog, "junit": junit, "prometheus": prometheus, "samples": samples, "schema": schema}[sys.argv[1]](*sys.argv[2:])

@@ -12,6 +12,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use tardy_model::xdp::{HintColumn, Hints};
+use tardy_store::{SamplesFile, write_samples};
 
 /// The environment's interpreter; `None`, and counted as skipped, if there is no such environment.
 fn python(test: &str) -> Option<PathBuf> {
@@ -129,6 +131,47 @@ fn jsonschema_accepts_what_is_written_and_refuses_what_is_wrong() {
     }
     assert_eq!(all.len(), 1 + 4 * runs.len() - 1);
     check(&python, "schema", &all, 500);
+}
+
+/// The run again with hints in its samples: two structs in turn, and none at each 7th packet. What
+/// writes them on a path needs root.
+fn with_hints(run: &Run) {
+    for n in 1..=3 {
+        let path = run.out().join(format!("trials/all/{n}/samples.parquet"));
+        let samples = SamplesFile::open(&path).expect("samples");
+        let mut batches = samples.batches("ctl").expect("a stream");
+        let mut batch = batches.next().expect("rows").expect("sound rows");
+        assert!(batches.next().is_none(), "one batch is the whole stream");
+        let place = |seq: i64| (seq % 7 != 0).then_some((seq % 2) as u8);
+        let column = |name: &str, is_signed, value: fn(u8, i64) -> Option<i64>| HintColumn {
+            name: name.to_owned(),
+            is_signed,
+            values: batch.seq.iter().map(|seq| value(place(*seq)?, *seq)).collect(),
+        };
+        batch.hints = Some(Hints {
+            structs: vec!["arrival".to_owned(), "priority".to_owned()],
+            of: batch.seq.iter().map(|seq| place(*seq)).collect(),
+            columns: vec![
+                column("time", false, |_, seq| Some(i64::MIN + seq)),
+                column("gap", true, |of, seq| (of == 0).then_some(-seq)),
+                column("priority.pcp", false, |of, seq| (of == 1).then_some(seq % 8)),
+                column("stamp", false, |of, seq| (of == 1).then_some(2 * seq)),
+            ],
+        });
+        std::fs::remove_file(&path).expect("the file as it was");
+        write_samples(&path, &[("ctl", &batch)]).expect("the file again");
+    }
+}
+
+#[test]
+fn duckdb_reads_the_hints_of_two_layouts_by_their_members_names() {
+    let Some(python) = python("duckdb_reads_the_hints_of_two_layouts_by_their_members_names") else { return };
+    let run = Run::simulated("hints", "count = 2_000\n", 0);
+    with_hints(&run);
+    let schema = run.path("samples.json");
+    std::fs::write(&schema, output(&mut tardy(&["schema", "samples"])).stdout).expect("a file");
+    let (csv, _) = run.exported("csv");
+    check(&python, "hints", &args([schema, csv, run.out()]), 12_000);
 }
 
 #[test]

@@ -77,6 +77,7 @@ pub fn stream(sim: Sim) -> Stream {
             core: None,
             queue: None,
             object: None,
+            hints: Vec::new(),
         },
         sim,
     }
@@ -365,6 +366,7 @@ fn receive(steps: Vec<Step>, wait: Wait) -> (Receiver, Shared) {
         queue: None,
         replies: false,
         object: None,
+        hints: Vec::new(),
     };
     let (mut receiver, shared) = (Receiver::new(order), Shared::default());
     let mut script = Script { steps: steps.into(), wait, many: Vec::new(), inbox: Inbox::new(65) };
@@ -429,6 +431,7 @@ fn a_receiver_that_is_behind_takes_all_that_wait_and_one_that_is_not_takes_one()
         queue: None,
         replies: false,
         object: None,
+        hints: Vec::new(),
     };
     let script = || {
         let steps = (0..200).map(|seq| packet(PacketKind::Test, 77, seq)).collect();

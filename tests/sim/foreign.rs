@@ -363,6 +363,7 @@ fn receive_order(order: StreamOrder) -> ReceiveOrder {
         queue: None,
         replies: false,
         object: None,
+        hints: Vec::new(),
     }
 }
 

@@ -39,6 +39,8 @@ fn port() -> XdpRecord {
         core: CoreRecord::default(),
         driver: "veth".to_owned(),
         wait: "poll".to_owned(),
+        device_hints: Vec::new(),
+        without_hints: None,
     }
 }
 

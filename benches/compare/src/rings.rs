@@ -76,7 +76,18 @@ fn order(bench: &Bench, end: &End, wait: Wait, count: u32) -> Result<ReceiveOrde
     let order = StreamOrder { port: Port::Xdp, count, ..StreamOrder::of(stream, StreamId::FIRST, NONCE) };
     let thread = ThreadOrder { cpu: Some(CPUS[1].parse()?), policy: Policy::Other };
     let (local, device) = (end.address.into(), end.device.clone());
-    Ok(ReceiveOrder { order, thread, local, port: 0, device, queue: None, wait, replies: false, object: None })
+    Ok(ReceiveOrder {
+        order,
+        thread,
+        local,
+        port: 0,
+        device,
+        queue: None,
+        wait,
+        replies: false,
+        object: None,
+        hints: Vec::new(),
+    })
 }
 
 /// Receives as an agent does, while `feed` sends. Each packet must have its hint and its record.

@@ -39,6 +39,41 @@ struct mark {
 	__u32 btf_id;
 } __attribute__((packed, aligned(4)));
 
+/*
+ * The same with what the device knows of the packet, for a stream with `rx.hints`. A value counts
+ * only if its `has_…` is 1. `offers_…` is 0 if the driver does not offer it, or nobody asked.
+ */
+#define TARDY_OF_DEVICE \
+	__u64 time; \
+	/* When the device received the packet, by its own clock, ns. */ \
+	__u64 hw_time; \
+	/* Its hash, and what of the packet is in it: bits of the kernel's xdp_rss_hash_type. */ \
+	__u32 hash; \
+	__u16 hash_type; \
+	/* The VLAN tag that the device took off: its TCI, and its EtherType. */ \
+	__u16 vlan_tci; \
+	__u16 vlan_proto; \
+	__u8 has_hw_time; \
+	__u8 has_hash; \
+	__u8 has_vlan; \
+	__u8 offers_hw_time; \
+	__u8 offers_hash; \
+	__u8 offers_vlan; \
+	__u32 cpu; \
+	__u32 queue;
+
+struct rx_hints {
+	TARDY_OF_DEVICE
+	__u32 btf_id;
+} __attribute__((packed, aligned(4)));
+
+/* The same of a synchronisation frame. */
+struct mark_hints {
+	TARDY_OF_DEVICE
+	__u32 seq;
+	__u32 btf_id;
+} __attribute__((packed, aligned(4)));
+
 #ifndef __bpf__
 
 #include <stddef.h>

@@ -7,6 +7,11 @@
  * What is in the metadata area is described by the object's own BTF. The last member of each
  * struct is the id of its type there. The structs are in ../include/tardy_hints.h: `mark` goes
  * before a synchronisation frame, `rx_time` before every other test frame.
+ *
+ * This file is compiled twice. With DEVICE_HINTS the program also asks the device what it knows of
+ * each packet, and the structs are `mark_hints` and `rx_hints`. Only a program that is bound to its
+ * device may ask, and the kernel refuses such calls in any other program, called or not. So the
+ * program for all other streams has none of them.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -31,7 +36,8 @@ struct settings {
 	__u8 stream;
 	/* The kernel has bpf_ktime_get_tai_ns(). */
 	__u8 has_tai;
-	__u32 unused;
+	/* What to ask the device, as bits: HW_TIME and so on. */
+	__u32 hints;
 };
 
 const volatile struct settings settings = {};
@@ -104,6 +110,74 @@ static __always_inline __u64 now(void)
 	return settings.has_tai ? bpf_ktime_get_tai_ns() : bpf_ktime_get_ns();
 }
 
+#ifdef DEVICE_HINTS
+/* As crates/model/src/xdp.rs numbers them. */
+#define HW_TIME 1
+#define HASH 2
+#define VLAN 4
+/* What the kernel answers for a driver that does not offer a hint: -EOPNOTSUPP. */
+#define NOT_OFFERED -95
+
+enum xdp_rss_hash_type {
+	XDP_RSS_TYPE_NONE = 0,
+};
+
+/* Linux 6.3 has the first two, and 6.8 the third. */
+extern int bpf_xdp_metadata_rx_timestamp(const struct xdp_md *ctx, __u64 *timestamp) __ksym __weak;
+extern int bpf_xdp_metadata_rx_hash(const struct xdp_md *ctx, __u32 *hash,
+				    enum xdp_rss_hash_type *rss_type) __ksym __weak;
+extern int bpf_xdp_metadata_rx_vlan_tag(const struct xdp_md *ctx, __be16 *vlan_proto,
+					__u16 *vlan_tci) __ksym __weak;
+
+/*
+ * Asks the device, before the area is made larger: some drivers keep the answer in the same bytes.
+ * The verifier knows the settings and drops what was not asked for.
+ */
+static __always_inline void ask_device(const struct xdp_md *ctx, struct rx_hints *hints)
+{
+	if (settings.hints & HW_TIME && bpf_ksym_exists(bpf_xdp_metadata_rx_timestamp)) {
+		__u64 time = 0;
+		int code = bpf_xdp_metadata_rx_timestamp(ctx, &time);
+
+		hints->offers_hw_time = code != NOT_OFFERED;
+		/* veth answers without an error, and with 0, if no device stamped the packet. */
+		hints->has_hw_time = !code && time;
+		hints->hw_time = time;
+	}
+	if (settings.hints & HASH && bpf_ksym_exists(bpf_xdp_metadata_rx_hash)) {
+		enum xdp_rss_hash_type type = 0;
+		__u32 hash = 0;
+		int code = bpf_xdp_metadata_rx_hash(ctx, &hash, &type);
+
+		hints->offers_hash = code != NOT_OFFERED;
+		hints->has_hash = !code;
+		hints->hash = hash;
+		hints->hash_type = type;
+	}
+	if (settings.hints & VLAN && bpf_ksym_exists(bpf_xdp_metadata_rx_vlan_tag)) {
+		__be16 proto = 0;
+		__u16 tci = 0;
+		int code = bpf_xdp_metadata_rx_vlan_tag(ctx, &proto, &tci);
+
+		hints->offers_vlan = code != NOT_OFFERED;
+		hints->has_vlan = !code;
+		hints->vlan_proto = __builtin_bswap16(proto);
+		hints->vlan_tci = tci;
+	}
+}
+
+/* Leaves a struct before the packet. 0 if there is no room: older kernels allow 32 bytes. */
+#define LEAVE(ctx, struct_of) ({ \
+	__typeof__(struct_of) *to; \
+	int left = !bpf_xdp_adjust_meta(ctx, -(int)sizeof(*to)); \
+	to = (void *)(long)(ctx)->data_meta; \
+	left = left && (void *)(to + 1) <= (void *)(long)(ctx)->data; \
+	if (left) \
+		*to = (struct_of); \
+	left; \
+})
+#endif
+
 SEC("xdp")
 int tardy_rx(struct xdp_md *ctx)
 {
@@ -125,6 +199,25 @@ int tardy_rx(struct xdp_md *ctx)
 	kind = head->kind;
 	seq = (__u32)head->seq[0] << 24 | head->seq[1] << 16 | head->seq[2] << 8 | head->seq[3];
 
+#ifdef DEVICE_HINTS
+	struct rx_hints known = { .time = time, .cpu = cpu, .queue = queue };
+
+	ask_device(ctx, &known);
+	if (kind & MARK) {
+		struct mark_hints marked;
+
+		/* The members that both have are at the same places. */
+		__builtin_memcpy(&marked, &known, sizeof(known));
+		marked.seq = seq;
+		marked.btf_id = bpf_core_type_id_local(struct mark_hints);
+		if (LEAVE(ctx, marked))
+			goto on;
+	} else {
+		known.btf_id = bpf_core_type_id_local(struct rx_hints);
+		if (LEAVE(ctx, known))
+			goto on;
+	}
+#endif
 	/* Where a device leaves no room before the packet it goes on without a stamp. */
 	if (kind & MARK) {
 		struct mark *mark;

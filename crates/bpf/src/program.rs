@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! tardy's XDP program, or a user's own in its place: how it is loaded into the kernel, and how the
 //! stamp that it writes before a packet is read. tardy's own writes `rx_time`, and `mark` before a
-//! synchronisation frame; `include/tardy_hints.h` has both structs. [`Stamps`] finds their members
+//! synchronisation frame; if it also asks the device, `rx_hints` and `mark_hints`.
+//! `include/tardy_hints.h` has these structs. [`Stamps`] finds their members
 //! by name in the BTF of the object that is loaded, whosever it is. And the programs that others
 //! have attached to a device.
 
-use crate::hints::{Accessor, Layout, Layouts, LayoutsError};
+use crate::hints::{Accessor, Columns, Layout, Layouts, LayoutsError};
 use crate::user::{SOCKETS, StampClock, UserObject, time_of};
 use crate::xsk::{self, tcx_programs};
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions, ProgramInfo};
@@ -16,15 +17,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, OnceLock};
-use tardy_model::xdp::{ProgramHook, UNKNOWN};
+use tardy_model::xdp::{DeviceHint, ProgramHook, UNKNOWN};
 use tardy_sys::nic::{self, FilterWay};
 
 /// The object as clang made it. What is decoded is decoded by these bytes, for they are loaded.
 pub const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/xdp.bpf.o"));
+/// The same with a program that asks the device what it knows of each packet.
+pub const HINTS_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/xdp_hints.bpf.o"));
 const PROGRAM: &str = "tardy_rx";
 /// Its structs.
 pub const RX_TIME: &str = "rx_time";
 pub const MARK: &str = "mark";
+/// Those of the program that asks the device.
+pub const RX_HINTS: &str = "rx_hints";
+pub const MARK_HINTS: &str = "mark_hints";
 /// Bytes of `struct settings`.
 const SETTINGS: usize = 16;
 /// Lines of the verifier's log that a message quotes: the reason is in the last ones.
@@ -61,6 +67,17 @@ pub enum ProgramError {
     Descriptor(io::Error),
 }
 
+impl ProgramError {
+    /// The reason alone, on one line: for one program that takes the place of another.
+    pub(crate) fn in_short(&self) -> String {
+        match self {
+            ProgramError::Verifier { log } => log.replace('\n', "; "),
+            ProgramError::Libbpf { source, .. } => source.to_string(),
+            other => other.to_string(),
+        }
+    }
+}
+
 /// Which frames the program takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Filter {
@@ -76,6 +93,8 @@ pub struct Filter {
 pub enum Chosen<'a> {
     /// tardy's own, for the frames of this filter.
     Own(Filter),
+    /// The same, which asks the device for these hints.
+    Asking(Filter, &'a [DeviceHint]),
     /// A user's. It decides by itself which packets it takes.
     User(&'a UserObject<'a>),
 }
@@ -89,17 +108,35 @@ pub struct Program {
 }
 
 impl Program {
-    /// Loads it for a device with this number of queues.
+    /// Loads it for a device with this number of queues. A program that asks the device is loaded
+    /// as one that does not: [`Program::asking`] loads it for its device.
     ///
     /// # Errors
     /// The verifier's, with the end of its log; libbpf's.
     pub fn load(chosen: Chosen<'_>, queues: u32) -> Result<Program, ProgramError> {
         match chosen {
-            Chosen::Own(filter) => {
-                Program::stamping(filter, queues, if has_tai() { StampClock::Tai } else { StampClock::Monotonic })
-            }
+            Chosen::Own(filter) | Chosen::Asking(filter, _) => Program::stamping(filter, queues, best_clock()),
             Chosen::User(object) => Program::of_user(object, queues),
         }
+    }
+
+    /// tardy's own for the device with this number, which it asks for these hints. The kernel lets
+    /// only a program ask that is bound to its device (`BPF_F_XDP_DEV_BOUND_ONLY`, Linux 6.3), and
+    /// attaches such a program in the driver only.
+    ///
+    /// # Errors
+    /// As [`Program::load`].
+    pub fn asking(filter: Filter, hints: &[DeviceHint], queues: u32, device: u32) -> Result<Program, ProgramError> {
+        let log = Log::start();
+        let clock = best_clock();
+        let mut open = sized(HINTS_OBJECT, queues)?;
+        set(&mut open, filter, clock, hints)?;
+        let mut program = open.progs_mut().find(|program| program.name() == PROGRAM);
+        let program = program.as_mut().ok_or(ProgramError::Lacks(PROGRAM))?;
+        program.set_ifindex(device);
+        program.set_flags(libbpf_sys::BPF_F_XDP_DEV_BOUND_ONLY);
+        let refused = |log| ProgramError::Verifier { log };
+        Program::loaded(open, PROGRAM, Stamps::asking()?, clock, &log, refused)
     }
 
     /// tardy's own, stamping by this clock.
@@ -117,10 +154,7 @@ impl Program {
     pub fn of_object(object: &[u8], filter: Filter, queues: u32, clock: StampClock) -> Result<Program, ProgramError> {
         let log = Log::start();
         let mut open = sized(object, queues)?;
-        let settings = open.maps_mut().find(|map| map.name().to_string_lossy().ends_with(".rodata"));
-        let mut settings = settings.ok_or(ProgramError::Lacks("settings"))?;
-        let bytes = settings.initial_value_mut().filter(|bytes| bytes.len() == SETTINGS);
-        bytes.ok_or(ProgramError::Lacks("settings"))?.copy_from_slice(&settings_of(filter, clock));
+        set(&mut open, filter, clock, &[])?;
         let refused = |log| ProgramError::Verifier { log };
         Program::loaded(open, PROGRAM, Stamps::own()?, clock, &log, refused)
     }
@@ -214,6 +248,27 @@ fn sized(bytes: &[u8], queues: u32) -> Result<OpenObject, ProgramError> {
     Ok(open)
 }
 
+/// Writes the settings of tardy's own program.
+fn set(open: &mut OpenObject, filter: Filter, clock: StampClock, hints: &[DeviceHint]) -> Result<(), ProgramError> {
+    let settings = open.maps_mut().find(|map| map.name().to_string_lossy().ends_with(".rodata"));
+    let mut settings = settings.ok_or(ProgramError::Lacks("settings"))?;
+    let bytes = settings.initial_value_mut().filter(|bytes| bytes.len() == SETTINGS);
+    bytes.ok_or(ProgramError::Lacks("settings"))?.copy_from_slice(&settings_of(filter, clock, hints));
+    Ok(())
+}
+
+fn best_clock() -> StampClock {
+    if has_tai() { StampClock::Tai } else { StampClock::Monotonic }
+}
+
+/// The columns of samples that the program's hints make, if it asks the device.
+///
+/// # Errors
+/// If the object was built without its structs.
+pub fn device_columns() -> Result<Columns, ProgramError> {
+    Columns::of(Layouts::of_object(HINTS_OBJECT)?).map_err(|_| ProgramError::Lacks(RX_HINTS))
+}
+
 /// True if this kernel gives XDP programs the TAI clock. Asking loads a program of two
 /// instructions, so it is asked once.
 fn has_tai() -> bool {
@@ -225,12 +280,14 @@ fn has_tai() -> bool {
 }
 
 /// `struct settings` of the program.
-fn settings_of(filter: Filter, clock: StampClock) -> [u8; SETTINGS] {
+fn settings_of(filter: Filter, clock: StampClock, hints: &[DeviceHint]) -> [u8; SETTINGS] {
     let mut bytes = [0; SETTINGS];
     bytes[..8].copy_from_slice(&filter.nonce.to_be_bytes());
     bytes[8..10].copy_from_slice(&filter.ethertype.to_ne_bytes());
     bytes[10] = filter.stream;
     bytes[11] = u8::from(clock == StampClock::Tai);
+    let asked = hints.iter().fold(0, |bits, hint| bits | hint.bit());
+    bytes[12..].copy_from_slice(&asked.to_ne_bytes());
     bytes
 }
 
@@ -322,13 +379,23 @@ impl Stamps {
     /// # Errors
     /// If the object was built without its structs.
     pub fn own() -> Result<Stamps, ProgramError> {
-        let layouts = Layouts::of_object(OBJECT)?;
-        for name in [RX_TIME, MARK] {
+        Stamps::with(OBJECT, &[RX_TIME, MARK])
+    }
+
+    /// Those of the program that asks the device.
+    fn asking() -> Result<Stamps, ProgramError> {
+        Stamps::with(HINTS_OBJECT, &[RX_TIME, MARK, RX_HINTS, MARK_HINTS])
+    }
+
+    fn with(object: &[u8], structs: &[&'static str]) -> Result<Stamps, ProgramError> {
+        let layouts = Layouts::of_object(object)?;
+        for name in structs {
             layouts.by_name(name).next().ok_or(ProgramError::Lacks(name))?;
         }
         let mut stamps = Stamps::of(layouts, true);
         for reader in &mut stamps.readers {
-            let layout = stamps.layouts.by_id(reader.id).filter(|layout| layout.name == MARK);
+            let layout = stamps.layouts.by_id(reader.id);
+            let layout = layout.filter(|layout| [MARK, MARK_HINTS].contains(&layout.name.as_str()));
             reader.mark = layout.and_then(|layout| Accessor::new(layout, "seq").ok());
         }
         Ok(stamps)

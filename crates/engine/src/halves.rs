@@ -3,12 +3,12 @@
 //! samples and a record. What another host recorded is first brought to the coordinator's clock.
 
 use crate::matcher::{Match, WayMatched};
+use crate::order::columns_of;
 use crate::port::XdpStamp;
 use crate::receiver::{Arrival, ReceiverCounters};
 use crate::sender::{SenderCounters, SentRows};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use tardy_bpf::user::UserObject;
 use tardy_model::ethernet::TAG;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::point::{Point, Source};
@@ -18,7 +18,7 @@ use tardy_model::sample::{Batch, MaybeNanos};
 use tardy_model::stream::{Side, Stream};
 use tardy_model::time::{ClockReading, Conversion, EndOffsets, Instant, Nanos, Offset, Tai};
 use tardy_model::trial::{Counters, OwnNotes, ReplyRecord, SpinGaps, StreamRecord, TagRecord, WarmUp};
-use tardy_model::xdp::{CoreRecord, XdpRecord, XdpSendRecord};
+use tardy_model::xdp::{CoreRecord, DeviceHint, DeviceHintCount, Hints, XdpRecord, XdpSendRecord};
 
 /// What was recorded of a stream's replies.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,6 +98,22 @@ fn source_of(port: Port, point: Point) -> Source {
     }
 }
 
+/// What the device answered to each hint that it was asked for.
+fn device_hints(asked: &[DeviceHint], hints: Option<&Hints>) -> Vec<DeviceHintCount> {
+    let Some(hints) = hints else { return Vec::new() };
+    let count = |hint: &DeviceHint| {
+        let flags = |of: &str| {
+            let name = format!("{of}_{}", hint.name());
+            let column = hints.columns.iter().find(move |column| column.name == name);
+            column.into_iter().flat_map(|column| column.values.iter().flatten())
+        };
+        let set = |of| flags(of).filter(|value| **value != 0).count() as u64;
+        let (all, offered, given) = (flags("offers").count() as u64, set("offers"), set("has"));
+        DeviceHintCount { hint: *hint, given, absent: offered.saturating_sub(given), not_offered: all - offered }
+    };
+    asked.iter().map(count).collect()
+}
+
 /// The same halves in the coordinator's clock. Where both ends were on its host nothing is copied.
 fn to_here<'h>(halves: &'h Halves, stream: &Stream, base: Instant<Tai>) -> Cow<'h, Halves> {
     if halves.offsets.are_none() {
@@ -136,9 +152,13 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
     let sources: Vec<(Point, Source)> = had.map(|point| (*point, source_of(stream.port, *point))).collect();
     let tx_conversion = Conversion::between(&halves.tx_clocks[0], &halves.tx_clocks[1]);
     let rx_conversion = Conversion::between(&halves.rx_clocks[0], &halves.rx_clocks[1]);
-    let object = stream.rx.object.as_ref().filter(|_| !halves.areas.is_empty());
-    // One that cannot be read was never loaded.
-    let object = object.and_then(|object| UserObject::of(&object.bytes, object.section.as_deref()).ok());
+    let columns = match halves.areas.is_empty() {
+        true => None,
+        false => {
+            let object = stream.rx.object.as_ref();
+            columns_of(object.map(|object| (&object.bytes[..], object.section.as_deref())), &stream.rx.hints)
+        }
+    };
     let matched = Match {
         base_ns: base.ns(),
         cycle: stream.cycle,
@@ -147,7 +167,7 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         sent: &halves.sent,
         arrivals: &halves.arrivals,
         xdp: &halves.xdp_stamps,
-        areas: object.as_ref().map(|object| (object.columns(), &halves.areas[..])),
+        areas: columns.as_ref().map(|columns| (columns, &halves.areas[..])),
         tx: tx_conversion,
         rx: rx_conversion,
         hosts_bound_ns: halves.offsets.bound_ns(),
@@ -184,7 +204,8 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         launching: LaunchRecord::default(),
         xdp: halves.xdp.clone().map(|port| {
             let core = CoreRecord::of(stream.rx.core, only_cpu(&halves.rx_thread), &matched.xdp.by_cpu);
-            XdpRecord { seen: matched.xdp, core, ..port }
+            let device_hints = device_hints(&stream.rx.hints, matched.batch.hints.as_ref());
+            XdpRecord { seen: matched.xdp, core, device_hints, ..port }
         }),
         xdp_sent: halves.xdp_sent.clone(),
         own_work: halves.own.work.clone(),

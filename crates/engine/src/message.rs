@@ -30,7 +30,7 @@ use tardy_model::trial::{OwnNotes, SpinGaps};
 use tardy_model::xdp::{ObjectRecord, ProgramCost, ProgramRecord, XdpRecord, XdpSendRecord};
 
 /// Version of the messages, also of those to a steward. Both sides must have the same.
-pub const PROTOCOL: u32 = 13;
+pub const PROTOCOL: u32 = 14;
 /// No message is longer; a longer length prefix is not one of ours.
 pub const LONGEST: usize = 64 << 20;
 /// Rows in one piece of a half.

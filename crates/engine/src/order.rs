@@ -5,6 +5,8 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
+use tardy_bpf::hints::Columns;
+use tardy_bpf::program::device_columns;
 use tardy_bpf::user::{UserError, UserObject};
 use tardy_model::ethernet::{self, Mac, Tag};
 use tardy_model::frame::{Frame, HEAD, Heads, PROBE, PacketKind};
@@ -13,7 +15,7 @@ use tardy_model::port::{Port, TagBy};
 use tardy_model::stream::{Kind, Launch, Overrun, Policy, Side, Stream, Wait};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
-use tardy_model::xdp::Triggered;
+use tardy_model::xdp::{DeviceHint, Triggered};
 
 /// How a measuring thread is to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -300,6 +302,8 @@ pub struct ReceiveOrder {
     pub replies: bool,
     /// The program that port `xdp` loads in place of tardy's own.
     pub object: Option<ObjectOrder>,
+    /// What tardy's own program there asks the device for each packet.
+    pub hints: Vec<DeviceHint>,
 }
 
 /// A user's own XDP program.
@@ -327,6 +331,16 @@ impl fmt::Debug for ObjectOrder {
     }
 }
 
+/// The columns of what a user's object leaves before packets, or tardy's program that asks the
+/// device for these hints. An object that cannot be read is never loaded.
+pub(crate) fn columns_of(object: Option<(&[u8], Option<&str>)>, hints: &[DeviceHint]) -> Option<Columns> {
+    match object {
+        Some((bytes, section)) => UserObject::of(bytes, section).ok().map(|object| object.columns().clone()),
+        None if hints.is_empty() => None,
+        None => device_columns().ok(),
+    }
+}
+
 impl ReceiveOrder {
     /// What this end receives, in a trial and while warming up, and its payload bytes.
     pub fn expects(&self) -> (PacketKind, PacketKind, u16) {
@@ -334,6 +348,13 @@ impl ReceiveOrder {
             false => (PacketKind::Test, PacketKind::WarmUp, self.order.size),
             true => (PacketKind::Reply, PacketKind::WarmUpReply, self.order.reply_size),
         }
+    }
+
+    /// The columns of what the XDP program leaves before each packet, where that is kept: a user's
+    /// own program, or one that asks the device.
+    pub fn columns(&self) -> Option<Columns> {
+        let object = self.object.as_ref().map(|object| (&object.bytes[..], object.section.as_deref()));
+        columns_of(object, &self.hints)
     }
 
     /// How the trial's packets that it receives begin.

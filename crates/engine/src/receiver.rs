@@ -208,8 +208,7 @@ impl Receiver {
         let StreamOrder { kind, port, lead, ref stamps, .. } = order.order;
         let live_by_xdp = live(kind, stamps, lead) == (Side::Rx, Metric::Span(Point::Scheduled, Point::RxXdp));
         let stamps = if port.passes_xdp() { vec![UNSTAMPED; room] } else { Vec::new() };
-        let object = order.object.as_ref().and_then(|object| object.read().ok());
-        let area = object.map_or(0, |object| object.columns().area());
+        let area = order.columns().map_or(0, |columns| columns.area());
         let mut areas = vec![1; room * area];
         areas.fill(0);
         // Written once, so that the kernel has given the memory before the loop runs.

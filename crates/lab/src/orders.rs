@@ -210,7 +210,8 @@ fn ends(
         let order = StreamOrder { port: through, ..order.clone() };
         let object = stream.rx.object.as_ref().filter(|_| through.passes_xdp());
         let object = object.map(|object| ObjectOrder { bytes: object.bytes.to_vec(), section: object.section.clone() });
-        ReceiveOrder { order, thread, local, port, device, wait, queue: stream.rx.queue, replies, object }
+        let hints = if through.passes_xdp() { stream.rx.hints.clone() } else { Vec::new() };
+        ReceiveOrder { order, thread, local, port, device, wait, queue: stream.rx.queue, replies, object, hints }
     };
     let reflect = || EndOrder::Reflect(ReflectOrder { receive: receive(false, &rx), send: send(true, &rx) });
     Ok(match stream.kind {

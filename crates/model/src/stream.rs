@@ -8,7 +8,7 @@ use crate::point::{Metric, Point};
 use crate::port::{Headers, Port};
 use crate::shaper;
 use crate::time::Nanos;
-use crate::xdp::{Core, Triggered, XdpObject};
+use crate::xdp::{Core, DeviceHint, Triggered, XdpObject};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -383,6 +383,8 @@ pub struct Rx {
     pub queue: Option<u32>,
     /// The program that port `xdp` loads in place of tardy's own.
     pub object: Option<XdpObject>,
+    /// What tardy's own program there asks the device for each packet.
+    pub hints: Vec<DeviceHint>,
 }
 
 /// The replies of a stream that is answered.

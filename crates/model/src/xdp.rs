@@ -61,6 +61,53 @@ impl Core {
     }
 }
 
+listed! {
+    /// What a device may know of a packet that it received, and tardy's XDP program can ask for.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum DeviceHint {
+        /// When it received the packet, by its own clock.
+        HwTime,
+        /// The hash by which it chose the queue, with its type.
+        Hash,
+        /// The VLAN tag that it took off.
+        Vlan,
+    }
+}
+
+impl DeviceHint {
+    /// The name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DeviceHint::HwTime => "hw_time",
+            DeviceHint::Hash => "hash",
+            DeviceHint::Vlan => "vlan",
+        }
+    }
+
+    /// Its bit in the program's settings.
+    pub const fn bit(self) -> u32 {
+        match self {
+            DeviceHint::HwTime => 1,
+            DeviceHint::Hash => 2,
+            DeviceHint::Vlan => 4,
+        }
+    }
+}
+
+/// One of the hints that were asked of a device, over the packets of a trial that have one of the
+/// program's structs with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceHintCount {
+    pub hint: DeviceHint,
+    /// Packets with a value.
+    pub given: u64,
+    /// Packets that the device had no value for.
+    pub absent: u64,
+    /// Packets of which the driver, or the kernel, does not offer it.
+    pub not_offered: u64,
+}
+
 /// A mode that was refused before a slower one was taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XdpRefusal {
@@ -133,6 +180,13 @@ pub struct XdpRecord {
     /// The application's CPU compared with the program's, packet by packet.
     #[serde(default)]
     pub core: CoreRecord,
+    /// What was asked of the device for each packet (`rx.hints`). Empty where packets were
+    /// received: the counts are known when the rows are.
+    #[serde(default)]
+    pub device_hints: Vec<DeviceHintCount>,
+    /// Why the device was asked for none of them after all.
+    #[serde(default)]
+    pub without_hints: Option<String>,
 }
 
 /// The CPU of an AF_XDP application compared with the CPU that ran the XDP program, over the
@@ -289,10 +343,13 @@ pub const MOST_COLUMNS: usize = 256;
 pub const HINT: &str = "hint";
 
 /// True of names, in lower case, that columns of hints cannot have: each file of samples has these
-/// columns, or a query over it.
+/// columns, or a query over it, or an export.
 pub fn is_taken(name: &str) -> bool {
     let fixed = ["seq", "scheduled_ns", "stream", "outcome", "flags", "pcp", HINT, "filename"];
-    fixed.contains(&name) || Point::ALL.iter().any(|point| point.name() == name)
+    let exported = ["cell", "trial", "in_figures", "delta", "transit"];
+    let by_gates = ["window_opens_ns", "window_closes_ns", "outside_ns", "slip_gate_cycles", "slip_stream_cycles"];
+    [&fixed[..], &exported, &by_gates].iter().any(|names| names.contains(&name))
+        || Point::ALL.iter().any(|point| point.name() == name)
 }
 
 /// What XDP programs left before packets, row by row, in columns of equal length.

@@ -53,7 +53,7 @@ pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: PathKind) {
 type Belongs = (&'static str, fn(&Stream) -> bool, &'static str);
 
 const ANSWERED: &str = "a stream that is answered (reflect = true or kind = \"pingpong\")";
-const BELONGS: [Belongs; 21] = [
+const BELONGS: [Belongs; 22] = [
     ("cycle", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
     ("launch", |stream| stream.kind.is_scheduled() && !stream.port.traits().is_connection, "a cyclic stream"),
     ("overrun", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
@@ -77,6 +77,7 @@ const BELONGS: [Belongs; 21] = [
     ),
     ("pcp", |stream| stream.tag.is_some(), "a stream with a VLAN tag (vlan = 100)"),
     ("rx.core", |stream| stream.rx.port.passes_xdp(), "a stream that is received on port xdp"),
+    ("rx.hints", |stream| stream.rx.port.passes_xdp(), "a stream that is received on port xdp"),
     ("rx.queue", |stream| stream.rx.port.passes_xdp(), "a stream that is received on port xdp"),
     ("rx.cpu", |stream| stream.rx.core.is_none(), "a receiver without rx.core"),
 ];
@@ -116,6 +117,16 @@ pub(crate) fn stream(view: &View<'_>, table: &Table<'_>, stream: &Stream) {
         }
         _ => Ok(()),
     });
+    if !stream.rx.hints.is_empty() && stream.rx.object.is_some() {
+        table.check(&["rx.hints", "rx.object"], || {
+            let message = format!(
+                "`{}`: what a program of your own asks the device for is its own affair",
+                table.key("rx.hints")
+            );
+            let help = "leave it out, or leave rx.object out: tardy's own program asks for these";
+            Err(table.wrong(&["rx.hints", "rx.object"], message, help))
+        });
+    }
     if table.is_written("rx.object") && !stream.rx.port.passes_xdp() && !view.differs(&table.key("rx.port")) {
         table.check(&["port", "rx.port", "rx.object"], || {
             let message =

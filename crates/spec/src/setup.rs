@@ -17,7 +17,7 @@ use tardy_model::port::Port;
 use tardy_model::station::StationKind;
 use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Reply, Rx, Sim, Stream, Tx, Wait};
 use tardy_model::time::Nanos;
-use tardy_model::xdp::{Core, Triggered, XdpObject};
+use tardy_model::xdp::{Core, DeviceHint, Triggered, XdpObject};
 
 /// What a packet may have where nobody knows; nothing is checked against it.
 const MTU: u32 = 65_535;
@@ -249,6 +249,7 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
             wait: rx_wait,
             queue: table.find("rx.queue").and_then(integer).map(|queue| queue as u32),
             object: table.find("rx.object").and_then(object).filter(|_| rx_port.passes_xdp()),
+            hints: if rx_port.passes_xdp() { table.get("rx.hints", device_hints)? } else { Vec::new() },
         },
         reply: Reply {
             size: table.find("reply_size").and_then(integer).map_or(size, |size| size as u16),
@@ -266,6 +267,10 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
 
 fn object(value: &Value) -> Option<XdpObject> {
     if let Value::Text(text) = value { Some(XdpObject::of(text)) } else { None }
+}
+
+fn device_hints(value: &Value) -> Option<Vec<DeviceHint>> {
+    if let Value::Words(words) = value { words.iter().map(|word| DeviceHint::of(word)).collect() } else { None }
 }
 
 /// Which packets are synchronisation frames, where there is an XDP program to see them.

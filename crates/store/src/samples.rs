@@ -75,14 +75,23 @@ impl SamplesFile {
 }
 
 impl SamplesFile {
-    /// What a user's own XDP program left before the packets of a stream, page by page; nothing if
+    /// The names of the columns of hints; nothing if the file has none. It may have `hint` alone.
+    pub fn hint_columns(&self) -> Option<Vec<String>> {
+        self.reader.hint_columns()
+    }
+
+    /// What an XDP program left before the packets of a stream, page by page; nothing if
     /// no stream of the file has that.
     ///
     /// # Errors
     /// [`StoreError::NoSuchStream`]; [`StoreError::Damaged`] of a page.
-    pub fn hints(&self, stream: &str) -> Result<Option<impl Iterator<Item = Result<Hints, StoreError>>>, StoreError> {
+    pub fn hints(
+        &self,
+        stream: &str,
+    ) -> Result<Option<impl Iterator<Item = Result<Hints, StoreError>> + use<>>, StoreError> {
         let pages = self.reader.hints(stream).map_err(|error| unread(&self.path, error))?;
-        Ok(pages.map(|pages| pages.map(|page| page.map_err(|error| unread(&self.path, error)))))
+        let path = self.path.clone();
+        Ok(pages.map(|pages| pages.map(move |page| page.map_err(|error| unread(&path, error)))))
     }
 }
 
@@ -156,8 +165,8 @@ pub fn samples_schema() -> Value {
                  null if either stamp is missing in this row, or the points are no neighbours in this row's stream";
     let full = "only in a file that needs it: stamp of the point − scheduled, in rows that have this stamp and lack the one \
                 before it; null in all others";
-    let hint = "only with a user's own XDP program: what the member of the struct holds, as the program wrote it; null if the \
-                struct of this row does not have it. STRUCT is in front where two structs mean different things by the name, or \
+    let hint = "only with a user's own XDP program, or with `rx.hints`: what the member of the struct holds, as the program wrote it; null if \
+                the struct of this row does not have it, or its `has_MEMBER` is 0. STRUCT is in front where two structs mean different things by the name, or \
                 another column has it";
     let flags = [
         (Flags::EARLY, "early", "it arrived before its scheduled instant"),
@@ -187,7 +196,7 @@ pub fn samples_schema() -> Value {
         ],
         "stages": column("POINT..POINT", "INT64", Some("ns"), true, stage),
         "full_width": column("scheduled..POINT", "INT64", Some("ns"), true, full),
-        "hint": column("hint", "STRING", None, true, "only with a user's own XDP program: the name of the struct that it left before the packet; null if it left none"),
+        "hint": column("hint", "STRING", None, true, "only with a user's own XDP program, or with `rx.hints`: the name of the struct that it left before the packet; null if it left none"),
         "hint_members": column("MEMBER or STRUCT.MEMBER", "INT64 or UINT64", None, true, hint),
         "outcomes": Outcome::ALL.map(Outcome::name),
         "flags": flags.map(|(bit, name, says)| json!({"bit": bit.0, "name": name, "says": says})),
@@ -198,8 +207,9 @@ pub fn samples_schema() -> Value {
 }
 
 /// A view for DuckDB, to be made in the run folder: every metric between two of `points`
-/// (`scheduled` always being one), and `delta`, for every finished trial. It does not matter which
-/// columns a file has. A row without both stamps has null.
+/// (`scheduled` always being one), and `delta`, for every finished trial, with the columns of hints
+/// that any file has at the end. It does not matter which columns a file has. A row without both
+/// stamps has null.
 pub fn sql_view(points: &[Point]) -> String {
     let mut chain: Vec<Point> = points.iter().copied().chain([Point::Scheduled]).collect();
     chain.sort_unstable();
@@ -207,6 +217,9 @@ pub fn sql_view(points: &[Point]) -> String {
     let spans: Vec<(Point, Point)> =
         chain.iter().flat_map(|a| chain.iter().filter(move |b| a < *b).map(move |b| (*a, *b))).collect();
     let keys = "filename, stream, seq, scheduled_ns, outcome, flags, pcp";
+    // What is left of all columns without these are those of hints. Two points in a row are in none
+    // of their names, so the view's own intermediate columns have them.
+    let rest = |known: Vec<String>| format!("* EXCLUDE ({keys}, {})", known.join(", "));
 
     let mut sql = String::from("CREATE OR REPLACE VIEW metrics AS\nWITH spans AS (\n");
     // Cell ids have an equals sign, which DuckDB would take for a column of its own (hive
@@ -216,6 +229,7 @@ pub fn sql_view(points: &[Point]) -> String {
     sql += "  UNION ALL BY NAME\n  -- a file has only the columns that it needs; this adds the others, without a row\n  SELECT\n";
     let declared: Vec<String> =
         spans.iter().map(|span| format!("    NULL::BIGINT AS \"{}\"", column_name(*span))).collect();
+    let stages = spans.iter().map(|span| format!("\"{}\"", column_name(*span))).collect();
     let _ = write!(sql, "{}\n  WHERE false\n),\noffsets AS (\n", declared.join(",\n"));
     sql += "  -- stamp of each point − scheduled, from the nearest stamp before it that the row has\n";
     let _ = write!(sql, "  SELECT {keys},\n    0::BIGINT AS scheduled");
@@ -224,16 +238,18 @@ pub fn sql_view(points: &[Point]) -> String {
         let ways: Vec<String> = before.map(|span| format!("{} + \"{}\"", span.0, column_name(*span))).collect();
         let _ = write!(sql, ",\n    coalesce({}) AS {at}", ways.join(", "));
     }
-    sql += "\n  FROM spans\n)";
+    let _ = write!(sql, ",\n    {}\n  FROM spans\n)", rest(stages));
     let delta = chain.contains(&Point::RxKernel);
     if delta {
         sql += ",\narrivals AS (\n  -- an arrival without a stamp stands right behind the stamped packet before it\n";
         // Of an answered stream a request may have come whose reply did not.
         let seen = [Point::RxKernel, Point::Receive].into_iter().filter(|point| chain.contains(point));
         let arrived: String = seen.map(|point| format!(" OR {point} IS NOT NULL")).collect();
-        let _ =
-            writeln!(sql, "  SELECT *, outcome = 'received'{arrived} AS arrived, scheduled_ns + rx_kernel AS stamp,");
-        sql += "    last_value(stamp IGNORE NULLS) OVER (PARTITION BY filename, stream ORDER BY seq) AS place\n";
+        let _ = writeln!(
+            sql,
+            "  SELECT *, outcome = 'received'{arrived} AS \"..arrived\",\n    scheduled_ns + rx_kernel AS \"..stamp\","
+        );
+        sql += "    last_value(\"..stamp\" IGNORE NULLS) OVER (PARTITION BY filename, stream ORDER BY seq) AS \"..place\"\n";
         sql += "  FROM offsets\n)";
     }
     let _ = write!(sql, "\nSELECT {keys}");
@@ -242,9 +258,14 @@ pub fn sql_view(points: &[Point]) -> String {
     }
     if delta {
         sql += ",\n  -- in the order of arrival, within a stream of a trial\n";
-        sql += "  stamp - lag(stamp) OVER (PARTITION BY filename, stream, arrived\n";
-        sql += "    ORDER BY place NULLS FIRST, stamp IS NULL, seq) AS delta";
+        sql += "  \"..stamp\" - lag(\"..stamp\") OVER (PARTITION BY filename, stream, \"..arrived\"\n";
+        sql += "    ORDER BY \"..place\" NULLS FIRST, \"..stamp\" IS NULL, seq) AS delta";
     }
+    let mut known: Vec<String> = chain.iter().map(Point::to_string).collect();
+    if delta {
+        known.extend(["arrived", "stamp", "place"].map(|own| format!("\"..{own}\"")));
+    }
+    let _ = write!(sql, ",\n  -- what XDP programs left before packets, where any file has that\n  {}", rest(known));
     let _ = writeln!(sql, "\nFROM {};", if delta { "arrivals" } else { "offsets" });
     sql
 }

@@ -240,6 +240,7 @@ fn stream(kind: Kind) -> Stream {
             core: None,
             queue: None,
             object: None,
+            hints: Vec::new(),
         },
         sim: Sim::default(),
     }

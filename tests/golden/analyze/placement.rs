@@ -302,6 +302,8 @@ fn by_program(asked: Core, cpu: Option<u32>, by_cpu: &[(u32, u64)]) -> XdpRecord
         seen: XdpSeen { by_cpu, ..XdpSeen::default() },
         driver: "igc".to_owned(),
         wait: "poll".to_owned(),
+        device_hints: Vec::new(),
+        without_hints: None,
     }
 }
 

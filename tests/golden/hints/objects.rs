@@ -8,6 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tardy_bpf::hints::Layouts;
+use tardy_bpf::program::device_columns;
 
 fn examples() -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/bpf/examples")).to_owned()
@@ -48,16 +49,16 @@ fn refused(argument: &str) -> String {
 }
 
 const TABLE: &str = "\
-struct    id  size  member  offset  from packet  bytes  is        type
-priority  ID    16  time         0          -16      8  unsigned  __u64
-                    vlan         8           -8      2  unsigned  __u16
-                    pcp         10           -6      2  unsigned  __u16
-                    btf_id      12           -4      4  unsigned  __u32
-arrival   ID    20  time         0          -20      8  unsigned  __u64
-                    cpu          8          -12      2  unsigned  __u16
-                    length      10          -10      2  unsigned  __u16
-                    gap         12           -8      4  signed    __s32
-                    btf_id      16           -4      4  unsigned  __u32
+struct    id  size  member  offset  from packet  bytes  is        type   column
+priority  ID    16  time         0          -16      8  unsigned  __u64  time
+                    vlan         8           -8      2  unsigned  __u16  vlan
+                    pcp         10           -6      2  unsigned  __u16  priority.pcp
+                    btf_id      12           -4      4  unsigned  __u32  -
+arrival   ID    20  time         0          -20      8  unsigned  __u64  time
+                    cpu          8          -12      2  unsigned  __u16  cpu
+                    length      10          -10      2  unsigned  __u16  length
+                    gap         12           -8      4  signed    __s32  gap
+                    btf_id      16           -4      4  unsigned  __u32  -
 ";
 
 #[test]
@@ -84,7 +85,7 @@ fn the_hints_of_a_users_own_object_are_listed_and_decoded_in_rust_and_in_c() {
         (json["structs"][1]["id"].as_u64(), json["structs"][1]["size"].as_u64()),
         (Some(arrival.into()), Some(20))
     );
-    let gap = r#"{"name":"gap","offset":12,"from_packet":-8,"size":4,"kind":"signed","signed":true,"type":"__s32"}"#;
+    let gap = r#"{"name":"gap","offset":12,"from_packet":-8,"size":4,"kind":"signed","signed":true,"type":"__s32","column":"gap"}"#;
     assert_eq!(member, &serde_json::from_str::<serde_json::Value>(gap).expect("JSON"));
 
     let areas = format!(
@@ -248,6 +249,37 @@ fn two_objects_had_hint_members_that_sql_cannot_tell_apart() {
     let error = text(&output.stderr);
     assert_eq!((output.status.code(), error.lines().count()), (Some(2), 1), "{error}");
     assert!(error.contains("the hint members `Seq` and `SEQ`, which differ in case alone"), "{error}");
+}
+
+#[test]
+fn what_a_device_had_no_value_for_is_absent_and_not_0() {
+    let columns = device_columns().expect("columns");
+    let layout = columns.layouts().by_name("rx_hints").next().expect("a struct").clone();
+    let area = |values: &[(&str, u64)]| {
+        let mut bytes = vec![0xaa; columns.area()];
+        let start = bytes.len() - layout.size;
+        bytes[start..].fill(0);
+        for (name, value) in values.iter().chain(&[("btf_id", u64::from(layout.id))]) {
+            let member = layout.member(name).expect("a member");
+            let at = start + member.offset;
+            bytes[at..at + member.size].copy_from_slice(&value.to_le_bytes()[..member.size]);
+        }
+        bytes
+    };
+    // What the device left in a value does not matter where the kernel's function failed.
+    let of_hash = area(&[("has_hash", 1), ("offers_hash", 1), ("hash_type", 9), ("vlan_tci", 5), ("offers_vlan", 1)]);
+    let of_vlan = area(&[("has_vlan", 1), ("vlan_tci", 0), ("vlan_proto", 0x8100), ("hw_time", 7), ("hash", 7)]);
+    let rows = columns.decode([Some(&of_hash[..]), Some(&of_vlan), None].into_iter());
+    let column = |name: &str| {
+        let column = rows.columns.iter().find(|column| column.name == name);
+        column.unwrap_or_else(|| panic!("no column {name}")).values.clone()
+    };
+    assert_eq!(column("hw_time"), [None; 3]);
+    assert_eq!((column("hash"), column("hash_type")), (vec![Some(0), None, None], vec![Some(9), None, None]));
+    assert_eq!(column("vlan_tci"), [None, Some(0), None]);
+    assert_eq!(column("vlan_proto"), [None, Some(0x8100), None]);
+    assert_eq!(column("has_vlan"), [Some(0), Some(1), None]);
+    assert_eq!(column("offers_vlan"), [Some(1), Some(0), None]);
 }
 
 /// An XDP program of which flags leave something out, or spoil it.

@@ -378,13 +378,15 @@ offsets AS (
     0::BIGINT AS scheduled,
     coalesce(scheduled + "scheduled..tx_kernel") AS tx_kernel,
     coalesce(tx_kernel + "tx_kernel..rx_kernel", scheduled + "scheduled..rx_kernel") AS rx_kernel,
-    coalesce(rx_kernel + "rx_kernel..receive", tx_kernel + "tx_kernel..receive", scheduled + "scheduled..receive") AS receive
+    coalesce(rx_kernel + "rx_kernel..receive", tx_kernel + "tx_kernel..receive", scheduled + "scheduled..receive") AS receive,
+    * EXCLUDE (filename, stream, seq, scheduled_ns, outcome, flags, pcp, "scheduled..tx_kernel", "scheduled..rx_kernel", "scheduled..receive", "tx_kernel..rx_kernel", "tx_kernel..receive", "rx_kernel..receive")
   FROM spans
 ),
 arrivals AS (
   -- an arrival without a stamp stands right behind the stamped packet before it
-  SELECT *, outcome = 'received' OR rx_kernel IS NOT NULL OR receive IS NOT NULL AS arrived, scheduled_ns + rx_kernel AS stamp,
-    last_value(stamp IGNORE NULLS) OVER (PARTITION BY filename, stream ORDER BY seq) AS place
+  SELECT *, outcome = 'received' OR rx_kernel IS NOT NULL OR receive IS NOT NULL AS "..arrived",
+    scheduled_ns + rx_kernel AS "..stamp",
+    last_value("..stamp" IGNORE NULLS) OVER (PARTITION BY filename, stream ORDER BY seq) AS "..place"
   FROM offsets
 )
 SELECT filename, stream, seq, scheduled_ns, outcome, flags, pcp,
@@ -395,8 +397,10 @@ SELECT filename, stream, seq, scheduled_ns, outcome, flags, pcp,
   receive - tx_kernel AS "tx_kernel..receive",
   receive - rx_kernel AS "rx_kernel..receive",
   -- in the order of arrival, within a stream of a trial
-  stamp - lag(stamp) OVER (PARTITION BY filename, stream, arrived
-    ORDER BY place NULLS FIRST, stamp IS NULL, seq) AS delta
+  "..stamp" - lag("..stamp") OVER (PARTITION BY filename, stream, "..arrived"
+    ORDER BY "..place" NULLS FIRST, "..stamp" IS NULL, seq) AS delta,
+  -- what XDP programs left before packets, where any file has that
+  * EXCLUDE (filename, stream, seq, scheduled_ns, outcome, flags, pcp, scheduled, tx_kernel, rx_kernel, receive, "..arrived", "..stamp", "..place")
 FROM arrivals;
 "#;
     assert_eq!(sql_view(&FOUR), view);

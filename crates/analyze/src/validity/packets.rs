@@ -438,7 +438,12 @@ fn mode(evidence: &Evidence<'_>) -> Vec<Verdict> {
         let port = record.xdp_sent.as_ref()?;
         fell_back(stream, "are sent by", port.mode.name(), &port.refused)
     });
-    came.chain(went).collect()
+    let unasked = streams().filter_map(|(stream, record)| {
+        let why = record.xdp.as_ref()?.without_hints.as_ref()?;
+        let says = format!("packets of {stream} are without the hints that `rx.hints` asks for: {why}");
+        Some(Verdict::new(XDP_MODE.id, Level::Note, says).with("stream", stream.as_str()).with("without", "hints"))
+    });
+    came.chain(went).chain(unasked).collect()
 }
 
 fn fell_back(stream: &str, way: &str, mode: &str, refused: &[XdpRefusal]) -> Option<Verdict> {

@@ -5,9 +5,11 @@
 //! column. Where the types differ, or the name is taken by a column that every table has, the name
 //! of the struct goes in front: `arrival.seq`. Names that differ in case alone count as the same,
 //! for SQL sees no difference.
+//!
+//! A member `has_NAME` that is 0 makes the struct's `NAME`, and `NAME_…`, absent from that row.
 
 use super::layout::{Layout, Member, MemberKind};
-use super::{Accessor, Layouts};
+use super::{Accessor, Hint, Layouts};
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::xdp::{HintColumn, Hints, MOST_COLUMNS, MOST_STRUCTS, is_taken};
 
@@ -28,7 +30,33 @@ pub struct Columns {
 struct Column {
     name: String,
     is_signed: bool,
-    members: Vec<Accessor>,
+    members: Vec<Source>,
+}
+
+/// A member, and the one that tells whether there is a value.
+#[derive(Clone, Debug)]
+struct Source {
+    /// Its name.
+    member: String,
+    value: Accessor,
+    has: Option<Accessor>,
+}
+
+impl Source {
+    fn new(layout: &Layout, member: &Member, value: Accessor) -> Source {
+        let speaks_of = |of: &Member| {
+            let rest = of.name.strip_prefix("has_").and_then(|name| member.name.strip_prefix(name));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+        };
+        let has = layout.members.iter().find(|of| speaks_of(of));
+        Source { member: member.name.clone(), value, has: has.and_then(|of| Accessor::new(layout, &of.name).ok()) }
+    }
+
+    /// What the hint has; nothing if it is one of another struct.
+    fn read(&self, hint: &Hint<'_>) -> Option<i64> {
+        let is_there = self.has.is_none_or(|has| has.u64(hint).is_some_and(|has| has != 0));
+        self.value.i64(hint).filter(|_| is_there)
+    }
 }
 
 /// A member that gets no column.
@@ -81,12 +109,12 @@ impl Columns {
             return Err(ColumnsError::Structs(layouts.len()));
         }
         let mut unrecorded = Vec::new();
-        let mut found: Vec<(&Layout, &Member, Accessor)> = Vec::new();
+        let mut found: Vec<(&Layout, &Member, Source)> = Vec::new();
         for layout in layouts.iter() {
             for member in layout.members.iter().filter(|member| member.name != ID) {
                 let accessor = Accessor::new(layout, &member.name).ok();
                 match (refusal(member), accessor) {
-                    (None, Some(accessor)) => found.push((layout, member, accessor)),
+                    (None, Some(accessor)) => found.push((layout, member, Source::new(layout, member, accessor))),
                     (why, _) => unrecorded.push(Unrecorded {
                         layout: layout.name.clone(),
                         member: member.name.clone(),
@@ -106,6 +134,13 @@ impl Columns {
     /// The names of the columns, in the order of the members.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.columns.iter().map(|column| column.name.as_str())
+    }
+
+    /// The column of a member of one of these structs.
+    pub fn name_of(&self, layout: &Layout, member: &Member) -> Option<&str> {
+        let is_it = |source: &Source| source.value.id() == layout.id && source.member == member.name;
+        let column = self.columns.iter().find(|column| column.members.iter().any(is_it));
+        column.map(|column| column.name.as_str())
     }
 
     /// Members that get none.
@@ -136,7 +171,7 @@ impl Columns {
             let place = hint.and_then(|hint| self.layouts.iter().position(|layout| layout.id == hint.id()));
             hints.of.push(place.and_then(|place| u8::try_from(place).ok()));
             for (column, cells) in self.columns.iter().zip(&mut cells) {
-                cells.push(hint.and_then(|hint| column.members.iter().find_map(|member| member.i64(&hint))));
+                cells.push(hint.and_then(|hint| column.members.iter().find_map(|member| member.read(&hint))));
             }
         }
         let each = self.columns.iter().zip(cells);
@@ -148,13 +183,13 @@ impl Columns {
 }
 
 /// Members under the names of their columns.
-fn named(found: &[(&Layout, &Member, Accessor)]) -> Vec<Column> {
+fn named(found: &[(&Layout, &Member, Source)]) -> Vec<Column> {
     let mut meanings: BTreeMap<String, BTreeSet<(&str, Meaning)>> = BTreeMap::new();
     for (_, member, _) in found {
         meanings.entry(member.name.to_lowercase()).or_default().insert((&member.name, meaning(member)));
     }
     let mut columns: Vec<(Column, Meaning)> = Vec::new();
-    for (layout, member, accessor) in found {
+    for (layout, member, source) in found {
         let low = member.name.to_lowercase();
         let is_one = meanings.get(&low).is_some_and(|all| all.len() == 1) && !is_taken(&low);
         let prefixed = || format!("{}.{}", layout.name, member.name);
@@ -167,12 +202,12 @@ fn named(found: &[(&Layout, &Member, Accessor)]) -> Vec<Column> {
         if let Some(at) = named(&columns, &name) {
             let (column, other) = &mut columns[at];
             if *other == of && column.name == name {
-                column.members.push(*accessor);
+                column.members.push(source.clone());
                 continue;
             }
             name = format!("{}#{}.{}", layout.name, layout.id, member.name);
         }
-        columns.push((Column { name, is_signed: member.kind.is_signed(), members: vec![*accessor] }, of));
+        columns.push((Column { name, is_signed: member.kind.is_signed(), members: vec![source.clone()] }, of));
     }
     columns.into_iter().map(|(column, _)| column).collect()
 }

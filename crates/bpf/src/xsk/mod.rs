@@ -18,14 +18,14 @@ pub use send::{METADATA, OpenedToSend, Outlet, ToSend, WithPackets, completion, 
 pub use shared::{Putting, Taking};
 pub use socket::{WaitBy, Waiter, count_runs, run_on, tcx_programs};
 
-use crate::program::{Chosen, ID, Program, ProgramError, RxTime, Stamps};
+use crate::program::{Chosen, Filter, ID, Program, ProgramError, RxTime, Stamps};
 use crate::user::StampClock;
 use shared::Memory;
 use socket::{Socket, Umem, attach};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
-use tardy_model::xdp::{XdpLosses, XdpMode, XdpRefusal};
+use tardy_model::xdp::{DeviceHint, XdpLosses, XdpMode, XdpRefusal};
 use tardy_sys::{SysError, nic};
 
 /// Why packets of a device do not come to AF_XDP sockets.
@@ -111,6 +111,10 @@ pub struct Opened {
     pub umem_bytes: u64,
     pub huge_pages: bool,
     pub clock: StampClock,
+    /// The program asks the device: what it leaves before packets is of its own object.
+    pub asks_device: bool,
+    /// Why it does not, though it was to.
+    pub without_hints: Option<String>,
 }
 
 /// A packet that is lent: whose socket's, and where it lies.
@@ -150,8 +154,19 @@ impl Rings {
             Some(queue) => return Err(XdpError::NoQueue { device, queue, queues: there }),
         };
         let memory = memory_for(asked, queues.len() as u32)?;
-        let program = Program::load(asked.program, there)?;
-        let (link, is_native, mut refused) = attached(asked.device, index, &program)?;
+        let (asking, without_hints) = match asked.program {
+            Chosen::Asking(filter, hints) => asking(asked.device, index, there, filter, hints),
+            _ => (None, None),
+        };
+        let asks_device = asking.is_some();
+        let (program, (link, is_native, mut refused)) = match asking {
+            Some((program, link)) => (program, (link, true, Vec::new())),
+            None => {
+                let program = Program::load(asked.program, there)?;
+                let attached = attached(asked.device, index, &program)?;
+                (program, attached)
+            }
+        };
         let (sockets, is_zero_copy) = bound(asked, index, &queues, &memory, is_native, &mut refused)?;
         for (queue, socket) in queues.iter().zip(&sockets) {
             program.serve(*queue, socket.as_fd())?;
@@ -168,6 +183,8 @@ impl Rings {
             umem_bytes: memory.length() as u64,
             huge_pages: memory.is_huge,
             clock: program.clock,
+            asks_device,
+            without_hints,
         };
         let lent = Vec::with_capacity(asked.frames as usize);
         Ok((Rings { _link: link, sockets, memory, stamps: program.stamps, lent, next: 0 }, opened))
@@ -304,6 +321,30 @@ fn memory_for(asked: &Asked<'_>, queues: u32) -> Result<Memory, XdpError> {
         return Err(too_large());
     }
     usize::try_from(bytes).ok().and_then(|length| Memory::new(length).ok()).ok_or_else(too_large)
+}
+
+/// The program that asks the device, attached in its driver; or why not. The caller then loads the
+/// program that does not ask, and reports what is in its way too.
+fn asking(
+    device: &str,
+    index: u32,
+    queues: u32,
+    filter: Filter,
+    hints: &[DeviceHint],
+) -> (Option<(Program, OwnedFd)>, Option<String>) {
+    let without = |what: &str, why: String| {
+        let says =
+            format!("{what} the program that asks {device} for them, which needs Linux 6.3 and native mode: {why}");
+        (None, Some(says))
+    };
+    let program = match Program::asking(filter, hints, queues, index) {
+        Ok(program) => program,
+        Err(why) => return without("the kernel does not load", why.in_short()),
+    };
+    match attach(program.as_fd(), index, libbpf_sys::XDP_FLAGS_DRV_MODE) {
+        Ok(link) => (Some((program, link)), None),
+        Err(why) => without("the driver refuses", why.to_string()),
+    }
 }
 
 /// Attaches the program, in the driver if it can. Gives the link, whether it is in the driver, and

@@ -224,7 +224,7 @@ pub const PAGES: &[Page] = &[
     Page {
         verb: Some("hints"),
         description: &[
-            "Lists the structs in which an XDP program may leave what it knew of a packet, in the metadata area just before it: those whose last member is `btf_id` with 4 bytes. Of each it prints the number of its type, which the program writes into `btf_id`, the size from its beginning to the packet, and every member. All of that comes from BTF: from the section `.BTF` of an object, from the running kernel (`vmlinux`), or from a loaded module.",
+            "Lists the structs in which an XDP program may leave what it knew of a packet, in the metadata area just before it: those whose last member is `btf_id` with 4 bytes. Of each it prints the number of its type, which the program writes into `btf_id`, the size from its beginning to the packet, and every member, with the column of `samples.parquet` that it has if tardy loads the program. All of that comes from BTF: from the section `.BTF` of an object, from the running kernel (`vmlinux`), or from a loaded module.",
             "A word with a slash or a dot is a file, an ELF object or BTF by itself. Any other is `vmlinux` or the name of a module, and a file only if there is no such module. The numbers belong to one file: compiled again, a struct may have another.",
             "If there is no hint struct, the exit code is 2 and the message names structs that there are. Structs that nearly are hints, or that end in padding, are reported on stderr.",
         ],

@@ -7,7 +7,7 @@ use crate::exit::{Exit, Failure, printable};
 use anyhow::Result;
 use serde::Serialize;
 use std::fmt::Write;
-use tardy_bpf::hints::{Layout, Layouts, Member, MemberKind, Unfit};
+use tardy_bpf::hints::{Columns, Layout, Layouts, Member, MemberKind, Unfit};
 use tardy_bpf::source::{KernelBtf, SourceError};
 use tardy_model::harmless;
 
@@ -17,8 +17,13 @@ pub fn call(args: &Hints) -> Result<Exit> {
     if layouts.is_empty() {
         return Err(usage(without_hints(&args.source, &layouts)).into());
     }
-    let text = if args.json { json(&args.source, &layouts)? } else { table(&layouts) };
+    let columns = Columns::of(layouts.clone());
+    let named = columns.as_ref().ok();
+    let text = if args.json { json(&args.source, &layouts, named)? } else { table(&layouts, named) };
     super::print(&text)?;
+    if let Err(error) = &columns {
+        eprintln!("tardy: note: no member has a column in samples.parquet: {error}");
+    }
     for note in layouts.iter().filter_map(padded).chain(layouts.unfit().iter().map(unfit)) {
         eprintln!("tardy: note: {}", printable(&note));
     }
@@ -91,12 +96,14 @@ fn from_packet(layout: &Layout, member: &Member) -> i64 {
     member.offset as i64 - layout.size as i64
 }
 
-const HEAD: [&str; 9] = ["struct", "id", "size", "member", "offset", "from packet", "bytes", "is", "type"];
+const HEAD: [&str; 10] = ["struct", "id", "size", "member", "offset", "from packet", "bytes", "is", "type", "column"];
 /// Columns of text; the others are numbers.
-const TEXT: [usize; 4] = [0, 3, 7, 8];
+const TEXT: [usize; 5] = [0, 3, 7, 8, 9];
+/// In place of the column of a member that has none in samples.parquet.
+const NO_COLUMN: &str = "-";
 
 /// A row for each member; the struct is named in its first.
-fn table(layouts: &Layouts) -> String {
+fn table(layouts: &Layouts, columns: Option<&Columns>) -> String {
     let mut rows = vec![HEAD.map(str::to_owned)];
     for layout in layouts.iter() {
         for (n, member) in layout.members.iter().enumerate() {
@@ -111,6 +118,7 @@ fn table(layouts: &Layouts) -> String {
                 member.size.to_string(),
                 meaning(member),
                 harmless::blanked(&member.type_name),
+                harmless::blanked(columns.and_then(|columns| columns.name_of(layout, member)).unwrap_or(NO_COLUMN)),
             ]);
         }
     }
@@ -157,6 +165,8 @@ struct ListedMember<'a> {
     signed: bool,
     #[serde(rename = "type")]
     type_name: &'a str,
+    /// Its column of samples.parquet; null if it has none.
+    column: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bit: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -165,7 +175,7 @@ struct ListedMember<'a> {
     count: Option<u32>,
 }
 
-fn listed<'a>(layout: &'a Layout, member: &'a Member) -> ListedMember<'a> {
+fn listed<'a>(layout: &'a Layout, member: &'a Member, columns: Option<&'a Columns>) -> ListedMember<'a> {
     let (bit, bits) = match member.kind {
         MemberKind::Bitfield { bit, bits, .. } => (Some(bit), Some(bits)),
         _ => (None, None),
@@ -179,19 +189,20 @@ fn listed<'a>(layout: &'a Layout, member: &'a Member) -> ListedMember<'a> {
         kind: member.kind.word(),
         signed: member.kind.is_signed(),
         type_name: &member.type_name,
+        column: columns.and_then(|columns| columns.name_of(layout, member)),
         bit,
         bits,
         count,
     }
 }
 
-fn json(source: &str, layouts: &Layouts) -> Result<String> {
+fn json(source: &str, layouts: &Layouts, columns: Option<&Columns>) -> Result<String> {
     let structs = layouts.iter().map(|layout| ListedStruct {
         name: &layout.name,
         id: layout.id,
         size: layout.size,
         padding: layout.padding,
-        members: layout.members.iter().map(|member| listed(layout, member)).collect(),
+        members: layout.members.iter().map(|member| listed(layout, member, columns)).collect(),
     });
     let listed = Listed { source, structs: structs.collect() };
     Ok(harmless::json(&(serde_json::to_string_pretty(&listed)? + "\n")))

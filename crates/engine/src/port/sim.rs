@@ -97,6 +97,7 @@ impl Ends<'_> {
             queue: None,
             replies,
             object: None,
+            hints: Vec::new(),
         }
     }
 

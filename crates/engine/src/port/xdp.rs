@@ -8,8 +8,9 @@
 //!
 //! One end has one half: both at one device would need one memory for its queues.
 //!
-//! A user's own program may take the place of tardy's. What it writes before each packet is lent as
-//! it is, and decoded when the rows are collected.
+//! A user's own program may take the place of tardy's, and tardy's may ask the device what it knows
+//! of each packet. What these write before packets is lent as it is, and decoded when the rows are
+//! collected.
 
 pub mod send;
 
@@ -158,7 +159,7 @@ pub struct LentFrames {
     tags: [Cell<Tags>; BATCH],
     /// What the program's clock must be put forward by to be TAI, ns.
     ahead_ns: i64,
-    /// What the program writes is kept: it is a user's own.
+    /// What the program writes is kept: it is a user's own, or it asks the device.
     is_kept: bool,
 }
 
@@ -172,7 +173,8 @@ impl XdpReceive {
         let failed = |call| move |source| SysError { call, on: order.device.clone(), source };
         let object = order.object.as_ref().map(|object| object.read()).transpose();
         let object = object.map_err(|why| cannot(&format!("the XDP object cannot be loaded: {why}")))?;
-        let own = Chosen::Own(Filter { ethertype, stream: stream.number(), nonce });
+        let filter = Filter { ethertype, stream: stream.number(), nonce };
+        let own = if order.hints.is_empty() { Chosen::Own(filter) } else { Chosen::Asking(filter, &order.hints) };
         let program = object.as_ref().map_or(own, Chosen::User);
         let asked = Asked { device: &order.device, queue: order.queue, frames: FRAMES, program };
         let (rings, opened) = Rings::open(&asked).map_err(io::Error::other).map_err(failed("opening port xdp"))?;
@@ -198,9 +200,10 @@ impl XdpReceive {
                 return Err(cannot("an AF_XDP socket has no receive call that sleeps: take wait = \"poll\""));
             }
         };
+        let is_kept = object.is_some() || opened.asks_device;
         let (record, ahead_ns) = record_of(opened, order);
         let tags = [const { Cell::new(Tags::UNSEEN) }; BATCH];
-        let lent = LentFrames { rings, ethertype, tags, ahead_ns, is_kept: object.is_some() };
+        let lent = LentFrames { rings, ethertype, tags, ahead_ns, is_kept };
         Ok(XdpReceive { idle, looks: 0, lent, record })
     }
 
@@ -330,6 +333,8 @@ fn record_of(opened: Opened, order: &ReceiveOrder) -> (XdpRecord, i64) {
         driver: nic::driver(&order.device).unwrap_or_default(),
         wait: order.wait.name().to_owned(),
         core: CoreRecord::default(),
+        device_hints: Vec::new(),
+        without_hints: opened.without_hints,
     };
     (record, ahead_ns)
 }

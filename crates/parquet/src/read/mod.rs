@@ -93,6 +93,13 @@ impl Reader {
         Ok(Batches::new(Arc::clone(&self.source), Arc::clone(&self.footer), entry.clone(), first_group, spans))
     }
 
+    /// The names of the columns of hints, `hint` itself not among them; nothing if no stream has
+    /// hints.
+    pub fn hint_columns(&self) -> Option<Vec<String>> {
+        let hints = self.layout.hints.as_ref()?;
+        Some(hints.iter().map(|hint| hint.name.clone()).collect())
+    }
+
     /// What a user's own XDP program left before the packets of a stream, page by page; nothing if
     /// no stream of the file has that.
     ///

@@ -3,7 +3,8 @@
 //! two points that have a source anywhere in the run, and `delta`. Quoted by RFC 4180, lines ended
 //! by LF; times are whole ns; what is absent is empty. Metrics are named as in the files' own
 //! columns and in the SQL view of `tardy schema samples`. Where something decides when packets are
-//! to leave, five columns more tell it of each packet.
+//! to leave, five columns more tell it of each packet. What XDP programs left before packets comes
+//! last, where any trial has that.
 
 use super::source::{ExportError, Source};
 use crate::csv::quoted;
@@ -12,6 +13,8 @@ use std::io::Write;
 use tardy_analyze::gates::GatePass;
 use tardy_model::point::{Metric, Point};
 use tardy_model::sample::{Batch, Flags};
+use tardy_model::xdp::{HINT, Hints};
+use tardy_store::{StoreError, TrialId};
 
 const FLAGS: [(Flags, &str); 8] = [
     (Flags::EARLY, "early"),
@@ -34,9 +37,18 @@ pub(super) fn write(source: &Source<'_>, out: &mut dyn Write) -> Result<Vec<Stri
     // The head needs all points, so the records are read before the first row.
     let mut points = BTreeSet::from([Point::Scheduled]);
     let mut gated = false;
+    let mut members: Option<Vec<String>> = None;
     for trial in &trials {
         let record = source.run.record(&trial.cell, trial.n)?;
         points.extend(record.streams.values().flat_map(|stream| stream.sources.keys().copied()));
+        if let Some(columns) = source.run.samples(&trial.cell, trial.n)?.hint_columns() {
+            let members = members.get_or_insert_default();
+            for name in columns {
+                if !members.contains(&name) {
+                    members.push(name);
+                }
+            }
+        }
         gated |= record.streams.values().any(|stream| GatePass::new(stream).is_some());
     }
     let mut spans: Vec<Metric> =
@@ -51,6 +63,10 @@ pub(super) fn write(source: &Source<'_>, out: &mut dyn Write) -> Result<Vec<Stri
     for name in GATES.iter().filter(|_| gated) {
         write!(out, ",{name}")?;
     }
+    if let Some(members) = &members {
+        write!(out, ",{HINT}")?;
+        members.iter().try_for_each(|name| write!(out, ",{}", quoted(name)))?;
+    }
     writeln!(out)?;
     let mut left_out = 0;
     for trial in &trials {
@@ -59,10 +75,14 @@ pub(super) fn write(source: &Source<'_>, out: &mut dyn Write) -> Result<Vec<Stri
         for (stream, record) in &source.run.record(&trial.cell, trial.n)?.streams {
             let head = format!("{},{},{in_figures},{}", quoted(&trial.cell), trial.n, quoted(stream));
             let mut pass = GatePass::new(record);
+            let mut hints = members.as_ref().map(|members| HintRows::of(source, trial, stream, members)).transpose()?;
             source.packets(trial, stream, record, |batch, row, delta| {
                 line(out, &head, batch, row, &spans, delta)?;
                 if gated {
                     departure(out, pass.as_mut(), batch, row)?;
+                }
+                if let Some(hints) = &mut hints {
+                    hints.next(out)?;
                 }
                 Ok(writeln!(out)?)
             })?;
@@ -112,6 +132,48 @@ fn departure(out: &mut dyn Write, pass: Option<&mut GatePass>, batch: &Batch, ro
         ];
     }
     values.into_iter().try_for_each(|value| cell(out, value))
+}
+
+/// What was left before the packets of a stream in a trial, row by row, in these columns.
+struct HintRows<'a> {
+    members: &'a [String],
+    /// Nothing if the trial's file has no hints.
+    pages: Option<Box<dyn Iterator<Item = Result<Hints, StoreError>>>>,
+    page: Hints,
+    /// The page's column of each member.
+    places: Vec<Option<usize>>,
+    row: usize,
+}
+
+impl<'a> HintRows<'a> {
+    fn of(source: &Source<'_>, trial: &TrialId, stream: &str, members: &'a [String]) -> Result<Self, ExportError> {
+        let pages = source.run.samples(&trial.cell, trial.n)?.hints(stream)?;
+        let pages = pages.map(|pages| Box::new(pages) as Box<dyn Iterator<Item = Result<Hints, StoreError>>>);
+        Ok(HintRows { members, pages, page: Hints::default(), places: vec![None; members.len()], row: 0 })
+    }
+
+    /// Writes the columns of the next row.
+    fn next(&mut self, out: &mut dyn Write) -> Result<(), ExportError> {
+        if self.row >= self.page.of.len()
+            && let Some(page) = self.pages.as_mut().and_then(Iterator::next)
+        {
+            (self.page, self.row) = (page?, 0);
+            let place = |name: &String| self.page.columns.iter().position(|column| column.name == *name);
+            self.places = self.members.iter().map(place).collect();
+        }
+        write!(out, ",{}", quoted(self.page.name(self.row).unwrap_or_default()))?;
+        for place in &self.places {
+            let column = place.and_then(|place| self.page.columns.get(place));
+            let value = column.and_then(|column| Some((column.is_signed, (*column.values.get(self.row)?)?)));
+            match value {
+                Some((true, value)) => write!(out, ",{value}")?,
+                Some((false, value)) => write!(out, ",{}", value as u64)?,
+                None => write!(out, ",")?,
+            }
+        }
+        self.row += 1;
+        Ok(())
+    }
 }
 
 fn cell(out: &mut dyn Write, value: Option<i64>) -> std::io::Result<()> {

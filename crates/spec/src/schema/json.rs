@@ -171,6 +171,7 @@ fn kind(kind: &Kind) -> Value {
         Kind::Points { word } => points(word),
         Kind::Metrics { word } => metrics(word),
         Kind::Metric => metric(),
+        Kind::Several { of } => json!({"type": "array", "uniqueItems": true, "items": {"enum": of}}),
         Kind::Numbers => {
             json!({"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": u32::MAX}})
         }
@@ -272,6 +273,7 @@ impl Kind {
             Kind::Points { word } => format!("`\"{word}\"`, or a list of points"),
             Kind::Metrics { word } => format!("`\"{word}\"`, or a list of metrics"),
             Kind::Metric => "a metric's name, but for `delta`".to_owned(),
+            Kind::Several { of } => format!("a list of `\"{}\"`", of.join("\"`, `\"")),
             Kind::Numbers => "a list of packet numbers".to_owned(),
             Kind::Buffer => format!("`\"default\"`, or a size in {SIZE_UNITS}, `\"{}B\"` to `\"{}B\"`", parts::BUFFER.0, parts::BUFFER.1),
             Kind::Rate => format!("bits a second in {}", parts::RATE_UNITS),

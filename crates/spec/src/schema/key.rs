@@ -160,6 +160,11 @@ pub enum Kind {
     },
     /// One metric, but for `delta`, whose blocks say nothing of repeatability.
     Metric,
+    /// A list of some of these words, each at most once.
+    Several {
+        /// All of them.
+        of: &'static [&'static str],
+    },
     /// A list of packet numbers.
     Numbers,
     /// One limit of a metric, or a list of them.
@@ -232,6 +237,7 @@ impl Kind {
             self,
             Kind::Points { .. }
                 | Kind::Metrics { .. }
+                | Kind::Several { .. }
                 | Kind::Numbers
                 | Kind::Limits
                 | Kind::Words

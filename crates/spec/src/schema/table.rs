@@ -12,7 +12,7 @@ use tardy_model::port::Port;
 use tardy_model::shaper::{MOST_CLASSES, PRIORITIES, ShaperWord};
 use tardy_model::station::StationKind;
 use tardy_model::stream::{Launch, Wait};
-use tardy_model::xdp::Core;
+use tardy_model::xdp::{Core, DeviceHint};
 
 const fn choice(built: &'static [&'static str], later: &'static [&'static str]) -> Kind {
     Kind::Choice { built, later }
@@ -137,6 +137,7 @@ pub const KEYS: &[Key] = &[
     key("stream.*.rx.core", choice(&Core::WORDS, &[]), None("as `rx.cpu` says"), "Port `xdp`, instead of `rx.cpu`: the receiving thread is on the CPU that runs the XDP program (`same`), or on another one (`remote`)."),
     key("stream.*.rx.queue", number(0, 63), None("all of them"), "Port `xdp`: the one receive queue of the device that is received from; packets that come to another queue go on to the kernel and are lost."),
     key("stream.*.rx.object", Kind::Object, None("tardy's own"), "A BPF object of your own whose XDP program port `xdp` loads in place of tardy's, `\"FILE\"` or `\"FILE:SECTION\"`, relative to the experiment file; `tardy run` asks for `--allow-commands`. What it leaves before packets becomes columns of `samples.parquet`."),
+    key("stream.*.rx.hints", Kind::Several { of: &DeviceHint::WORDS }, List(&[]), "Port `xdp`: what tardy's program asks the device for each packet, as columns of `samples.parquet`: when the device received it (`hw_time`), its `hash`, its `vlan` tag. Each costs a call for each packet."),
     key("stream.*.reply.cpu", Kind::Cpu, Text("same"), "CPU of the thread that receives the replies of a reflected stream: auto, same or different (as the sender's), any (not pinned), or a number."),
     key("stream.*.reply.policy", Kind::Policy, None("as `tx.policy`"), "Scheduling of that thread, as `tx.policy`."),
 

@@ -37,6 +37,7 @@ impl Kind {
             Kind::Points { word } => written.points(word)?,
             Kind::Metrics { word } => written.metrics(word)?,
             Kind::Metric => Value::Metrics(vec![written.metric()?]),
+            Kind::Several { of } => Value::Words(written.several(of)?),
             Kind::Numbers => Value::Numbers(written.numbers()?),
             Kind::Limits => written.limits()?,
             Kind::Buffer => written.buffer()?,
@@ -366,6 +367,21 @@ impl<'w> Written<'w> {
             }
             metric => Ok(metric),
         }
+    }
+
+    fn several(self, of: &[&'static str]) -> Result<Vec<String>, Problem> {
+        let Toml::List(items) = &self.node.value else {
+            return Err(self.not("a list of words", &format!("write [\"{}\"], or some of them", of.join("\", \""))));
+        };
+        let read = |text: &str| match of.contains(&text) {
+            true => Ok(text.to_owned()),
+            false => {
+                let message = format!("there is no `{text}` here");
+                let help = synonyms::suggestion(text, of.iter().copied());
+                Err((Reason::Value, Wrong { message, help }))
+            }
+        };
+        self.each("word", items, read)
     }
 
     fn numbers(self) -> Result<Vec<u32>, Problem> {

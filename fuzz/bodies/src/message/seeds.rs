@@ -32,8 +32,8 @@ use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos};
 use tardy_model::trial::TrialRecord;
 use tardy_model::xdp::{
-    FaultKind, NumberedDevice, ObjectRecord, ProgramCost, ProgramFault, ProgramHook, ProgramRecord, ProgramSeen,
-    Triggered,
+    DeviceHint, FaultKind, NumberedDevice, ObjectRecord, ProgramCost, ProgramFault, ProgramHook, ProgramRecord,
+    ProgramSeen, Triggered,
 };
 
 /// How the bytes behind an input's first one are read: with a greeting, as orders, as what a guest
@@ -126,6 +126,7 @@ fn orders() -> Vec<ToAgent> {
         queue: None,
         replies,
         object: Some(ObjectOrder { bytes: b"\x7fELF".to_vec(), section: Some("xdp".into()) }),
+        hints: vec![DeviceHint::HwTime, DeviceHint::Vlan],
     };
     let load = LoadOrder {
         at: LoadAt { load: 0, instance: 1, peer: true },
