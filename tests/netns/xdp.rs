@@ -400,6 +400,32 @@ fn a_ping_is_answered_while_the_program_runs_and_sigkill_leaves_none() {
 }
 
 #[test]
+fn a_stall_before_receive_is_in_rx_xdp_receive_and_nowhere_else() {
+    if !can_run("a_stall_before_receive_is_in_rx_xdp_receive_and_nowhere_else") {
+        return;
+    }
+    const STALL: Duration = Duration::from_millis(400);
+    let place = Place::new();
+    let file = write(&place, &TEXT.replace("count = 600", "count = 4000").replace("trials = 2", "trials = 1"));
+    let child = place.start(place.run(&[]).arg(file));
+    place.wait_for("trial");
+    std::thread::sleep(Duration::from_millis(700));
+    // All of its threads stop; the sender and the XDP program go on.
+    let receiver = place.agent("b");
+    for signal in [libc::SIGSTOP, libc::SIGCONT] {
+        tardy_sys::process::signal(receiver, signal).expect("a signal");
+        std::thread::sleep(STALL);
+    }
+    let run = place.finish(child);
+    let max =
+        |metric: &str| run.metric(metric)["max_ns"].as_f64().unwrap_or_else(|| panic!("{metric}: {}", run.stdout));
+    let stall = STALL.as_nanos() as f64;
+    assert!((stall * 0.9..stall * 1.5).contains(&max("rx_xdp..receive")), "{}", run.stdout);
+    assert!(max("scheduled..rx_xdp") < stall / 2.0, "{}", run.stdout);
+    assert_eq!(run.metric("rx_xdp..receive")["coverage"], 1.0, "{}", run.stdout);
+}
+
+#[test]
 fn a_device_that_vanishes_during_a_run_is_reported_and_ends_it() {
     if !can_run("a_device_that_vanishes_during_a_run_is_reported_and_ends_it") {
         return;
