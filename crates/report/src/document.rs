@@ -188,8 +188,9 @@ pub(crate) fn comparison(picture: &Picture<'_>, separator: Option<char>) -> Vec<
             let unit = unit(rows.iter().filter_map(|(_, _, stream)| Some((name, stream.metrics.get(name)?))));
             let mut table = leading(&head, unit);
             for (cell, who, stream) in rows {
+                let valid = (summary::usable(cell), !cell.trials.is_empty());
                 let label = if several { format!("{}, {who}", title(&cell.id)) } else { title(&cell.id) };
-                table.rows.push(leading_row(label, summary::usable(cell), stream, name, unit, separator));
+                table.rows.push(leading_row(label, valid, stream, name, unit, separator));
             }
             table
         })
@@ -251,7 +252,7 @@ fn leading(name: &str, unit: Unit) -> Table {
 
 fn leading_row(
     label: String,
-    valid: &str,
+    (valid, ran): (&str, bool),
     stream: &StreamResult,
     name: &str,
     unit: Unit,
@@ -260,7 +261,9 @@ fn leading_row(
     let metric = stream.metrics.get(name);
     let mut row = vec![label, valid.to_owned()];
     row.extend(LEADING.map(|c| metric.map_or(figure::ABSENT.to_owned(), |m| c.value(m).show(unit, separator))));
-    row.extend([stream.outcomes.lost, stream.outcomes.not_sent].map(|n| packets(n, separator)));
+    // Of what never ran nothing is known, and nothing is not none.
+    let counted = |n| if !ran { figure::ABSENT.to_owned() } else { packets(n, separator) };
+    row.extend([stream.outcomes.lost, stream.outcomes.not_sent].map(counted));
     row
 }
 
@@ -284,7 +287,14 @@ pub(crate) fn trials(facts: &Facts, cell: &CellResult, separator: Option<char>) 
                 true => format!("trial {}, {who}", trial.n),
                 false => format!("trial {}", trial.n),
             };
-            table.rows.push(leading_row(label, if trial.valid { "yes" } else { "no" }, stream, name, unit, separator));
+            table.rows.push(leading_row(
+                label,
+                (if trial.valid { "yes" } else { "no" }, true),
+                stream,
+                name,
+                unit,
+                separator,
+            ));
         }
         table
     };

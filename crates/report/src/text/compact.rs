@@ -67,8 +67,11 @@ fn table(picture: &Picture<'_>, led: &document::Led<'_>, page: &mut Page) {
     let unsent = rows.iter().any(|row| row.stream.outcomes.not_sent > 0);
     let title_of_lost = if unsent { "lost  not_sent" } else { "lost" };
     let lost = |row: &Row<'_>| {
-        let lost = figure::count(row.stream.outcomes.lost, SPACE);
-        if unsent { format!("{lost}  {:>8}", figure::count(row.stream.outcomes.not_sent, SPACE)) } else { lost }
+        // Of what never ran nothing is known.
+        let ran = !row.cell.trials.is_empty();
+        let counted = |n| if ran { figure::count(n, SPACE) } else { figure::ABSENT.to_owned() };
+        let lost = counted(row.stream.outcomes.lost);
+        if unsent { format!("{lost}  {:>8}", counted(row.stream.outcomes.not_sent)) } else { lost }
     };
     let width = |title: &str, shown: &dyn Fn(&Row<'_>) -> String| {
         rows.iter().map(|row| columns(&shown(row))).max().unwrap_or(0).max(columns(title)) + GAP
