@@ -64,17 +64,6 @@ SEC("xdp") int pins(struct xdp_md *ctx)
 	return look(&tardy_pins, &key) ? XDP_PASS : XDP_DROP;
 }
 #endif
-#ifdef SLOW
-static long (*const loop)(__u32, void *, void *, __u64) = (void *)BPF_FUNC_loop;
-static long turn(__u32 n, void *context)
-{
-	return 0;
-}
-SEC("xdp") int slow(struct xdp_md *ctx)
-{
-	return loop(1 << 23, turn, (void *)0, 0) > 0 ? XDP_PASS : XDP_DROP;
-}
-#endif
 #ifdef CHOOSES
 SEC("xdp") int chooses(struct xdp_md *ctx)
 {
@@ -331,15 +320,4 @@ fn no_map_is_pinned_whatever_libbpf_reads_out_of_an_object() {
     let refused = cost(&bytes, "pins", &[], &[0; 64]).expect_err("it is not loaded");
     assert!(refused.starts_with("it is not loaded"), "{refused}");
     assert!(!Path::new("/sys/fs/bpf/tardy_pins").exists());
-}
-
-#[test]
-fn a_slow_program_kept_the_run_for_minutes_while_its_cost_was_measured() {
-    if !can_run("a_slow_program_kept_the_run_for_minutes_while_its_cost_was_measured") {
-        return;
-    }
-    let place = Place::new();
-    let bytes = std::fs::read(object(&place, &["SLOW"])).expect("an object");
-    let refused = cost(&bytes, "slow", &[], &[0; 64]).expect_err("it is not run over and over");
-    assert!(refused.starts_with("a single run of it takes"), "{refused}");
 }

@@ -176,11 +176,6 @@ pub fn without(bytes: &[u8], calls: &[Call]) -> Vec<u8> {
     bytes
 }
 
-/// A measurement takes at most about this time. With fewer pairs there is no uncertainty to give.
-const LONGEST_COST: Duration = Duration::from_secs(2);
-const FEWEST_PAIRS: usize = 15;
-/// A program whose single run takes longer is not run over and over.
-const LONGEST_RUN: Duration = Duration::from_millis(5);
 /// Pairs of measurements, and runs in each: few, for a program that prints writes a line in each.
 const PAIRS: u32 = 101;
 const RUNS: u32 = 8;
@@ -193,44 +188,28 @@ const RUNS: u32 = 8;
 pub fn cost(bytes: &[u8], program: &str, calls: &[Call], packet: &[u8]) -> Result<ProgramCost, String> {
     let mut with = loaded(bytes, program)?;
     let mut bare = loaded(&without(bytes, calls), program)?;
-    let began = Instant::now();
-    let run = |object: &mut Object, repeat: u32| {
+    let run = |object: &mut Object| {
         let program = object.progs_mut().find(|of| of.name() == program).ok_or("it is not in the object".to_owned())?;
-        let input = ProgramInput { data_in: Some(packet), repeat, ..ProgramInput::default() };
+        let input = ProgramInput { data_in: Some(packet), repeat: RUNS, ..ProgramInput::default() };
         let output = program.test_run(input).map_err(|error| format!("BPF_PROG_RUN of it failed: {error}"))?;
-        Ok::<_, String>(output.duration)
+        Ok::<_, String>(output.duration.as_nanos() as f64)
     };
-    let single = run(&mut with, 1)?.max(run(&mut bare, 1)?);
-    if single > LONGEST_RUN {
-        return Err(format!(
-            "a single run of it takes {} ms, which is too long to run it over and over",
-            single.as_millis()
-        ));
-    }
     let mut differences = Vec::with_capacity(PAIRS as usize);
     for pair in 0..PAIRS {
         let [first, second] = if pair % 2 == 0 { [&mut with, &mut bare] } else { [&mut bare, &mut with] };
-        let ns = |object: &mut Object| Ok::<_, String>(run(object, RUNS)?.as_nanos() as f64);
-        let difference = ns(first)? - ns(second)?;
+        let difference = run(first)? - run(second)?;
         differences.push(if pair % 2 == 0 { difference } else { -difference });
-        if began.elapsed() > LONGEST_COST {
-            break;
-        }
-    }
-    if differences.len() < FEWEST_PAIRS {
-        let pairs = differences.len();
-        return Err(format!("{pairs} pairs of runs took more than {} s", LONGEST_COST.as_secs()));
     }
     differences.sort_by(f64::total_cmp);
     let middle = differences.len() / 2;
     // Ranks between which the median is with 95 %: as far from the middle as the number of heads is
     // from half of the throws of a coin.
-    let apart = (0.98 * (differences.len() as f64).sqrt()).ceil() as usize;
+    let apart = (0.98 * f64::from(PAIRS).sqrt()).ceil() as usize;
     Ok(ProgramCost {
         ns: differences[middle],
         low_ns: differences[middle - apart],
         high_ns: differences[middle + apart],
-        pairs: differences.len() as u32,
+        pairs: PAIRS,
     })
 }
 
@@ -392,6 +371,7 @@ pub type Mark = Vec<u8>;
 pub struct Seen {
     /// Without the station's name.
     pub programs: Vec<ProgramRecord>,
+    pub line_cost: Option<ProgramCost>,
     pub unchecked: Option<String>,
     /// Packets of each mark, by the VLAN tags that they arrived with; `None` where the device could
     /// not be listened to.
@@ -416,9 +396,6 @@ const BUFFER: i32 = 1 << 20;
 /// A probe packet that has not arrived after this time does not.
 const LATEST: Duration = Duration::from_millis(100);
 const LONGEST: usize = 65_536;
-/// The mark of a probe packet ends within this many bytes: those of the stream's headers and the
-/// test frame's, and what programs may put in front.
-const HEADERS: usize = 512;
 
 impl Inspector {
     /// Lists the programs on these devices, and from now on watches what they do and receives
@@ -478,8 +455,13 @@ impl Inspector {
             }
         };
         let programs: Vec<ProgramRecord> = self.attached.iter().map(record).collect();
+        // What a line costs is not measured while the kernel counts as well.
+        self.watch = None;
+        let line_cost = lines.values().any(|lines| *lines > 0).then(line_cost);
+        let (line_cost, refused) = line_cost.map_or((None, None), |cost| (cost.as_ref().ok().copied(), cost.err()));
+        let unchecked = self.unchecked.or(refused.map(|why| format!("what a line costs was not measured: {why}")));
         let by_tags = self.receivers.into_iter().map(|of| of.map(|(.., by_tags)| by_tags)).collect();
-        Seen { programs, unchecked: self.unchecked, by_tags }
+        Seen { programs, line_cost, unchecked, by_tags }
     }
 
     fn receive(&mut self, each: u32) {
@@ -488,12 +470,9 @@ impl Inspector {
         loop {
             for (socket, mark, by_tags) in self.receivers.iter_mut().flatten() {
                 let mut heard = Heard::default();
-                // A flood must not keep it here.
-                while Instant::now() < until
-                    && socket.receive(&mut bytes, &mut heard, false).is_ok_and(|packets| packets > 0)
-                {
+                while socket.receive(&mut bytes, &mut heard, false).is_ok_and(|packets| packets > 0) {
                     let frame = &bytes[..heard.length.min(LONGEST)];
-                    if frame[..frame.len().min(HEADERS)].windows(mark.len().max(1)).any(|part| part == mark) {
+                    if frame.windows(mark.len().max(1)).any(|part| part == mark) {
                         let tags = tags_in(frame) + u8::from(heard.taken.is_some());
                         *by_tags.entry(tags).or_default() += 1;
                     }

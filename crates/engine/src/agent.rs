@@ -27,7 +27,6 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{self, Duration};
 use tardy_bpf::pitfalls::{self, Inspector, Seen};
 use tardy_model::time::{Instant, Tai};
-use tardy_model::xdp::ObjectRecord;
 use tardy_sys::clock;
 
 /// How often live figures go out and threads are checked. Each time the agent's control thread
@@ -66,8 +65,7 @@ pub fn serve_with(
             }
         }
     });
-    let mut station =
-        Station { activities: Activities::default(), bind, events, inspector: None, known: KnownObjects::default() };
+    let mut station = Station { activities: Activities::default(), bind, events, inspector: None };
     let mut last_look = time::Instant::now();
     let result = loop {
         match inbox.recv_timeout(LOOK.saturating_sub(last_look.elapsed())) {
@@ -104,24 +102,6 @@ struct Station {
     events: mpsc::Sender<Event>,
     /// Looks at the devices before a trial.
     inspector: Option<Inspector>,
-    known: KnownObjects,
-}
-
-/// Users' own programs that were measured, each with a packet like those that it will see.
-#[derive(Default)]
-struct KnownObjects(Vec<((ObjectOrder, Vec<u8>), ObjectRecord)>);
-
-impl KnownObjects {
-    /// What is known of a program, or is measured now. One that cannot be read is refused with the
-    /// reason when its port is opened.
-    fn record(&mut self, of: (ObjectOrder, Vec<u8>)) -> Option<ObjectRecord> {
-        if let Some((_, record)) = self.0.iter().find(|(known, _)| *known == of) {
-            return Some(record.clone());
-        }
-        let record = pitfalls::of_object(&of.0.read().ok()?, &of.1).ok()?;
-        self.0.push((of, record.clone()));
-        Some(record)
-    }
 }
 
 impl Station {
@@ -144,19 +124,15 @@ impl Station {
                 let send = |of: &ProbeOrder| pitfalls::send(&of.device, of.priority, &of.frame, times);
                 return tell(FromAgent::Probed { sent: probes.iter().map(send).collect() });
             }
-            ToAgent::Cost { line, objects } => {
-                let (line, unmeasured) = match line.then(pitfalls::line_cost) {
-                    None => (None, None),
-                    Some(Ok(cost)) => (Some(cost), None),
-                    Some(Err(why)) => (None, Some(why)),
-                };
-                let objects = objects.into_iter().filter_map(|of| self.known.record(of)).collect();
-                return tell(FromAgent::Cost { line, unmeasured, objects });
-            }
-            ToAgent::Inspected { each } => match self.inspector.take() {
+            ToAgent::Inspected { each, objects } => match self.inspector.take() {
                 Some(inspector) => {
-                    let Seen { programs, unchecked, by_tags } = inspector.end(each);
-                    return tell(FromAgent::Inspected { programs, unchecked, by_tags });
+                    let Seen { programs, line_cost, unchecked, by_tags } = inspector.end(each);
+                    // One that cannot be read is refused with the reason when its port is opened.
+                    let look = |(object, packet): &(ObjectOrder, Vec<u8>)| {
+                        pitfalls::of_object(&object.read().ok()?, packet).ok()
+                    };
+                    let objects = objects.iter().filter_map(look).collect();
+                    return tell(FromAgent::Inspected { programs, line_cost, unchecked, by_tags, objects });
                 }
                 None => Err(format!("an order asks what was seen, and nothing was being watched: {REPORT}")),
             },

@@ -30,7 +30,7 @@ use tardy_model::trial::{OwnNotes, SpinGaps};
 use tardy_model::xdp::{ObjectRecord, ProgramCost, ProgramRecord, XdpRecord, XdpSendRecord};
 
 /// Version of the messages, also of those to a steward. Both sides must have the same.
-pub const PROTOCOL: u32 = 15;
+pub const PROTOCOL: u32 = 14;
 /// No message is longer; a longer length prefix is not one of ours.
 pub const LONGEST: usize = 64 << 20;
 /// Rows in one piece of a half.
@@ -71,15 +71,10 @@ pub enum ToAgent {
     },
     /// Send each of these probe packets this number of times.
     Probe { probes: Vec<ProbeOrder>, times: u32 },
-    /// What was seen, when all packets have arrived or no more will? The watching ends.
+    /// What was seen, when all packets have arrived or no more will?
     Inspected {
         /// Packets of each mark.
         each: u32,
-    },
-    /// Measure what programs cost by themselves, while nobody watches: that would cost time too.
-    Cost {
-        /// A line that a program prints.
-        line: bool,
         /// Users' own programs that this station will receive through, each with a packet like
         /// those that it will see.
         objects: Vec<(ObjectOrder, Vec<u8>)>,
@@ -196,16 +191,12 @@ pub enum FromAgent {
     Inspected {
         /// Without the station's name.
         programs: Vec<ProgramRecord>,
+        line_cost: Option<ProgramCost>,
         /// Why what programs do could not be watched.
         unchecked: Option<String>,
         /// Packets of each mark, by the VLAN tags that they arrived with; `None` where the device
         /// could not be listened to.
         by_tags: Vec<Option<BTreeMap<u8, u32>>>,
-    },
-    Cost {
-        line: Option<ProgramCost>,
-        /// Why what a line costs could not be measured.
-        unmeasured: Option<String>,
         /// What the code of the users' own programs shows, without the station's name.
         objects: Vec<ObjectRecord>,
     },
@@ -314,7 +305,6 @@ impl FromAgent {
             | FromAgent::Inspecting
             | FromAgent::Probed { .. }
             | FromAgent::Inspected { .. }
-            | FromAgent::Cost { .. }
             | FromAgent::Failed(_) => Vec::new(),
         }
     }

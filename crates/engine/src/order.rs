@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
 use tardy_bpf::hints::Columns;
-pub use tardy_bpf::hints::MOST_AREA;
 use tardy_bpf::program::device_columns;
 use tardy_bpf::user::{UserError, UserObject};
 use tardy_model::ethernet::{self, Mac, Tag};
@@ -340,15 +339,6 @@ pub(crate) fn columns_of(object: Option<(&[u8], Option<&str>)>, hints: &[DeviceH
         None if hints.is_empty() => None,
         None => device_columns().ok(),
     }
-}
-
-/// Memory that the hints of a packet take at their peak, where they are kept: the bytes before it at
-/// the receiver, on their way and here, and a cell of each column, which the writer has once more.
-pub fn hint_bytes(stream: &Stream) -> u64 {
-    let object = stream.rx.object.as_ref();
-    let columns = columns_of(object.map(|object| (&object.bytes[..], object.section.as_deref())), &stream.rx.hints);
-    let cell = size_of::<Option<i64>>();
-    columns.map_or(0, |columns| 3 * columns.area() as u64 + 2 * (columns.names().count() * cell + 1) as u64)
 }
 
 impl ReceiveOrder {

@@ -90,8 +90,6 @@ pub(super) struct Faults {
     /// How many of a thousand messages about an activity name one that is nobody's or another
     /// station's instead.
     pub(super) misnamed: u32,
-    /// Receivers hand over hints without an end.
-    pub(super) flooding: bool,
     /// Where the XDP program runs, as the warm-up shows it.
     pub(super) program_cpus: &'static [u32],
 }
@@ -191,7 +189,6 @@ impl World {
             | FromAgent::Inspecting
             | FromAgent::Probed { .. }
             | FromAgent::Inspected { .. }
-            | FromAgent::Cost { .. }
             | FromAgent::Failed(_) => {}
         }
         message
@@ -246,12 +243,9 @@ impl World {
         let is_whole = [
             side == Side::Rx || self.say(at, FromAgent::SenderPiece { activity, rows: SentRows::only_sent(packets) }),
             side == Side::Tx || self.say(at, FromAgent::ArrivalPiece { activity, arrivals: arrivals(end, packets) }),
-            !self.faults.flooding
-                || side == Side::Tx
-                || (0..3).all(|_| self.say(at, FromAgent::AreaPiece { activity, areas: vec![0; 1 << 20] })),
             self.say(at, FromAgent::Collected { activity, summary: Box::new(ActivitySummary::End(summary(end))) }),
         ];
-        if is_whole == [true; 4] {
+        if is_whole == [true; 3] {
             self.handed.insert((stream, side));
         }
     }
@@ -363,11 +357,7 @@ impl World {
                 self.collected.insert(activity);
             }
             // Nothing of a trial: what comes before it.
-            ToAgent::Measure(_)
-            | ToAgent::Inspect { .. }
-            | ToAgent::Probe { .. }
-            | ToAgent::Inspected { .. }
-            | ToAgent::Cost { .. } => {}
+            ToAgent::Measure(_) | ToAgent::Inspect { .. } | ToAgent::Probe { .. } | ToAgent::Inspected { .. } => {}
         }
     }
 
@@ -402,9 +392,7 @@ impl World {
         let of_loads = |id: &ActivityId| self.activities.get(id).is_some_and(|(_, what)| *what == What::Load);
         match order {
             ToAgent::Measure(_) => "measure",
-            ToAgent::Inspect { .. } | ToAgent::Probe { .. } | ToAgent::Inspected { .. } | ToAgent::Cost { .. } => {
-                "inspect"
-            }
+            ToAgent::Inspect { .. } | ToAgent::Probe { .. } | ToAgent::Inspected { .. } => "inspect",
             ToAgent::Prepare { .. } => "prepare",
             ToAgent::Connect => "connect loads",
             ToAgent::WarmUp { .. } | ToAgent::WarmStatus { .. } => "warm up",

@@ -7,7 +7,7 @@ use crate::agent::{Agent, AgentError, Incoming, Voice};
 use crate::host::HostId;
 use crate::host::clocks::{Compared, OffsetSource, OneHost};
 use crate::not_found::NotFound;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use tardy_engine::message::{FromAgent, ToAgent};
@@ -224,47 +224,16 @@ impl Stations {
             _ => None,
         })?;
         let sent: BTreeMap<StationId, Vec<u32>> = sent.into_iter().collect();
-        for station in &asked {
-            self.agent(*station)?.tell(&ToAgent::Inspected { each: times })?;
+        for Look { station, objects, .. } in looks {
+            self.agent(*station)?.tell(&ToAgent::Inspected { each: times, objects: objects.clone() })?;
         }
-        let mut looked = self.answers(&asked, doing, limit, |station, message| match message {
-            FromAgent::Inspected { programs, unchecked, by_tags } => {
+        self.answers(&asked, doing, limit, |station, message| match message {
+            FromAgent::Inspected { programs, line_cost, unchecked, by_tags, objects } => {
                 let sent = sent.get(&station).cloned().unwrap_or_default();
-                let (line_cost, objects) = (None, Vec::new());
                 Some(Looked { station, programs, line_cost, unchecked, by_tags, sent, objects })
             }
             _ => None,
-        })?;
-        self.cost(looks, &mut looked)?;
-        Ok(looked)
-    }
-
-    /// Measures what programs cost, when no station watches any more: one station after the other,
-    /// for they would delay each other. What a line costs is the same for all of a machine.
-    fn cost(&mut self, looks: &[Look], looked: &mut [Looked]) -> Result<(), AgentError> {
-        let (doing, limit) = ("measuring what programs cost", Duration::from_nanos(ANSWER.0 as u64));
-        let mut hosts = BTreeSet::new();
-        for seen in looked {
-            let look = looks.iter().find(|look| look.station == seen.station);
-            let objects = look.map(|look| look.objects.clone()).unwrap_or_default();
-            let prints = |program: &ProgramRecord| program.seen.as_ref().is_some_and(|seen| seen.lines > 0);
-            let host = self.hosts.get(seen.station.place()).copied();
-            let line = seen.programs.iter().any(prints) && hosts.insert(host);
-            if objects.is_empty() && !line {
-                continue;
-            }
-            self.agent(seen.station)?.tell(&ToAgent::Cost { line, objects })?;
-            let measured = self.answers(&[seen.station], doing, limit, |_, message| match message {
-                FromAgent::Cost { line, unmeasured, objects } => Some((line, unmeasured, objects)),
-                _ => None,
-            })?;
-            for (line_cost, unmeasured, objects) in measured {
-                let why = unmeasured.map(|why| format!("what a line costs was not measured: {why}"));
-                seen.unchecked = seen.unchecked.take().or(why);
-                (seen.line_cost, seen.objects) = (line_cost, objects);
-            }
-        }
-        Ok(())
+        })
     }
 
     /// Measures the ruler: for each station the threads that will run there. One station after the

@@ -11,7 +11,6 @@ use crate::station::{ANSWER, StationId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tardy_engine::halves::{Halves, ReplyHalves};
 use tardy_engine::message::{ActivitySummary, EndSummary, FromAgent, ToAgent};
-use tardy_engine::order::MOST_AREA;
 use tardy_engine::port::XdpStamp;
 use tardy_engine::receiver::Arrival;
 use tardy_engine::sender::SentRows;
@@ -165,16 +164,7 @@ impl Collecting {
                     present.arrivals.append(&mut arrivals)
                 }
                 FromAgent::XdpPiece { activity, mut stamps } if activity == id => present.stamps.append(&mut stamps),
-                FromAgent::AreaPiece { activity, mut areas } if activity == id => {
-                    // Its packets were handed over before.
-                    if present.areas.len() + areas.len() > present.arrivals.len() * MOST_AREA {
-                        let what = "it hands over more hints than it received packets".to_owned();
-                        let refused = AgentError::Refused { station: shared.name(station), what };
-                        self.failed.get_or_insert(refused.into());
-                    } else {
-                        present.areas.append(&mut areas);
-                    }
-                }
+                FromAgent::AreaPiece { activity, mut areas } if activity == id => present.areas.append(&mut areas),
                 FromAgent::Collected { activity, summary } if activity == id => {
                     // One that hands over the summary of something else has not answered.
                     let ActivitySummary::End(rest) = *summary else { return false };

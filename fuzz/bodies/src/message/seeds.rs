@@ -162,9 +162,8 @@ fn orders() -> Vec<ToAgent> {
             probes: vec![ProbeOrder { device: "tardy0-0".into(), priority: 3, frame: vec![7; 60] }],
             times: 4,
         },
-        ToAgent::Inspected { each: 4 },
-        ToAgent::Cost {
-            line: true,
+        ToAgent::Inspected {
+            each: 4,
             objects: vec![(ObjectOrder { bytes: b"\x7fELF".to_vec(), section: None }, vec![0; 64])],
         },
         ToAgent::Prepare { activities },
@@ -193,15 +192,9 @@ fn inspected() -> FromAgent {
     };
     FromAgent::Inspected {
         programs: vec![program],
+        line_cost: Some(ProgramCost { ns: 900.0, low_ns: 850.0, high_ns: 950.0, pairs: 101 }),
         unchecked: None,
         by_tags: vec![Some(BTreeMap::from([(2, 4)])), None],
-    }
-}
-
-fn cost() -> FromAgent {
-    FromAgent::Cost {
-        line: Some(ProgramCost { ns: 900.0, low_ns: 850.0, high_ns: 950.0, pairs: 101 }),
-        unmeasured: None,
         objects: vec![ObjectRecord {
             program: "prints".into(),
             lines: vec!["prints".into()],
@@ -233,7 +226,6 @@ fn answers() -> Vec<FromAgent> {
         FromAgent::Inspecting,
         FromAgent::Probed { sent: vec![4] },
         inspected(),
-        cost(),
         FromAgent::Warmed { activity: TX, stamped: 10 },
         FromAgent::WarmStatus {
             activity: RX,
