@@ -7,19 +7,17 @@
 //! the kernel gives their calls away only in a form that differs from kernel to kernel.
 
 use crate::program::{Attached, Log, attached, infos};
-use crate::source::ObjectError;
+pub use crate::source::{Call, Scan, scan, without};
 use crate::user::UserObject;
 use crate::xsk::count_runs;
 use libbpf_rs::query::ProgramInfo;
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, ProgramInput, ProgramType};
-use object::Endianness;
-use object::elf::{FileHeader64, SHF_EXECINSTR, SHT_SYMTAB, STT_FUNC, SectionFlags};
-use object::read::elf::{FileHeader, SectionHeader, Sym};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 use tardy_model::ethernet::{MOST_TAGS, TAGS, UNTAGGED};
+use tardy_model::frame::HEAD;
 use tardy_model::xdp::{
     FaultKind, NumberedDevice, ObjectRecord, ProgramCost, ProgramFault, ProgramHook, ProgramRecord, ProgramSeen,
 };
@@ -27,168 +25,6 @@ use tardy_sys::nic;
 use tardy_sys::packet::{self, Instruction};
 use tardy_sys::stamps::TxStamps;
 use tardy_sys::udp::{Heard, UdpRx};
-
-/// Helpers that write a line into the kernel's trace: `bpf_trace_printk`, `bpf_trace_vprintk`.
-const PRINTS: [i32; 2] = [6, 177];
-/// Helpers that take the number of a device, with the register that has it: `bpf_redirect`,
-/// `bpf_clone_redirect`, `bpf_redirect_neigh`, `bpf_redirect_peer`.
-const REDIRECTS: [(i32, u8); 4] = [(23, 1), (13, 2), (152, 1), (155, 1)];
-/// Instructions: a call, a load of 64 bits, which takes two places, and `r0 = 0`.
-const CALL: u8 = 0x85;
-const LOAD_64: u8 = 0x18;
-const ZERO_R0: u8 = 0xb7;
-/// A constant into a register, of 64 and of 32 bits.
-const SET: [u8; 2] = [0xb7, 0xb4];
-/// Bytes of an instruction.
-const WIDTH: usize = 8;
-
-/// A call in an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
-    pub section: String,
-    /// The function that it is in.
-    pub function: String,
-    /// The instruction's number in the section.
-    pub instruction: usize,
-    /// Where it is in the object's bytes.
-    offset: usize,
-}
-
-/// What an object's instructions show.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scan {
-    /// Calls that write a line into the kernel's trace.
-    pub lines: Vec<Call>,
-    /// Redirects to a device whose number is a constant in the code. A number that a program takes
-    /// from a map or computes is not seen.
-    pub redirects: Vec<(Call, u32)>,
-}
-
-/// One instruction.
-#[derive(Clone, Copy)]
-struct Op {
-    code: u8,
-    to: u8,
-    from: u8,
-    jump: i16,
-    constant: i32,
-}
-
-/// Reads the instructions of all programs and functions of an object.
-///
-/// # Errors
-/// If it is no ELF file of 64 bits, or is damaged.
-pub fn scan(bytes: &[u8]) -> Result<Scan, ObjectError> {
-    let damaged = |error: object::read::Error| ObjectError::Damaged(error.to_string());
-    let header = FileHeader64::<Endianness>::parse(bytes).map_err(|_| ObjectError::NeitherElfNorBtf)?;
-    let endian = header.endian().map_err(damaged)?;
-    let sections = header.sections(endian, bytes).map_err(damaged)?;
-    let symbols = sections.symbols(endian, bytes, SHT_SYMTAB).map_err(damaged)?;
-    let mut scan = Scan::default();
-    for (n, section) in sections.enumerate() {
-        if section.sh_flags(endian) & SHF_EXECINSTR == SectionFlags(0) {
-            continue;
-        }
-        let name = String::from_utf8_lossy(sections.section_name(endian, section).map_err(damaged)?).into_owned();
-        let code = section.data(endian, bytes).map_err(damaged)?;
-        let base = section.sh_offset(endian) as usize;
-        let functions: BTreeMap<u64, String> = symbols
-            .iter()
-            .filter(|symbol| symbol.st_type() == STT_FUNC && usize::from(symbol.st_shndx(endian).0) == n.0)
-            .filter_map(|symbol| {
-                let name = symbol.name(endian, symbols.strings()).ok()?;
-                Some((symbol.st_value(endian), String::from_utf8_lossy(name).into_owned()))
-            })
-            .collect();
-        let at = |instruction: usize| {
-            let offset = (instruction * WIDTH) as u64;
-            let function = functions.range(..=offset).next_back().map(|(_, name)| name.clone());
-            let (section, offset) = (name.clone(), base + instruction * WIDTH);
-            Call { section, function: function.unwrap_or_else(|| name.clone()), instruction, offset }
-        };
-        look(&ops(code, endian), at, &mut scan);
-    }
-    Ok(scan)
-}
-
-fn ops(code: &[u8], endian: Endianness) -> Vec<Op> {
-    let is_little = endian == Endianness::Little;
-    let op = |op: &[u8]| {
-        let (low, high) = (op[1] & 15, op[1] >> 4);
-        let (jump, constant) = ([op[2], op[3]], [op[4], op[5], op[6], op[7]]);
-        match is_little {
-            true => Op {
-                code: op[0],
-                to: low,
-                from: high,
-                jump: i16::from_le_bytes(jump),
-                constant: i32::from_le_bytes(constant),
-            },
-            false => Op {
-                code: op[0],
-                to: high,
-                from: low,
-                jump: i16::from_be_bytes(jump),
-                constant: i32::from_be_bytes(constant),
-            },
-        }
-    };
-    code.chunks_exact(WIDTH).map(op).collect()
-}
-
-fn is_jump(op: Op) -> bool {
-    matches!(op.code & 7, 5 | 6)
-}
-
-/// Notes what one section's instructions show.
-fn look(ops: &[Op], at: impl Fn(usize) -> Call, scan: &mut Scan) {
-    let target = |(n, op): (usize, &Op)| n.checked_add_signed(isize::from(op.jump) + 1);
-    let jumps = ops.iter().enumerate().filter(|(_, op)| is_jump(**op) && op.code != CALL);
-    let targets: BTreeSet<usize> = jumps.filter_map(target).collect();
-    let mut n = 0;
-    while let Some(op) = ops.get(n).copied() {
-        if op.code == CALL && op.from == 0 {
-            if PRINTS.contains(&op.constant) {
-                scan.lines.push(at(n));
-            }
-            let register = REDIRECTS.iter().find(|(helper, _)| *helper == op.constant).map(|(_, register)| *register);
-            if let Some(device) = register.and_then(|register| constant_in(ops, n, register, &targets)) {
-                scan.redirects.push((at(n), device));
-            }
-        }
-        n += if op.code == LOAD_64 { 2 } else { 1 };
-    }
-}
-
-/// The constant that a register has at an instruction, whichever way the program came there.
-fn constant_in(ops: &[Op], n: usize, register: u8, targets: &BTreeSet<usize>) -> Option<u32> {
-    for at in (0..n).rev() {
-        // Somebody may jump in between.
-        if targets.contains(&(at + 1)) {
-            return None;
-        }
-        let op = ops[at];
-        if is_jump(op) {
-            return None;
-        }
-        // Loads and arithmetic write the register that they name; stores do not.
-        if op.to == register && !matches!(op.code & 7, 2 | 3) {
-            return SET.contains(&op.code).then_some(op.constant as u32);
-        }
-    }
-    None
-}
-
-/// The object with `r0 = 0` in place of these calls.
-pub fn without(bytes: &[u8], calls: &[Call]) -> Vec<u8> {
-    let mut bytes = bytes.to_vec();
-    for call in calls {
-        if let Some(place) = bytes.get_mut(call.offset..call.offset + WIDTH) {
-            place.copy_from_slice(&[ZERO_R0, 0, 0, 0, 0, 0, 0, 0]);
-        }
-    }
-    bytes
-}
 
 /// Pairs of measurements, and runs in each: few, for a program that prints writes a line in each.
 const PAIRS: u32 = 101;
@@ -379,16 +215,13 @@ pub struct Seen {
     pub by_tags: Vec<Option<BTreeMap<u8, u32>>>,
 }
 
-/// Where probe packets arrive: the socket, how each is known, and how many came by their tags.
-type Receiving = (UdpRx, Mark, BTreeMap<u8, u32>);
-
 /// Looks at the devices of a station while probe packets pass.
 pub struct Inspector {
     attached: Vec<Attached>,
     watch: Option<Watch>,
     before: BTreeMap<u32, ProgramInfo>,
     unchecked: Option<String>,
-    receivers: Vec<Option<Receiving>>,
+    receivers: Vec<Option<Arriving<UdpRx>>>,
 }
 
 /// Every frame.
@@ -396,7 +229,12 @@ const ALL: [Instruction; 1] = [Instruction { code: 6, yes: 0, no: 0, k: u32::MAX
 const BUFFER: i32 = 1 << 20;
 /// A probe packet that has not arrived after this time does not.
 const LATEST: Duration = Duration::from_millis(100);
-const LONGEST: usize = 65_536;
+/// Bytes of the longest headers of IP and of UDP or TCP that a probe has.
+const IP_AND_TCP: usize = 40 + 20;
+/// The last place at which a mark can begin: a probe has at most one tag of its own.
+const FARTHEST: usize = UNTAGGED + 4 * (1 + MOST_TAGS) + IP_AND_TCP;
+/// What is read of a frame: a mark is the head of a test frame.
+const MARKED: usize = FARTHEST + HEAD;
 
 impl Inspector {
     /// Lists the programs on these devices, and from now on watches what they do and receives
@@ -419,7 +257,7 @@ impl Inspector {
         let receiver = |(device, mark): &(String, Mark)| {
             // Whoever makes the trial's ports ready reports a device that is gone.
             let socket = packet::receiver(device, &ALL, true, false, BUFFER).ok()?;
-            Some((socket, mark.clone(), BTreeMap::new()))
+            Some(Arriving { from: socket, mark: mark.clone(), by_tags: BTreeMap::new() })
         };
         let receivers = marks.iter().map(receiver).collect();
         Inspector { attached: all, watch, before, unchecked, receivers }
@@ -427,7 +265,11 @@ impl Inspector {
 
     /// Ends when `each` packets of each mark have arrived, or no more will.
     pub fn end(mut self, each: u32) -> Seen {
-        self.receive(each);
+        count_marks(&mut self.receivers, each, |socket, bytes| {
+            let mut heard = Heard::default();
+            let packets = socket.receive(bytes, &mut heard, false).unwrap_or(0);
+            (packets > 0).then_some((heard.length, u8::from(heard.taken.is_some())))
+        });
         let after = infos(&self.attached.iter().map(|program| program.id).collect());
         let namespace = std::fs::metadata("/proc/thread-self/ns/net").map_or(0, |of| of.ino());
         let lines = self.watch.as_ref().map(|watch| watch.lines(&after)).unwrap_or_default();
@@ -461,31 +303,67 @@ impl Inspector {
         let line_cost = lines.values().any(|lines| *lines > 0).then(line_cost);
         let (line_cost, refused) = line_cost.map_or((None, None), |cost| (cost.as_ref().ok().copied(), cost.err()));
         let unchecked = self.unchecked.or(refused.map(|why| format!("what a line costs was not measured: {why}")));
-        let by_tags = self.receivers.into_iter().map(|of| of.map(|(.., by_tags)| by_tags)).collect();
+        let by_tags = self.receivers.into_iter().map(|of| of.map(|place| place.by_tags)).collect();
         Seen { programs, line_cost, unchecked, by_tags }
     }
+}
 
-    fn receive(&mut self, each: u32) {
-        let until = Instant::now() + LATEST;
-        let mut bytes = vec![0; LONGEST];
-        loop {
-            for (socket, mark, by_tags) in self.receivers.iter_mut().flatten() {
-                let mut heard = Heard::default();
-                while socket.receive(&mut bytes, &mut heard, false).is_ok_and(|packets| packets > 0) {
-                    let frame = &bytes[..heard.length.min(LONGEST)];
-                    if frame.windows(mark.len().max(1)).any(|part| part == mark) {
-                        let tags = tags_in(frame) + u8::from(heard.taken.is_some());
-                        *by_tags.entry(tags).or_default() += 1;
-                    }
+/// Where probe packets arrive: how each is known, and how many came by their tags.
+pub struct Arriving<S> {
+    /// What gives the frames.
+    pub from: S,
+    pub mark: Mark,
+    pub by_tags: BTreeMap<u8, u32>,
+}
+
+/// Frames of one device that are looked at before the next device has its turn, and before the
+/// time is looked at.
+const TURN: u32 = 64;
+/// Frames that are looked at in all: on a busy segment the probes are among them, or are lost.
+const MOST_FRAMES: u32 = 1 << 16;
+
+/// Counts the frames with a mark until `each` of every mark have arrived, or [`LATEST`] has passed.
+/// Other traffic does not make it longer than a turn of each device, and what waits when it is
+/// called is looked at even if the thread was held up for that long. `next` puts the next frame that
+/// waits into the bytes, and says how long it was and how many tags were taken out of it; `None` if
+/// none waits.
+pub fn count_marks<S>(
+    places: &mut [Option<Arriving<S>>],
+    each: u32,
+    mut next: impl FnMut(&mut S, &mut [u8]) -> Option<(usize, u8)>,
+) {
+    let (until, mut left) = (Instant::now() + LATEST, MOST_FRAMES);
+    let mut bytes = [0; MARKED];
+    loop {
+        let before = left;
+        for Arriving { from, mark, by_tags } in places.iter_mut().flatten() {
+            for _ in 0..TURN {
+                if left == 0 {
+                    return;
+                }
+                let Some((length, taken)) = next(from, &mut bytes) else { break };
+                left -= 1;
+                let frame = &bytes[..length.min(MARKED)];
+                if has_mark(frame, mark) {
+                    *by_tags.entry(tags_in(frame) + taken).or_default() += 1;
                 }
             }
-            let all = self.receivers.iter().flatten().all(|(.., by_tags)| by_tags.values().sum::<u32>() >= each);
-            if all || Instant::now() > until {
-                return;
-            }
+        }
+        let has_all = |place: &Arriving<S>| place.by_tags.values().sum::<u32>() >= each;
+        if places.iter().flatten().all(has_all) || Instant::now() > until {
+            return;
+        }
+        if left == before {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
+}
+
+/// True of a frame that has this mark where a probe can have it: behind the Ethernet header, the
+/// tags that it was sent with and got on its way, and the headers of IP and of UDP or TCP.
+pub fn has_mark(frame: &[u8], mark: &[u8]) -> bool {
+    let begins = |at: usize| frame.get(at..).is_some_and(|rest| rest.starts_with(mark));
+    !mark.is_empty() && (UNTAGGED..=FARTHEST).any(begins)
 }
 
 /// How many VLAN tags a frame begins with.
