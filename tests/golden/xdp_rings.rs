@@ -5,12 +5,13 @@
 //! that others have on a path.
 
 use proptest::prelude::*;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tardy_analyze::validity::{RULES, found};
 use tardy_bpf::hints::Layouts;
-use tardy_bpf::pitfalls::{Arriving, count_marks, has_mark};
+use tardy_bpf::pitfalls::{Arriving, count_marks, has_mark, in_pairs};
 use tardy_bpf::program::{MARK, OBJECT, RX_TIME, RxTime, Stamps, last_lines};
 use tardy_bpf::xsk::{METADATA, Putting, Taking, completion, request, went_out};
 use tardy_model::ethernet::MOST_TAGS;
@@ -373,4 +374,45 @@ fn a_mark_was_searched_for_in_all_of_every_frame() {
     }
     assert!(!has_mark(&marked(0, 1_000, &mark), &mark), "another's payload may have the same bytes");
     assert!(!has_mark(&marked(0, 0, &mark[..23]), &mark) && !has_mark(&[], &mark) && !has_mark(&[1; 60], &[]));
+}
+
+#[test]
+fn a_program_that_takes_long_was_measured_for_minutes() {
+    // Each run takes this long, and the program as it is costs 100 ns more than bare.
+    let measured = |run_took: Duration| {
+        let (spent, runs) = (Cell::new(Duration::ZERO), Cell::new(0));
+        let run = |is_bare: bool| {
+            spent.set(spent.get() + run_took);
+            runs.set(runs.get() + 1);
+            Ok(if is_bare { 900.0 } else { 1_000.0 })
+        };
+        (in_pairs(run, || spent.get()), runs.get())
+    };
+    let cost = |pairs| ProgramCost { ns: 100.0, low_ns: 100.0, high_ns: 100.0, pairs };
+    assert_eq!(measured(Duration::from_micros(1)), (Ok(cost(101)), 202));
+    // The pair that has begun when the time is up is taken too.
+    assert_eq!(measured(Duration::from_millis(150)), (Ok(cost(7)), 14));
+    assert_eq!(measured(Duration::from_millis(200)), (Err(too_long(5, "2.0")), 10));
+    assert_eq!(measured(Duration::from_secs(60)), (Err(too_long(1, "120.0")), 2));
+    let refused = in_pairs(|_| Err("it is refused".to_owned()), || Duration::ZERO);
+    assert_eq!(refused, Err("it is refused".to_owned()));
+}
+
+fn too_long(pairs: u32, seconds: &str) -> String {
+    format!("it takes too long: {pairs} pairs of 8 runs took {seconds} s, and an interval of 95 % needs 6 pairs")
+}
+
+#[test]
+fn the_interval_of_a_cost_has_95_percent_of_as_few_as_six_pairs() {
+    // The differences are 1, 2, 3 and so on: pairs, ends of the interval, and the middle.
+    for (pairs, low, middle, high) in [(6, 1.0, 3.5, 6.0), (9, 2.0, 5.0, 8.0), (101, 41.0, 51.0, 61.0)] {
+        let run = Cell::new(0_u32);
+        let each = |is_bare: bool| {
+            run.set(run.get() + 1);
+            Ok(if is_bare { 0.0 } else { f64::from(run.get().div_ceil(2)) })
+        };
+        let elapsed = || if run.get() < 2 * pairs { Duration::ZERO } else { Duration::from_secs(2) };
+        let cost = in_pairs(each, elapsed);
+        assert_eq!(cost, Ok(ProgramCost { ns: middle, low_ns: low, high_ns: high, pairs }), "{pairs}");
+    }
 }

@@ -29,12 +29,15 @@ use tardy_sys::udp::{Heard, UdpRx};
 /// Pairs of measurements, and runs in each: few, for a program that prints writes a line in each.
 const PAIRS: u32 = 101;
 const RUNS: u32 = 8;
+/// No pair begins later: a program may take a millisecond and more for a packet.
+const COST_LIMIT: Duration = Duration::from_secs(2);
 
 /// What these calls of a program cost in each run on a packet that came from no device: the program
 /// as it is against the same with `r0 = 0` in their place, in turns.
 ///
 /// # Errors
-/// A clause that says what failed: the kernel refuses one of the two, or does not run it.
+/// A clause that says what failed: the kernel refuses one of the two, or does not run it, or the
+/// program takes too long.
 pub fn cost(bytes: &[u8], program: &str, calls: &[Call], packet: &[u8]) -> Result<ProgramCost, String> {
     let mut with = loaded(bytes, program)?;
     let mut bare = loaded(&without(bytes, calls), program)?;
@@ -44,23 +47,51 @@ pub fn cost(bytes: &[u8], program: &str, calls: &[Call], packet: &[u8]) -> Resul
         let output = program.test_run(input).map_err(|error| format!("BPF_PROG_RUN of it failed: {error}"))?;
         Ok::<_, String>(output.duration.as_nanos() as f64)
     };
+    let began = Instant::now();
+    in_pairs(|is_bare| run(if is_bare { &mut bare } else { &mut with }), || began.elapsed())
+}
+
+/// Runs the program as it is and bare (`run(true)`), in turns, until there are enough pairs or the
+/// time is up: the pair that has begun then is still taken.
+///
+/// # Errors
+/// `run`'s; or that there are too few pairs for an interval.
+pub fn in_pairs(
+    mut run: impl FnMut(bool) -> Result<f64, String>,
+    elapsed: impl Fn() -> Duration,
+) -> Result<ProgramCost, String> {
     let mut differences = Vec::with_capacity(PAIRS as usize);
-    for pair in 0..PAIRS {
-        let [first, second] = if pair % 2 == 0 { [&mut with, &mut bare] } else { [&mut bare, &mut with] };
-        let difference = run(first)? - run(second)?;
-        differences.push(if pair % 2 == 0 { difference } else { -difference });
+    while differences.len() < PAIRS as usize && elapsed() < COST_LIMIT {
+        let bare_first = differences.len() % 2 == 1;
+        let (first, second) = (run(bare_first)?, run(!bare_first)?);
+        differences.push(if bare_first { second - first } else { first - second });
     }
     differences.sort_by(f64::total_cmp);
-    let middle = differences.len() / 2;
-    // Ranks between which the median is with 95 %: as far from the middle as the number of heads is
-    // from half of the throws of a coin.
-    let apart = (0.98 * f64::from(PAIRS).sqrt()).ceil() as usize;
-    Ok(ProgramCost {
-        ns: differences[middle],
-        low_ns: differences[middle - apart],
-        high_ns: differences[middle + apart],
-        pairs: PAIRS,
-    })
+    let pairs = differences.len();
+    let from_end = from_end(pairs).ok_or_else(|| {
+        format!(
+            "it takes too long: {pairs} pairs of {RUNS} runs took {:.1} s, and an interval of 95 % needs 6 pairs",
+            elapsed().as_secs_f64()
+        )
+    })?;
+    let middle = (differences[(pairs - 1) / 2] + differences[pairs / 2]) / 2.0;
+    let (low_ns, high_ns) = (differences[from_end], differences[pairs - 1 - from_end]);
+    Ok(ProgramCost { ns: middle, low_ns, high_ns, pairs: pairs as u32 })
+}
+
+/// How many of this number of values may be left out at each end, so that the median is among the
+/// others with at least 95 %: as many as the fewer of heads and tails are in 5 % of as many throws
+/// of a coin. `None` for fewer than six values.
+fn from_end(values: usize) -> Option<usize> {
+    let (mut chance, mut sum, mut heads) = (0.5_f64.powi(values as i32), 0.0, 0);
+    loop {
+        sum += chance;
+        if 2.0 * sum > 0.05 {
+            return usize::checked_sub(heads, 1);
+        }
+        heads += 1;
+        chance *= (values + 1 - heads) as f64 / heads as f64;
+    }
 }
 
 /// What the code of a user's own program shows, at the station whose namespace the calling thread
