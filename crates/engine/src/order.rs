@@ -341,6 +341,18 @@ impl ReceiveOrder {
         Heads::new(kind, self.order.stream.number(), size, self.order.nonce)
     }
 
+    /// Arrivals that are recorded, of which each eighth packet may be a duplicate.
+    pub fn room(&self) -> usize {
+        self.order.count as usize + self.order.count as usize / 8 + 1_024
+    }
+
+    /// Bytes before each packet that are recorded: as many as the largest struct of a user's own
+    /// XDP program has, 0 where none is loaded.
+    pub fn area(&self) -> usize {
+        let object = self.object.as_ref().and_then(|object| object.read().ok());
+        object.map_or(0, |object| object.columns().area())
+    }
+
     /// The point of its kernel's stamps.
     pub fn rx_kernel(&self) -> Point {
         if self.replies { Point::ReplyRxKernel } else { Point::RxKernel }

@@ -200,16 +200,14 @@ pub(crate) const UNTOUCHED: Arrival =
 const UNSTAMPED: XdpStamp = XdpStamp { time_ns: MaybeNanos::NONE, cpu: 1, queue: 1 };
 
 impl Receiver {
-    /// Allocates for the order, with room for one duplicate in eight packets.
+    /// Allocates for the order.
     pub fn new(order: ReceiveOrder) -> Self {
-        let room = order.order.count as usize + order.order.count as usize / 8 + 1_024;
+        let (room, area) = (order.room(), order.area());
         let arrivals = vec![UNTOUCHED; room];
         let (heads, marks) = (order.heads(), order.order.marks().filter(|_| !order.replies));
         let StreamOrder { kind, port, lead, ref stamps, .. } = order.order;
         let live_by_xdp = live(kind, stamps, lead) == (Side::Rx, Metric::Span(Point::Scheduled, Point::RxXdp));
         let stamps = if port.passes_xdp() { vec![UNSTAMPED; room] } else { Vec::new() };
-        let object = order.object.as_ref().and_then(|object| object.read().ok());
-        let area = object.map_or(0, |object| object.columns().area());
         let mut areas = vec![1; room * area];
         areas.fill(0);
         // Written once, so that the kernel has given the memory before the loop runs.
