@@ -129,6 +129,27 @@ fn to_here<'h>(halves: &'h Halves, stream: &Stream, base: Instant<Tai>) -> Cow<'
     Cow::Owned(here)
 }
 
+/// Memory that the hints of a user's own XDP program take at a trial's peak, bytes: the areas in the
+/// receiver's memory, where they came together, and in the halves by this host's clock; the columns
+/// that they are decoded to, and what the writer makes of these. One that cannot be read makes none.
+pub fn hint_bytes(stream: &Stream) -> u64 {
+    let object = stream.rx.object.as_ref().filter(|_| stream.rx.port.passes_xdp());
+    let Some(object) = object.and_then(|object| UserObject::of(&object.bytes, object.section.as_deref()).ok()) else {
+        return 0;
+    };
+    let columns = object.columns().names().count();
+    let row = columns * size_of::<Option<i64>>() + size_of::<Option<u8>>() + size_of::<Option<usize>>();
+    let written = columns * size_of::<i64>() + size_of::<u8>();
+    let areas = 3 * room(stream.count) * object.columns().area();
+    areas as u64 + u64::from(stream.count) * (row + written) as u64
+}
+
+/// Arrivals of a trial of this number of packets that are recorded: each eighth packet may come
+/// twice.
+pub fn room(count: u32) -> usize {
+    count as usize + count as usize / 8 + 1_024
+}
+
 /// Joins the halves of `stream`, whose packet 0 was due at `base`, by the coordinator's clock.
 pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, StreamRecord) {
     let halves = &*to_here(halves, stream, base);

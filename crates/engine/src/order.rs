@@ -2,6 +2,7 @@
 //! What one end of a stream is ordered to do in one trial. All choices are made by then; a station
 //! decides nothing.
 
+use crate::halves;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
@@ -341,9 +342,9 @@ impl ReceiveOrder {
         Heads::new(kind, self.order.stream.number(), size, self.order.nonce)
     }
 
-    /// Arrivals that are recorded, of which each eighth packet may be a duplicate.
+    /// Arrivals that are recorded.
     pub fn room(&self) -> usize {
-        self.order.count as usize + self.order.count as usize / 8 + 1_024
+        halves::room(self.order.count)
     }
 
     /// Bytes before each packet that are recorded: as many as the largest struct of a user's own

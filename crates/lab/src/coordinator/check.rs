@@ -26,6 +26,7 @@ use crate::undo::UndoError;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use tardy_engine::halves::hint_bytes;
 use tardy_engine::order::ProbeOrder;
 use tardy_model::shaper::Shaper;
 use tardy_model::stream::Stream;
@@ -42,7 +43,8 @@ const BYTES_A_QUEUE: u64 = 4_096 * 4_096;
 
 /// About what a trial takes at its peak, bytes.
 pub fn memory(setup: &Setup) -> u64 {
-    let streams: u64 = setup.streams.iter().map(|stream| u64::from(stream.count) * BYTES_A_PACKET).sum();
+    let of_stream = |stream: &Stream| u64::from(stream.count) * BYTES_A_PACKET + hint_bytes(stream);
+    let streams: u64 = setup.streams.iter().map(of_stream).sum();
     // How many queues a device has that is there already is not known here; its driver has them.
     let queues = |stream: &Stream| stream.rx.queue.map_or(setup.path.queues.unwrap_or(1), |_| 1);
     let by_xdp = setup.streams.iter().filter(|stream| stream.rx.port.passes_xdp());
