@@ -11,7 +11,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 use tardy_engine::load::{LoadAt, LoadOrder};
 use tardy_engine::message::{ActivityId, ActivityOrder, ActivitySummary, FromAgent, ToAgent};
-use tardy_engine::order::{EndOrder, ReceiveOrder, StreamOrder, ThreadOrder};
+use tardy_engine::order::{CostOrder, EndOrder, ObjectOrder, ReceiveOrder, StreamOrder, ThreadOrder};
 use tardy_engine::{agent, message};
 use tardy_lab::command::Command;
 use tardy_lab::connection::{Carrier, Connection};
@@ -126,6 +126,23 @@ fn receiver() -> ActivityOrder {
         replies: false,
         object: None,
     }))
+}
+
+#[test]
+fn an_agent_measured_what_a_line_costs_while_it_watched_programs() {
+    let mut agent = Talk::begin();
+    agent.tell(&ToAgent::Inspect { devices: Vec::new(), marks: Vec::new() });
+    assert_eq!(agent.hear(), FromAgent::Inspecting);
+    // It would be measured with what watches programs, and with the kernel's count of their runs.
+    let why = agent.refused(&ToAgent::Cost(CostOrder::Line));
+    assert!(why.contains("while programs are watched") && why.contains("report it"), "{why}");
+    agent.tell(&ToAgent::Inspected { each: 0, objects: vec![ObjectOrder { bytes: vec![7], section: None }] });
+    let FromAgent::Inspected { objects, .. } = agent.hear() else { panic!("it was watching") };
+    assert_eq!(objects, [None], "what cannot be read has its place");
+    let object = ObjectOrder { bytes: vec![7], section: None };
+    agent.tell(&ToAgent::Cost(CostOrder::Object { object, packet: vec![0; 64] }));
+    let FromAgent::Cost(Err(why)) = agent.hear() else { panic!("it is no object") };
+    assert!(why.contains("neither an ELF file nor BTF"), "{why}");
 }
 
 #[test]

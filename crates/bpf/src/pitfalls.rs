@@ -94,27 +94,39 @@ fn from_end(values: usize) -> Option<usize> {
     }
 }
 
+/// The calls of an object that are in the section of its program, or in functions that it may call.
+fn scan_of(object: &UserObject<'_>) -> Result<Scan, String> {
+    let mut scan = scan(object.bytes).map_err(|error| error.to_string())?;
+    let is_here = |call: &Call| call.section == object.section() || call.section == ".text";
+    scan.lines.retain(is_here);
+    scan.redirects.retain(|(call, _)| is_here(call));
+    Ok(scan)
+}
+
+/// What the lines cost that a user's own program writes, in each run on a packet like those that it
+/// will see.
+///
+/// # Errors
+/// As [`cost`]; or a clause that says why it cannot be read.
+pub fn cost_of_object(object: &UserObject<'_>, packet: &[u8]) -> Result<ProgramCost, String> {
+    cost(object.bytes, &object.program, &scan_of(object)?.lines, packet)
+}
+
 /// What the code of a user's own program shows, at the station whose namespace the calling thread
-/// is in: of its section, and of functions that it may call. `packet` is one like those that it
-/// will see. Its station has no name yet.
+/// is in. Its station has no name yet, and what its lines cost was not measured.
 ///
 /// # Errors
 /// A clause that says why it cannot be read.
-pub fn of_object(object: &UserObject<'_>, packet: &[u8]) -> Result<ObjectRecord, String> {
-    let Scan { mut lines, mut redirects } = scan(object.bytes).map_err(|error| error.to_string())?;
-    let is_here = |call: &Call| call.section == object.section() || call.section == ".text";
-    lines.retain(is_here);
-    redirects.retain(|(call, _)| is_here(call));
-    let cost = (!lines.is_empty()).then(|| cost(object.bytes, &object.program, &lines, packet)).transpose();
-    let (cost, unmeasured) = cost.map_or_else(|why| (None, Some(why)), |cost| (cost, None));
+pub fn of_object(object: &UserObject<'_>) -> Result<ObjectRecord, String> {
+    let Scan { lines, redirects } = scan_of(object)?;
     let numbered =
         |(call, number): (Call, u32)| NumberedDevice { function: call.function, number, device: nic::name(number) };
     Ok(ObjectRecord {
         station: String::new(),
         program: object.program.clone(),
         lines: lines.into_iter().map(|call| call.function).collect(),
-        cost,
-        unmeasured,
+        cost: None,
+        unmeasured: None,
         devices: redirects.into_iter().map(numbered).collect(),
     })
 }
@@ -239,7 +251,6 @@ pub type Mark = Vec<u8>;
 pub struct Seen {
     /// Without the station's name.
     pub programs: Vec<ProgramRecord>,
-    pub line_cost: Option<ProgramCost>,
     pub unchecked: Option<String>,
     /// Packets of each mark, by the VLAN tags that they arrived with; `None` where the device could
     /// not be listened to.
@@ -329,13 +340,8 @@ impl Inspector {
             }
         };
         let programs: Vec<ProgramRecord> = self.attached.iter().map(record).collect();
-        // What a line costs is not measured while the kernel counts as well.
-        self.watch = None;
-        let line_cost = lines.values().any(|lines| *lines > 0).then(line_cost);
-        let (line_cost, refused) = line_cost.map_or((None, None), |cost| (cost.as_ref().ok().copied(), cost.err()));
-        let unchecked = self.unchecked.or(refused.map(|why| format!("what a line costs was not measured: {why}")));
         let by_tags = self.receivers.into_iter().map(|of| of.map(|place| place.by_tags)).collect();
-        Seen { programs, line_cost, unchecked, by_tags }
+        Seen { programs, unchecked: self.unchecked, by_tags }
     }
 }
 

@@ -320,6 +320,19 @@ impl ObjectOrder {
     }
 }
 
+/// Whose cost is to be measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum CostOrder {
+    /// One line that a program writes into the kernel's trace.
+    Line,
+    /// The lines that a user's own program writes.
+    Object {
+        object: ObjectOrder,
+        /// One like those that it will see.
+        packet: Vec<u8>,
+    },
+}
+
 impl fmt::Debug for ObjectOrder {
     /// The bytes would say nothing.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

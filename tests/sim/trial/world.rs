@@ -191,6 +191,7 @@ impl World {
             | FromAgent::Inspecting
             | FromAgent::Probed { .. }
             | FromAgent::Inspected { .. }
+            | FromAgent::Cost(_)
             | FromAgent::Failed(_) => {}
         }
         message
@@ -362,7 +363,11 @@ impl World {
                 self.collected.insert(activity);
             }
             // Nothing of a trial: what comes before it.
-            ToAgent::Measure(_) | ToAgent::Inspect { .. } | ToAgent::Probe { .. } | ToAgent::Inspected { .. } => {}
+            ToAgent::Measure(_)
+            | ToAgent::Inspect { .. }
+            | ToAgent::Probe { .. }
+            | ToAgent::Inspected { .. }
+            | ToAgent::Cost(_) => {}
         }
     }
 
@@ -397,7 +402,7 @@ impl World {
         let of_loads = |id: &ActivityId| self.activities.get(id).is_some_and(|(_, what)| *what == What::Load);
         match order {
             ToAgent::Measure(_) => "measure",
-            ToAgent::Inspect { .. } | ToAgent::Probe { .. } | ToAgent::Inspected { .. } => "inspect",
+            ToAgent::Inspect { .. } | ToAgent::Probe { .. } | ToAgent::Inspected { .. } | ToAgent::Cost(_) => "inspect",
             ToAgent::Prepare { .. } => "prepare",
             ToAgent::Connect => "connect loads",
             ToAgent::WarmUp { .. } | ToAgent::WarmStatus { .. } => "warm up",
