@@ -5,7 +5,9 @@
 use crate::live::Live;
 use crate::order::{ReceiveOrder, StreamOrder};
 use crate::port::{Lent, ReceivePort, Received, Timer, XdpStamp};
+use crate::worker::Usage;
 use serde::{Deserialize, Serialize};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering::Relaxed};
 use tardy_model::ethernet::Tags;
 use tardy_model::frame::{Foreign, Frame, Heads, LEAD, PAUSE, PROBE, PacketKind};
@@ -76,6 +78,8 @@ pub struct Shared {
     pub warm_unstamped: AtomicU32,
     /// True if the latest one had it.
     pub warm_last_stamped: AtomicBool,
+    /// What the thread had used when the trial began, if it works since before the warm-up.
+    pub began: OnceLock<Usage>,
     /// Scheduled instant of packet 0 for the live figures, TAI; 0 while unknown.
     pub base_ns: AtomicI64,
     /// The same by the clock of the kernel's stamps, where the live figures are of these; else 0.
