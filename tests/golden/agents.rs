@@ -11,8 +11,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 use tardy_engine::load::{LoadAt, LoadOrder};
 use tardy_engine::message::{ActivityId, ActivityOrder, ActivitySummary, FromAgent, ToAgent};
-use tardy_engine::order::{EndOrder, ReceiveOrder, StreamOrder, ThreadOrder};
-use tardy_engine::{agent, message};
+use tardy_engine::order::{CostOrder, EndOrder, ObjectOrder, ReceiveOrder, StreamOrder, ThreadOrder};
+use tardy_engine::{agent, message, worker};
 use tardy_lab::command::Command;
 use tardy_lab::connection::{Carrier, Connection};
 use tardy_lab::host::ask::{Ask, Observe, Observed};
@@ -128,6 +128,57 @@ fn receiver() -> ActivityOrder {
         object: None,
         hints: Vec::new(),
     }))
+}
+
+#[test]
+fn the_warm_up_was_in_the_account_of_a_receiver_that_ended_by_itself() {
+    let account = std::thread::spawn(|| {
+        let mut account = worker::set_up(&thread());
+        let (until, mut spun) = (std::time::Instant::now() + Duration::from_millis(200), 0_u64);
+        while std::time::Instant::now() < until {
+            spun = std::hint::black_box(spun + 1);
+        }
+        let began = worker::usage(account.record().tid);
+        account.began_at(Some(&began));
+        (began, account.end())
+    });
+    let (began, record) = account.join().expect("it ends");
+    assert!(began.is_known());
+    let ms = |ns: Option<i64>| ns.expect("the kernel says it") / 1_000_000;
+    assert!(ms(record.run_ns) < 100, "{record:?}");
+
+    // One that still works when it is collected, and spins.
+    let mut agent = Talk::begin();
+    let ActivityOrder::End(EndOrder::Receive(mut order)) = receiver() else { panic!("it receives") };
+    order.wait = Wait::Spin;
+    let activities = vec![(END, ActivityOrder::End(EndOrder::Receive(order)))];
+    agent.tell(&ToAgent::Prepare { activities });
+    let FromAgent::Ready { .. } = agent.hear() else { panic!("it can be made ready") };
+    let made_ready = std::time::Instant::now();
+    std::thread::sleep(Duration::from_millis(300));
+    agent.tell(&ToAgent::Start { activities: vec![END], base: tardy_sys::clock::now() });
+    agent.tell(&ToAgent::Collect { activity: END });
+    let FromAgent::Collected { summary, .. } = agent.hear() else { panic!("nothing arrived") };
+    let ActivitySummary::End(rest) = *summary else { panic!("it is an end") };
+    let since_ready = made_ready.elapsed().as_millis() as i64;
+    assert!(ms(rest.thread.over_ns) <= since_ready - 300, "{:?} in {since_ready} ms", rest.thread);
+}
+
+#[test]
+fn an_agent_measured_what_a_line_costs_while_it_watched_programs() {
+    let mut agent = Talk::begin();
+    agent.tell(&ToAgent::Inspect { devices: Vec::new(), marks: Vec::new() });
+    assert_eq!(agent.hear(), FromAgent::Inspecting);
+    // It would be measured with what watches programs, and with the kernel's count of their runs.
+    let why = agent.refused(&ToAgent::Cost(CostOrder::Line));
+    assert!(why.contains("while programs are watched") && why.contains("report it"), "{why}");
+    agent.tell(&ToAgent::Inspected { each: 0, objects: vec![ObjectOrder { bytes: vec![7], section: None }] });
+    let FromAgent::Inspected { objects, .. } = agent.hear() else { panic!("it was watching") };
+    assert_eq!(objects, [None], "what cannot be read has its place");
+    let object = ObjectOrder { bytes: vec![7], section: None };
+    agent.tell(&ToAgent::Cost(CostOrder::Object { object, packet: vec![0; 64] }));
+    let FromAgent::Cost(Err(why)) = agent.hear() else { panic!("it is no object") };
+    assert!(why.contains("neither an ELF file nor BTF"), "{why}");
 }
 
 #[test]

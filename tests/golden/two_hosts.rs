@@ -75,7 +75,7 @@ fn start(
 }
 
 /// The first frame each way has no instant in it.
-fn pass_greeting(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
+pub fn pass_greeting(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
     let mut length = [0; 4];
     from.read_exact(&mut length)?;
     let mut body = vec![0; u32::from_le_bytes(length) as usize];

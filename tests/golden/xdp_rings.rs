@@ -5,12 +5,16 @@
 //! that others have on a path.
 
 use proptest::prelude::*;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 use tardy_analyze::validity::{RULES, found};
 use tardy_bpf::hints::Layouts;
+use tardy_bpf::pitfalls::{Arriving, count_marks, has_mark, in_pairs};
 use tardy_bpf::program::{MARK, OBJECT, RX_TIME, RxTime, Stamps, last_lines};
 use tardy_bpf::xsk::{METADATA, Putting, Taking, completion, request, went_out};
+use tardy_model::ethernet::MOST_TAGS;
 use tardy_model::verdict::{Figure, Level, Verdict};
 use tardy_model::xdp::{
     FaultKind, Inspection, ProbeRecord, ProgramCost, ProgramFault, ProgramHook, ProgramRecord, ProgramSeen,
@@ -323,4 +327,92 @@ fn what_programs_of_others_do_on_the_path_is_named_with_what_was_measured() {
     assert_eq!(quiet.dead_end(), None);
     quiet.programs.clear();
     assert_eq!(verdicts(quiet), BTreeMap::new());
+}
+
+/// A device at which frames wait.
+fn waiting<S>(from: S, mark: &[u8]) -> Option<Arriving<S>> {
+    Some(Arriving { from, mark: mark.to_vec(), by_tags: BTreeMap::new() })
+}
+
+/// A frame with this many tags, in which `mark` comes after `between` bytes of other headers.
+fn marked(tags: usize, between: usize, mark: &[u8]) -> Vec<u8> {
+    [vec![2; 12], [0x81, 0, 0, 5].repeat(tags), vec![0x86, 0xdd], vec![1; between], mark.to_vec()].concat()
+}
+
+#[test]
+fn a_flood_at_one_device_kept_the_inspection_for_ever_and_hid_the_probes_at_another() {
+    let mark = [7; 24];
+    let flood = marked(0, 40, &[9; 24]);
+    let probes = vec![marked(1, 0, &mark); 8];
+    let mut places = [waiting(None, &mark), None, waiting(Some(probes), &mark)];
+    let (began, mut looked) = (Instant::now(), 0_u64);
+    count_marks(&mut places, 8, |from: &mut Option<Vec<Vec<u8>>>, bytes| {
+        looked += 1;
+        let frame = match from {
+            None => flood.clone(),
+            Some(probes) => probes.pop()?,
+        };
+        let length = frame.len().min(bytes.len());
+        bytes[..length].copy_from_slice(&frame[..length]);
+        Some((length, 1))
+    });
+    assert!(began.elapsed() < Duration::from_secs(10) && looked < 100_000, "{looked} frames in {:?}", began.elapsed());
+    let counted: Vec<_> = places.iter().map(|place| place.as_ref().map(|place| place.by_tags.clone())).collect();
+    // One tag is in the frame, and the kernel had taken another one out of it.
+    assert_eq!(counted, [Some(BTreeMap::new()), None, Some(BTreeMap::from([(2, 8)]))]);
+}
+
+#[test]
+fn a_mark_was_searched_for_in_all_of_every_frame() {
+    let mark = [7; 24];
+    // A frame of port `packet`, UDP over IPv4, and TCP over IPv6: with the stream's own tag, and
+    // with as many more as are looked into.
+    for between in [0, 20 + 8, 40 + 20] {
+        for tags in 0..=1 + MOST_TAGS {
+            assert!(has_mark(&marked(tags, between, &mark), &mark), "{between} bytes behind {tags} tags");
+        }
+    }
+    assert!(!has_mark(&marked(0, 1_000, &mark), &mark), "another's payload may have the same bytes");
+    assert!(!has_mark(&marked(0, 0, &mark[..23]), &mark) && !has_mark(&[], &mark) && !has_mark(&[1; 60], &[]));
+}
+
+#[test]
+fn a_program_that_takes_long_was_measured_for_minutes() {
+    // Each run takes this long, and the program as it is costs 100 ns more than bare.
+    let measured = |run_took: Duration| {
+        let (spent, runs) = (Cell::new(Duration::ZERO), Cell::new(0));
+        let run = |is_bare: bool| {
+            spent.set(spent.get() + run_took);
+            runs.set(runs.get() + 1);
+            Ok(if is_bare { 900.0 } else { 1_000.0 })
+        };
+        (in_pairs(run, || spent.get()), runs.get())
+    };
+    let cost = |pairs| ProgramCost { ns: 100.0, low_ns: 100.0, high_ns: 100.0, pairs };
+    assert_eq!(measured(Duration::from_micros(1)), (Ok(cost(101)), 202));
+    // The pair that has begun when the time is up is taken too.
+    assert_eq!(measured(Duration::from_millis(150)), (Ok(cost(7)), 14));
+    assert_eq!(measured(Duration::from_millis(200)), (Err(too_long(5, "2.0")), 10));
+    assert_eq!(measured(Duration::from_secs(60)), (Err(too_long(1, "120.0")), 2));
+    let refused = in_pairs(|_| Err("it is refused".to_owned()), || Duration::ZERO);
+    assert_eq!(refused, Err("it is refused".to_owned()));
+}
+
+fn too_long(pairs: u32, seconds: &str) -> String {
+    format!("it takes too long: {pairs} pairs of 8 runs took {seconds} s, and an interval of 95 % needs 6 pairs")
+}
+
+#[test]
+fn the_interval_of_a_cost_has_95_percent_of_as_few_as_six_pairs() {
+    // The differences are 1, 2, 3 and so on: pairs, ends of the interval, and the middle.
+    for (pairs, low, middle, high) in [(6, 1.0, 3.5, 6.0), (9, 2.0, 5.0, 8.0), (101, 41.0, 51.0, 61.0)] {
+        let run = Cell::new(0_u32);
+        let each = |is_bare: bool| {
+            run.set(run.get() + 1);
+            Ok(if is_bare { 0.0 } else { f64::from(run.get().div_ceil(2)) })
+        };
+        let elapsed = || if run.get() < 2 * pairs { Duration::ZERO } else { Duration::from_secs(2) };
+        let cost = in_pairs(each, elapsed);
+        assert_eq!(cost, Ok(ProgramCost { ns: middle, low_ns: low, high_ns: high, pairs }), "{pairs}");
+    }
 }

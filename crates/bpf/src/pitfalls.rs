@@ -7,18 +7,18 @@
 //! the kernel gives their calls away only in a form that differs from kernel to kernel.
 
 use crate::program::{Attached, Log, attached, harmless, infos};
-use crate::source::{Code, ObjectError};
+use crate::source::ObjectError;
+pub use crate::source::{Call, MOST_CALLS, Scan, scan, without};
 use crate::user::UserObject;
 use crate::xsk::count_runs;
 use libbpf_rs::query::ProgramInfo;
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, ProgramInput, ProgramType};
-use object::Endianness;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tardy_model::ethernet::{MOST_TAGS, TAGS, UNTAGGED};
+use tardy_model::frame::HEAD;
 use tardy_model::xdp::{
     FaultKind, NumberedDevice, ObjectRecord, ProgramCost, ProgramFault, ProgramHook, ProgramRecord, ProgramSeen,
 };
@@ -27,164 +27,18 @@ use tardy_sys::packet::{self, Instruction};
 use tardy_sys::stamps::TxStamps;
 use tardy_sys::udp::{Heard, UdpRx};
 
-/// Helpers that write a line into the kernel's trace: `bpf_trace_printk`, `bpf_trace_vprintk`.
-const PRINTS: [i32; 2] = [6, 177];
-/// Helpers that take the number of a device, with the register that has it: `bpf_redirect`,
-/// `bpf_clone_redirect`, `bpf_redirect_neigh`, `bpf_redirect_peer`.
-const REDIRECTS: [(i32, u8); 4] = [(23, 1), (13, 2), (152, 1), (155, 1)];
-/// Instructions: a call, a load of 64 bits, which takes two places, and `r0 = 0`.
-const CALL: u8 = 0x85;
-const LOAD_64: u8 = 0x18;
-const ZERO_R0: u8 = 0xb7;
-/// A constant into a register, of 64 and of 32 bits.
-const SET: [u8; 2] = [0xb7, 0xb4];
-/// Bytes of an instruction.
-const WIDTH: usize = 8;
-/// Calls of one kind that a record lists; with more, the object's author needs no list.
-pub const MOST_CALLS: usize = 256;
-
-/// A call in an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
-    pub section: Arc<str>,
-    /// The function that it is in.
-    pub function: Arc<str>,
-    /// The instruction's number in the section.
-    pub instruction: usize,
-    /// Where it is in the object's bytes.
-    offset: usize,
-}
-
-/// What an object's instructions show.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scan {
-    /// Calls that write a line into the kernel's trace.
-    pub lines: Vec<Call>,
-    /// Redirects to a device whose number is a constant in the code. A number that a program takes
-    /// from a map or computes is not seen.
-    pub redirects: Vec<(Call, u32)>,
-}
-
-/// One instruction.
-#[derive(Clone, Copy)]
-struct Op {
-    code: u8,
-    to: u8,
-    from: u8,
-    jump: i16,
-    constant: i32,
-}
-
-/// Reads the instructions of all programs and functions of an object.
-///
-/// # Errors
-/// If it is no ELF file of 64 bits, or is damaged.
-pub fn scan(bytes: &[u8]) -> Result<Scan, ObjectError> {
-    let code = Code::of(bytes)?;
-    let mut scan = Scan::default();
-    for section in &code.sections {
-        let name: Arc<str> = section.name.as_str().into();
-        let functions: BTreeMap<u64, Arc<str>> =
-            section.functions.iter().map(|(start, function)| (*start, function.name.as_str().into())).collect();
-        let at = |instruction: usize| {
-            let start = (instruction * WIDTH) as u64;
-            let function = functions.range(..=start).next_back().map_or(&name, |(_, function)| function);
-            let offset = section.offset + instruction * WIDTH;
-            Call { section: Arc::clone(&name), function: Arc::clone(function), instruction, offset }
-        };
-        look(&ops(section.instructions, code.endian), at, &mut scan);
-    }
-    Ok(scan)
-}
-
-fn ops(code: &[u8], endian: Endianness) -> Vec<Op> {
-    let is_little = endian == Endianness::Little;
-    let op = |op: &[u8]| {
-        let (low, high) = (op[1] & 15, op[1] >> 4);
-        let (jump, constant) = ([op[2], op[3]], [op[4], op[5], op[6], op[7]]);
-        match is_little {
-            true => Op {
-                code: op[0],
-                to: low,
-                from: high,
-                jump: i16::from_le_bytes(jump),
-                constant: i32::from_le_bytes(constant),
-            },
-            false => Op {
-                code: op[0],
-                to: high,
-                from: low,
-                jump: i16::from_be_bytes(jump),
-                constant: i32::from_be_bytes(constant),
-            },
-        }
-    };
-    code.chunks_exact(WIDTH).map(op).collect()
-}
-
-fn is_jump(op: Op) -> bool {
-    matches!(op.code & 7, 5 | 6)
-}
-
-/// Notes what one section's instructions show.
-fn look(ops: &[Op], at: impl Fn(usize) -> Call, scan: &mut Scan) {
-    let target = |(n, op): (usize, &Op)| n.checked_add_signed(isize::from(op.jump) + 1);
-    let jumps = ops.iter().enumerate().filter(|(_, op)| is_jump(**op) && op.code != CALL);
-    let targets: BTreeSet<usize> = jumps.filter_map(target).collect();
-    let mut n = 0;
-    while let Some(op) = ops.get(n).copied() {
-        if op.code == CALL && op.from == 0 {
-            if PRINTS.contains(&op.constant) {
-                scan.lines.push(at(n));
-            }
-            let register = REDIRECTS.iter().find(|(helper, _)| *helper == op.constant).map(|(_, register)| *register);
-            if let Some(device) = register.and_then(|register| constant_in(ops, n, register, &targets)) {
-                scan.redirects.push((at(n), device));
-            }
-        }
-        n += if op.code == LOAD_64 { 2 } else { 1 };
-    }
-}
-
-/// The constant that a register has at an instruction, whichever way the program came there.
-fn constant_in(ops: &[Op], n: usize, register: u8, targets: &BTreeSet<usize>) -> Option<u32> {
-    for at in (0..n).rev() {
-        // Somebody may jump in between.
-        if targets.contains(&(at + 1)) {
-            return None;
-        }
-        let op = ops[at];
-        if is_jump(op) {
-            return None;
-        }
-        // Loads and arithmetic write the register that they name; stores do not.
-        if op.to == register && !matches!(op.code & 7, 2 | 3) {
-            return SET.contains(&op.code).then_some(op.constant as u32);
-        }
-    }
-    None
-}
-
-/// The object with `r0 = 0` in place of these calls.
-pub fn without(bytes: &[u8], calls: &[Call]) -> Vec<u8> {
-    let mut bytes = bytes.to_vec();
-    for call in calls {
-        if let Some(place) = bytes.get_mut(call.offset..call.offset + WIDTH) {
-            place.copy_from_slice(&[ZERO_R0, 0, 0, 0, 0, 0, 0, 0]);
-        }
-    }
-    bytes
-}
-
 /// Pairs of measurements, and runs in each: few, for a program that prints writes a line in each.
 const PAIRS: u32 = 101;
 const RUNS: u32 = 8;
+/// No pair begins later: a program may take a millisecond and more for a packet.
+const COST_LIMIT: Duration = Duration::from_secs(2);
 
 /// What these calls of a program cost in each run on a packet that came from no device: the program
 /// as it is against the same with `r0 = 0` in their place, in turns.
 ///
 /// # Errors
-/// A clause that says what failed: the kernel refuses one of the two, or does not run it.
+/// A clause that says what failed: the kernel refuses one of the two, or does not run it, or the
+/// program takes too long.
 pub fn cost(bytes: &[u8], program: &str, calls: &[Call], packet: &[u8]) -> Result<ProgramCost, String> {
     let mut with = loaded(bytes, program)?;
     let mut bare = loaded(&without(bytes, calls), program)?;
@@ -194,23 +48,51 @@ pub fn cost(bytes: &[u8], program: &str, calls: &[Call], packet: &[u8]) -> Resul
         let output = program.test_run(input).map_err(|error| format!("BPF_PROG_RUN of it failed: {error}"))?;
         Ok::<_, String>(output.duration.as_nanos() as f64)
     };
+    let began = Instant::now();
+    in_pairs(|is_bare| run(if is_bare { &mut bare } else { &mut with }), || began.elapsed())
+}
+
+/// Runs the program as it is and bare (`run(true)`), in turns, until there are enough pairs or the
+/// time is up: the pair that has begun then is still taken.
+///
+/// # Errors
+/// `run`'s; or that there are too few pairs for an interval.
+pub fn in_pairs(
+    mut run: impl FnMut(bool) -> Result<f64, String>,
+    elapsed: impl Fn() -> Duration,
+) -> Result<ProgramCost, String> {
     let mut differences = Vec::with_capacity(PAIRS as usize);
-    for pair in 0..PAIRS {
-        let [first, second] = if pair % 2 == 0 { [&mut with, &mut bare] } else { [&mut bare, &mut with] };
-        let difference = run(first)? - run(second)?;
-        differences.push(if pair % 2 == 0 { difference } else { -difference });
+    while differences.len() < PAIRS as usize && elapsed() < COST_LIMIT {
+        let bare_first = differences.len() % 2 == 1;
+        let (first, second) = (run(bare_first)?, run(!bare_first)?);
+        differences.push(if bare_first { second - first } else { first - second });
     }
     differences.sort_by(f64::total_cmp);
-    let middle = differences.len() / 2;
-    // Ranks between which the median is with 95 %: as far from the middle as the number of heads is
-    // from half of the throws of a coin.
-    let apart = (0.98 * f64::from(PAIRS).sqrt()).ceil() as usize;
-    Ok(ProgramCost {
-        ns: differences[middle],
-        low_ns: differences[middle - apart],
-        high_ns: differences[middle + apart],
-        pairs: PAIRS,
-    })
+    let pairs = differences.len();
+    let from_end = from_end(pairs).ok_or_else(|| {
+        format!(
+            "it takes too long: {pairs} pairs of {RUNS} runs took {:.1} s, and an interval of 95 % needs 6 pairs",
+            elapsed().as_secs_f64()
+        )
+    })?;
+    let middle = (differences[(pairs - 1) / 2] + differences[pairs / 2]) / 2.0;
+    let (low_ns, high_ns) = (differences[from_end], differences[pairs - 1 - from_end]);
+    Ok(ProgramCost { ns: middle, low_ns, high_ns, pairs: pairs as u32 })
+}
+
+/// How many of this number of values may be left out at each end, so that the median is among the
+/// others with at least 95 %: as many as the fewer of heads and tails are in 5 % of as many throws
+/// of a coin. `None` for fewer than six values.
+fn from_end(values: usize) -> Option<usize> {
+    let (mut chance, mut sum, mut heads) = (0.5_f64.powi(values as i32), 0.0, 0);
+    loop {
+        sum += chance;
+        if 2.0 * sum > 0.05 {
+            return usize::checked_sub(heads, 1);
+        }
+        heads += 1;
+        chance *= (values + 1 - heads) as f64 / heads as f64;
+    }
 }
 
 /// What the instructions of a user's own program show: of its section, and of functions that it may
@@ -226,16 +108,23 @@ pub fn scan_of(object: &UserObject<'_>) -> Result<Scan, ObjectError> {
     Ok(scan)
 }
 
+/// What the lines cost that a user's own program writes, in each run on a packet like those that it
+/// will see.
+///
+/// # Errors
+/// As [`cost`]; or a clause that says why it cannot be read.
+pub fn cost_of_object(object: &UserObject<'_>, packet: &[u8]) -> Result<ProgramCost, String> {
+    let scan = scan_of(object).map_err(|error| error.to_string())?;
+    cost(object.bytes, &object.program, &scan.lines, packet)
+}
+
 /// What the code of a user's own program shows, at the station whose namespace the calling thread
-/// is in: of its section, and of functions that it may call. `packet` is one like those that it
-/// will see. Its station has no name yet.
+/// is in. Its station has no name yet, and what its lines cost was not measured.
 ///
 /// # Errors
 /// A clause that says why it cannot be read.
-pub fn of_object(object: &UserObject<'_>, packet: &[u8]) -> Result<ObjectRecord, String> {
+pub fn of_object(object: &UserObject<'_>) -> Result<ObjectRecord, String> {
     let Scan { lines, redirects } = scan_of(object).map_err(|error| error.to_string())?;
-    let cost = (!lines.is_empty()).then(|| cost(object.bytes, &object.program, &lines, packet)).transpose();
-    let (cost, unmeasured) = cost.map_or_else(|why| (None, Some(why)), |cost| (cost, None));
     let numbered = |(call, number): (Call, u32)| NumberedDevice {
         function: call.function.to_string(),
         number,
@@ -245,8 +134,8 @@ pub fn of_object(object: &UserObject<'_>, packet: &[u8]) -> Result<ObjectRecord,
         station: String::new(),
         program: object.program.clone(),
         lines: lines.into_iter().take(MOST_CALLS).map(|call| call.function.to_string()).collect(),
-        cost,
-        unmeasured,
+        cost: None,
+        unmeasured: None,
         devices: redirects.into_iter().take(MOST_CALLS).map(numbered).collect(),
     })
 }
@@ -371,15 +260,11 @@ pub type Mark = Vec<u8>;
 pub struct Seen {
     /// Without the station's name.
     pub programs: Vec<ProgramRecord>,
-    pub line_cost: Option<ProgramCost>,
     pub unchecked: Option<String>,
     /// Packets of each mark, by the VLAN tags that they arrived with; `None` where the device could
     /// not be listened to.
     pub by_tags: Vec<Option<BTreeMap<u8, u32>>>,
 }
-
-/// Where probe packets arrive: the socket, how each is known, and how many came by their tags.
-type Receiving = (UdpRx, Mark, BTreeMap<u8, u32>);
 
 /// Looks at the devices of a station while probe packets pass.
 pub struct Inspector {
@@ -387,7 +272,7 @@ pub struct Inspector {
     watch: Option<Watch>,
     before: BTreeMap<u32, ProgramInfo>,
     unchecked: Option<String>,
-    receivers: Vec<Option<Receiving>>,
+    receivers: Vec<Option<Arriving<UdpRx>>>,
 }
 
 /// Every frame.
@@ -395,7 +280,12 @@ const ALL: [Instruction; 1] = [Instruction { code: 6, yes: 0, no: 0, k: u32::MAX
 const BUFFER: i32 = 1 << 20;
 /// A probe packet that has not arrived after this time does not.
 const LATEST: Duration = Duration::from_millis(100);
-const LONGEST: usize = 65_536;
+/// Bytes of the longest headers of IP and of UDP or TCP that a probe has.
+const IP_AND_TCP: usize = 40 + 20;
+/// The last place at which a mark can begin: a probe has at most one tag of its own.
+const FARTHEST: usize = UNTAGGED + 4 * (1 + MOST_TAGS) + IP_AND_TCP;
+/// What is read of a frame: a mark is the head of a test frame.
+const MARKED: usize = FARTHEST + HEAD;
 
 impl Inspector {
     /// Lists the programs on these devices, and from now on watches what they do and receives
@@ -418,7 +308,7 @@ impl Inspector {
         let receiver = |(device, mark): &(String, Mark)| {
             // Whoever makes the trial's ports ready reports a device that is gone.
             let socket = packet::receiver(device, &ALL, true, false, BUFFER).ok()?;
-            Some((socket, mark.clone(), BTreeMap::new()))
+            Some(Arriving { from: socket, mark: mark.clone(), by_tags: BTreeMap::new() })
         };
         let receivers = marks.iter().map(receiver).collect();
         Inspector { attached: all, watch, before, unchecked, receivers }
@@ -426,7 +316,11 @@ impl Inspector {
 
     /// Ends when `each` packets of each mark have arrived, or no more will.
     pub fn end(mut self, each: u32) -> Seen {
-        self.receive(each);
+        count_marks(&mut self.receivers, each, |socket, bytes| {
+            let mut heard = Heard::default();
+            let packets = socket.receive(bytes, &mut heard, false).unwrap_or(0);
+            (packets > 0).then_some((heard.length, u8::from(heard.taken.is_some())))
+        });
         let after = infos(&self.attached.iter().map(|program| program.id).collect());
         let namespace = std::fs::metadata("/proc/thread-self/ns/net").map_or(0, |of| of.ino());
         let lines = self.watch.as_ref().map(|watch| watch.lines(&after)).unwrap_or_default();
@@ -455,36 +349,67 @@ impl Inspector {
             }
         };
         let programs: Vec<ProgramRecord> = self.attached.iter().map(record).collect();
-        // What a line costs is not measured while the kernel counts as well.
-        self.watch = None;
-        let line_cost = lines.values().any(|lines| *lines > 0).then(line_cost);
-        let (line_cost, refused) = line_cost.map_or((None, None), |cost| (cost.as_ref().ok().copied(), cost.err()));
-        let unchecked = self.unchecked.or(refused.map(|why| format!("what a line costs was not measured: {why}")));
-        let by_tags = self.receivers.into_iter().map(|of| of.map(|(.., by_tags)| by_tags)).collect();
-        Seen { programs, line_cost, unchecked, by_tags }
+        let by_tags = self.receivers.into_iter().map(|of| of.map(|place| place.by_tags)).collect();
+        Seen { programs, unchecked: self.unchecked, by_tags }
     }
+}
 
-    fn receive(&mut self, each: u32) {
-        let until = Instant::now() + LATEST;
-        let mut bytes = vec![0; LONGEST];
-        loop {
-            for (socket, mark, by_tags) in self.receivers.iter_mut().flatten() {
-                let mut heard = Heard::default();
-                while socket.receive(&mut bytes, &mut heard, false).is_ok_and(|packets| packets > 0) {
-                    let frame = &bytes[..heard.length.min(LONGEST)];
-                    if frame.windows(mark.len().max(1)).any(|part| part == mark) {
-                        let tags = tags_in(frame) + u8::from(heard.taken.is_some());
-                        *by_tags.entry(tags).or_default() += 1;
-                    }
+/// Where probe packets arrive: how each is known, and how many came by their tags.
+pub struct Arriving<S> {
+    /// What gives the frames.
+    pub from: S,
+    pub mark: Mark,
+    pub by_tags: BTreeMap<u8, u32>,
+}
+
+/// Frames of one device that are looked at before the next device has its turn, and before the
+/// time is looked at.
+const TURN: u32 = 64;
+/// Frames that are looked at in all: on a busy segment the probes are among them, or are lost.
+const MOST_FRAMES: u32 = 1 << 16;
+
+/// Counts the frames with a mark until `each` of every mark have arrived, or [`LATEST`] has passed.
+/// Other traffic does not make it longer than a turn of each device, and what waits when it is
+/// called is looked at even if the thread was held up for that long. `next` puts the next frame that
+/// waits into the bytes, and says how long it was and how many tags were taken out of it; `None` if
+/// none waits.
+pub fn count_marks<S>(
+    places: &mut [Option<Arriving<S>>],
+    each: u32,
+    mut next: impl FnMut(&mut S, &mut [u8]) -> Option<(usize, u8)>,
+) {
+    let (until, mut left) = (Instant::now() + LATEST, MOST_FRAMES);
+    let mut bytes = [0; MARKED];
+    loop {
+        let before = left;
+        for Arriving { from, mark, by_tags } in places.iter_mut().flatten() {
+            for _ in 0..TURN {
+                if left == 0 {
+                    return;
+                }
+                let Some((length, taken)) = next(from, &mut bytes) else { break };
+                left -= 1;
+                let frame = &bytes[..length.min(MARKED)];
+                if has_mark(frame, mark) {
+                    *by_tags.entry(tags_in(frame) + taken).or_default() += 1;
                 }
             }
-            let all = self.receivers.iter().flatten().all(|(.., by_tags)| by_tags.values().sum::<u32>() >= each);
-            if all || Instant::now() > until {
-                return;
-            }
+        }
+        let has_all = |place: &Arriving<S>| place.by_tags.values().sum::<u32>() >= each;
+        if places.iter().flatten().all(has_all) || Instant::now() > until {
+            return;
+        }
+        if left == before {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
+}
+
+/// True of a frame that has this mark where a probe can have it: behind the Ethernet header, the
+/// tags that it was sent with and got on its way, and the headers of IP and of UDP or TCP.
+pub fn has_mark(frame: &[u8], mark: &[u8]) -> bool {
+    let begins = |at: usize| frame.get(at..).is_some_and(|rest| rest.starts_with(mark));
+    !mark.is_empty() && (UNTAGGED..=FARTHEST).any(begins)
 }
 
 /// How many VLAN tags a frame begins with.

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where BTF and code come from: an object's own bytes (the section `.BTF` of an ELF file, or BTF by
-//! itself; its sections with programs), a file, the running kernel, or one of its modules.
+//! itself; its sections with programs), a file, the running kernel, or one of its modules. And which
+//! helpers the instructions of an object call, as far as [`crate::pitfalls`] asks.
 
 use crate::btf::{Btf, BtfError, MOST_NAME};
 use object::Endianness;
 use object::elf::{FileHeader64, SHF_EXECINSTR, SHT_SYMTAB, STB_LOCAL, STT_FUNC};
 use object::read::elf::{FileHeader, SectionHeader, SectionTable, Sym};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
@@ -307,4 +308,153 @@ pub fn plain_file(path: &Path) -> std::io::Result<Option<File>> {
     }
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     Ok(is_plain(file.metadata()?).then_some(file))
+}
+
+/// Helpers that write a line into the kernel's trace: `bpf_trace_printk`, `bpf_trace_vprintk`.
+const PRINTS: [i32; 2] = [6, 177];
+/// Helpers that take the number of a device, with the register that has it: `bpf_redirect`,
+/// `bpf_clone_redirect`, `bpf_redirect_neigh`, `bpf_redirect_peer`.
+const REDIRECTS: [(i32, u8); 4] = [(23, 1), (13, 2), (152, 1), (155, 1)];
+/// Instructions: a call, a load of 64 bits, which takes two places, and `r0 = 0`.
+const CALL: u8 = 0x85;
+const LOAD_64: u8 = 0x18;
+const ZERO_R0: u8 = 0xb7;
+/// A constant into a register, of 64 and of 32 bits.
+const SET: [u8; 2] = [0xb7, 0xb4];
+/// Bytes of an instruction.
+const WIDTH: usize = 8;
+/// Calls of one kind that a record lists; with more, the object's author needs no list.
+pub const MOST_CALLS: usize = 256;
+
+/// A call in an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    pub section: Arc<str>,
+    /// The function that it is in.
+    pub function: Arc<str>,
+    /// The instruction's number in the section.
+    pub instruction: usize,
+    /// Where it is in the object's bytes.
+    offset: usize,
+}
+
+/// What an object's instructions show.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scan {
+    /// Calls that write a line into the kernel's trace.
+    pub lines: Vec<Call>,
+    /// Redirects to a device whose number is a constant in the code. A number that a program takes
+    /// from a map or computes is not seen.
+    pub redirects: Vec<(Call, u32)>,
+}
+
+/// One instruction.
+#[derive(Clone, Copy)]
+struct Op {
+    code: u8,
+    to: u8,
+    from: u8,
+    jump: i16,
+    constant: i32,
+}
+
+/// Reads the instructions of all programs and functions of an object.
+///
+/// # Errors
+/// If it is no ELF file of 64 bits, or is damaged.
+pub fn scan(bytes: &[u8]) -> Result<Scan, ObjectError> {
+    let code = Code::of(bytes)?;
+    let mut scan = Scan::default();
+    for section in &code.sections {
+        let name: Arc<str> = section.name.as_str().into();
+        let functions: BTreeMap<u64, Arc<str>> =
+            section.functions.iter().map(|(start, function)| (*start, function.name.as_str().into())).collect();
+        let at = |instruction: usize| {
+            let start = (instruction * WIDTH) as u64;
+            let function = functions.range(..=start).next_back().map_or(&name, |(_, function)| function);
+            let offset = section.offset + instruction * WIDTH;
+            Call { section: Arc::clone(&name), function: Arc::clone(function), instruction, offset }
+        };
+        look(&ops(section.instructions, code.endian), at, &mut scan);
+    }
+    Ok(scan)
+}
+
+fn ops(code: &[u8], endian: Endianness) -> Vec<Op> {
+    let is_little = endian == Endianness::Little;
+    let op = |op: &[u8]| {
+        let (low, high) = (op[1] & 15, op[1] >> 4);
+        let (jump, constant) = ([op[2], op[3]], [op[4], op[5], op[6], op[7]]);
+        match is_little {
+            true => Op {
+                code: op[0],
+                to: low,
+                from: high,
+                jump: i16::from_le_bytes(jump),
+                constant: i32::from_le_bytes(constant),
+            },
+            false => Op {
+                code: op[0],
+                to: high,
+                from: low,
+                jump: i16::from_be_bytes(jump),
+                constant: i32::from_be_bytes(constant),
+            },
+        }
+    };
+    code.chunks_exact(WIDTH).map(op).collect()
+}
+
+fn is_jump(op: Op) -> bool {
+    matches!(op.code & 7, 5 | 6)
+}
+
+/// Notes what one section's instructions show.
+fn look(ops: &[Op], at: impl Fn(usize) -> Call, scan: &mut Scan) {
+    let target = |(n, op): (usize, &Op)| n.checked_add_signed(isize::from(op.jump) + 1);
+    let jumps = ops.iter().enumerate().filter(|(_, op)| is_jump(**op) && op.code != CALL);
+    let targets: BTreeSet<usize> = jumps.filter_map(target).collect();
+    let mut n = 0;
+    while let Some(op) = ops.get(n).copied() {
+        if op.code == CALL && op.from == 0 {
+            if PRINTS.contains(&op.constant) {
+                scan.lines.push(at(n));
+            }
+            let register = REDIRECTS.iter().find(|(helper, _)| *helper == op.constant).map(|(_, register)| *register);
+            if let Some(device) = register.and_then(|register| constant_in(ops, n, register, &targets)) {
+                scan.redirects.push((at(n), device));
+            }
+        }
+        n += if op.code == LOAD_64 { 2 } else { 1 };
+    }
+}
+
+/// The constant that a register has at an instruction, whichever way the program came there.
+fn constant_in(ops: &[Op], n: usize, register: u8, targets: &BTreeSet<usize>) -> Option<u32> {
+    for at in (0..n).rev() {
+        // Somebody may jump in between.
+        if targets.contains(&(at + 1)) {
+            return None;
+        }
+        let op = ops[at];
+        if is_jump(op) {
+            return None;
+        }
+        // Loads and arithmetic write the register that they name; stores do not.
+        if op.to == register && !matches!(op.code & 7, 2 | 3) {
+            return SET.contains(&op.code).then_some(op.constant as u32);
+        }
+    }
+    None
+}
+
+/// The object with `r0 = 0` in place of these calls.
+pub fn without(bytes: &[u8], calls: &[Call]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    for call in calls {
+        if let Some(place) = bytes.get_mut(call.offset..call.offset + WIDTH) {
+            place.copy_from_slice(&[ZERO_R0, 0, 0, 0, 0, 0, 0, 0]);
+        }
+    }
+    bytes
 }

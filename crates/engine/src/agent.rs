@@ -17,7 +17,7 @@ pub use threads::{BindEnd, BoundEnd, bind_to};
 use crate::live::Digest;
 use crate::load::{LoadSide, Work};
 use crate::message::{self, ActivityId, ActivityOrder, EndReady, FromAgent, MessageError, ToAgent};
-use crate::order::{ObjectOrder, ProbeOrder};
+use crate::order::{CostOrder, ObjectOrder, ProbeOrder};
 use crate::ruler;
 use end::StreamEnd;
 use link::Event;
@@ -126,16 +126,27 @@ impl Station {
             }
             ToAgent::Inspected { each, objects } => match self.inspector.take() {
                 Some(inspector) => {
-                    let Seen { programs, line_cost, unchecked, by_tags } = inspector.end(each);
+                    let Seen { programs, unchecked, by_tags } = inspector.end(each);
                     // One that cannot be read is refused with the reason when its port is opened.
-                    let look = |(object, packet): &(ObjectOrder, Vec<u8>)| {
-                        pitfalls::of_object(&object.read().ok()?, packet).ok()
-                    };
-                    let objects = objects.iter().filter_map(look).collect();
-                    return tell(FromAgent::Inspected { programs, line_cost, unchecked, by_tags, objects });
+                    let look = |object: &ObjectOrder| pitfalls::of_object(&object.read().ok()?).ok();
+                    let objects = objects.iter().map(look).collect();
+                    return tell(FromAgent::Inspected { programs, unchecked, by_tags, objects });
                 }
                 None => Err(format!("an order asks what was seen, and nothing was being watched: {REPORT}")),
             },
+            ToAgent::Cost(_) if self.inspector.is_some() => {
+                Err(format!("an order asks what something costs while programs are watched: {REPORT}"))
+            }
+            ToAgent::Cost(of) => {
+                let cost = match of {
+                    CostOrder::Line => pitfalls::line_cost(),
+                    CostOrder::Object { object, packet } => object
+                        .read()
+                        .map_err(|error| error.to_string())
+                        .and_then(|object| pitfalls::cost_of_object(&object, &packet)),
+                };
+                return tell(FromAgent::Cost(cost));
+            }
             ToAgent::Prepare { activities } => {
                 // The ports of those before must be free.
                 self.activities = Activities::default();

@@ -9,6 +9,7 @@ use crate::receiver::{Arrival, ReceiverCounters};
 use crate::sender::{SenderCounters, SentRows};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use tardy_bpf::hints::Columns;
 use tardy_model::ethernet::TAG;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::point::{Point, Source};
@@ -145,6 +146,30 @@ fn to_here<'h>(halves: &'h Halves, stream: &Stream, base: Instant<Tai>) -> Cow<'
     Cow::Owned(here)
 }
 
+/// Memory that the hints of an XDP program take at a trial's peak, where they are kept, bytes: the
+/// areas in the receiver's memory, where they came together, and in the halves by this host's clock;
+/// the columns that they are decoded to, and what the writer makes of these.
+pub fn hint_bytes(stream: &Stream) -> u64 {
+    let Some(kept) = kept_of(stream).filter(|_| stream.rx.port.passes_xdp()) else { return 0 };
+    let columns = kept.names().count();
+    let row = columns * size_of::<Option<i64>>() + size_of::<Option<u8>>() + size_of::<Option<usize>>();
+    let written = columns * size_of::<i64>() + size_of::<u8>();
+    let areas = 3 * room(stream.count) * kept.area();
+    areas as u64 + u64::from(stream.count) * (row + written) as u64
+}
+
+/// The columns of what is kept of a stream's hints.
+fn kept_of(stream: &Stream) -> Option<Columns> {
+    let object = stream.rx.object.as_ref();
+    columns_of(object.map(|object| (&object.bytes[..], object.section.as_deref())), &stream.rx.hints)
+}
+
+/// Arrivals of a trial of this number of packets that are recorded: each eighth packet may come
+/// twice.
+pub fn room(count: u32) -> usize {
+    count as usize + count as usize / 8 + 1_024
+}
+
 /// Joins the halves of `stream`, whose packet 0 was due at `base`, by the coordinator's clock.
 pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, StreamRecord) {
     let halves = &*to_here(halves, stream, base);
@@ -154,10 +179,7 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
     let rx_conversion = Conversion::between(&halves.rx_clocks[0], &halves.rx_clocks[1]);
     let columns = match halves.areas.is_empty() {
         true => None,
-        false => {
-            let object = stream.rx.object.as_ref();
-            columns_of(object.map(|object| (&object.bytes[..], object.section.as_deref())), &stream.rx.hints)
-        }
+        false => kept_of(stream),
     };
     let matched = Match {
         base_ns: base.ns(),

@@ -11,7 +11,7 @@
 
 use crate::live::Digest;
 use crate::load::LoadOrder;
-use crate::order::{EndOrder, ObjectOrder, ProbeOrder, RulerOrder};
+use crate::order::{CostOrder, EndOrder, ObjectOrder, ProbeOrder, RulerOrder};
 use crate::port::XdpStamp;
 use crate::receiver::{Arrival, ReceiverCounters};
 use crate::sender::{SenderCounters, SentRows};
@@ -75,10 +75,12 @@ pub enum ToAgent {
     Inspected {
         /// Packets of each mark.
         each: u32,
-        /// Users' own programs that this station will receive through, each with a packet like
-        /// those that it will see.
-        objects: Vec<(ObjectOrder, Vec<u8>)>,
+        /// Users' own programs that this station will receive through.
+        objects: Vec<ObjectOrder>,
     },
+    /// Measure what this costs. No station of the host watches programs meanwhile: what watches
+    /// them, and the kernel's count of their runs, would be measured too.
+    Cost(CostOrder),
     /// Make these activities ready: sockets, memory, threads. Those of the trial before end.
     Prepare {
         /// What this station does in the trial.
@@ -191,15 +193,17 @@ pub enum FromAgent {
     Inspected {
         /// Without the station's name.
         programs: Vec<ProgramRecord>,
-        line_cost: Option<ProgramCost>,
         /// Why what programs do could not be watched.
         unchecked: Option<String>,
         /// Packets of each mark, by the VLAN tags that they arrived with; `None` where the device
         /// could not be listened to.
         by_tags: Vec<Option<BTreeMap<u8, u32>>>,
-        /// What the code of the users' own programs shows, without the station's name.
-        objects: Vec<ObjectRecord>,
+        /// What the code of each user's own program shows, without the station's name and without
+        /// costs; `None` of one that cannot be read.
+        objects: Vec<Option<ObjectRecord>>,
     },
+    /// What was measured, or a clause that says why it was not.
+    Cost(Result<ProgramCost, String>),
     Warmed {
         /// The end that sent.
         activity: ActivityId,
@@ -305,6 +309,7 @@ impl FromAgent {
             | FromAgent::Inspecting
             | FromAgent::Probed { .. }
             | FromAgent::Inspected { .. }
+            | FromAgent::Cost(_)
             | FromAgent::Failed(_) => Vec::new(),
         }
     }

@@ -2,6 +2,7 @@
 //! What one end of a stream is ordered to do in one trial. All choices are made by then; a station
 //! decides nothing.
 
+use crate::halves;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
@@ -324,6 +325,19 @@ impl ObjectOrder {
     }
 }
 
+/// Whose cost is to be measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum CostOrder {
+    /// One line that a program writes into the kernel's trace.
+    Line,
+    /// The lines that a user's own program writes.
+    Object {
+        object: ObjectOrder,
+        /// One like those that it will see.
+        packet: Vec<u8>,
+    },
+}
+
 impl fmt::Debug for ObjectOrder {
     /// The bytes would say nothing.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -361,6 +375,17 @@ impl ReceiveOrder {
     pub fn heads(&self) -> Heads {
         let (kind, _, size) = self.expects();
         Heads::new(kind, self.order.stream.number(), size, self.order.nonce)
+    }
+
+    /// Arrivals that are recorded.
+    pub fn room(&self) -> usize {
+        halves::room(self.order.count)
+    }
+
+    /// Bytes before each packet that are recorded: as many as the largest struct has of what
+    /// [`ReceiveOrder::columns`] has, 0 where nothing of it is kept.
+    pub fn area(&self) -> usize {
+        self.columns().map_or(0, |columns| columns.area())
     }
 
     /// The point of its kernel's stamps.

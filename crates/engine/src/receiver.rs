@@ -5,7 +5,9 @@
 use crate::live::Live;
 use crate::order::{ReceiveOrder, StreamOrder};
 use crate::port::{Lent, ReceivePort, Received, Timer, XdpStamp};
+use crate::worker::Usage;
 use serde::{Deserialize, Serialize};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering::Relaxed};
 use tardy_model::ethernet::Tags;
 use tardy_model::frame::{Foreign, Frame, Heads, LEAD, PAUSE, PROBE, PacketKind};
@@ -76,6 +78,8 @@ pub struct Shared {
     pub warm_unstamped: AtomicU32,
     /// True if the latest one had it.
     pub warm_last_stamped: AtomicBool,
+    /// What the thread had used when the trial began, if it works since before the warm-up.
+    pub began: OnceLock<Usage>,
     /// Scheduled instant of packet 0 for the live figures, TAI; 0 while unknown.
     pub base_ns: AtomicI64,
     /// The same by the clock of the kernel's stamps, where the live figures are of these; else 0.
@@ -200,15 +204,14 @@ pub(crate) const UNTOUCHED: Arrival =
 const UNSTAMPED: XdpStamp = XdpStamp { time_ns: MaybeNanos::NONE, cpu: 1, queue: 1 };
 
 impl Receiver {
-    /// Allocates for the order, with room for one duplicate in eight packets.
+    /// Allocates for the order.
     pub fn new(order: ReceiveOrder) -> Self {
-        let room = order.order.count as usize + order.order.count as usize / 8 + 1_024;
+        let (room, area) = (order.room(), order.area());
         let arrivals = vec![UNTOUCHED; room];
         let (heads, marks) = (order.heads(), order.order.marks().filter(|_| !order.replies));
         let StreamOrder { kind, port, lead, ref stamps, .. } = order.order;
         let live_by_xdp = live(kind, stamps, lead) == (Side::Rx, Metric::Span(Point::Scheduled, Point::RxXdp));
         let stamps = if port.passes_xdp() { vec![UNSTAMPED; room] } else { Vec::new() };
-        let area = order.columns().map_or(0, |columns| columns.area());
         let mut areas = vec![1; room * area];
         areas.fill(0);
         // Written once, so that the kernel has given the memory before the loop runs.

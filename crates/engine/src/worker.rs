@@ -139,6 +139,14 @@ impl Account {
         self.began = usage(self.record.tid);
     }
 
+    /// The trial began at this reading, which another thread took: what was used before is not in
+    /// the record. A thread that never heard of a trial has none, and keeps all.
+    pub fn began_at(&mut self, began: Option<&Usage>) {
+        if let Some(began) = began.filter(|began| began.is_known()) {
+            self.began = *began;
+        }
+    }
+
     /// It has learned that its first packet is due at `base`.
     pub fn learned_base(&mut self, base: Instant<Tai>) {
         self.record.told_ahead_ns = Some((base - clock::now::<Tai>()).0);

@@ -70,6 +70,21 @@ pub enum AgentError {
         "station `{station}` speaks of {activity}, and has none of that number: this is a fault of tardy; report it with this message"
     )]
     NotIts { station: String, activity: ActivityId },
+    /// It hands over more than the end of a stream can have recorded.
+    #[error(
+        "station `{station}` hands over {had} {what} of stream `{stream}`, and the end has room for {room}: this is a fault of tardy; \
+         report it with this message"
+    )]
+    TooMuch {
+        station: String,
+        stream: String,
+        /// What there is too much of.
+        what: &'static str,
+        /// How many there are with the latest piece.
+        had: usize,
+        /// How many there can be.
+        room: usize,
+    },
     /// A station that nobody has taken in.
     #[error(transparent)]
     NotFound(#[from] NotFound),

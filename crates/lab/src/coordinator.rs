@@ -20,7 +20,7 @@ use crate::plan::{self, Plan};
 use crate::run::{Ended, Event, RunError, Sink, What};
 use crate::shaper::{self, Readings, launching};
 use crate::softirq::{self, Watch};
-use crate::station::{StationId, Stations};
+use crate::station::{Costs, StationId, Stations};
 use crate::trial::{Broken, StreamHalves, TrialError};
 use crate::undo::UndoError;
 pub use check::{ask, check, look, memory};
@@ -71,6 +71,7 @@ pub fn run(
         measured: false,
         ruler,
         observed,
+        costs: Costs::default(),
         of,
     };
     let mut not_put_back = None;
@@ -389,7 +390,7 @@ impl Run<'_, '_> {
         let (nonce, ordered) = orders(&cell.setup, plan, &chosen, &mut random)?;
         let (places, _) = loads::place(&cell.setup, &chosen, &self.found)?;
         let mut loads = Loads::of(&cell.setup, plan, &places, &mut random)?;
-        let inspection = check::inspect(stations, plan, &ordered)?;
+        let inspection = check::inspect(stations, plan, &ordered, &mut self.costs)?;
         self.tell_found(cell, &inspection);
         if let Some(why) = check::dead_end(&inspection) {
             self.refuse_for(cell, why, Some(inspection));

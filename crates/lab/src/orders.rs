@@ -48,6 +48,12 @@ impl Ordered {
         if side == Side::Rx { self.to } else { self.from }
     }
 
+    /// How an end receives; `None` of one that does not, or is not there.
+    pub(crate) fn receives(&self, side: Side) -> Option<&ReceiveOrder> {
+        let end = self.ends.iter().find(|end| end.side() == side)?;
+        end.ways().receive().copied()
+    }
+
     pub(crate) fn sides(&self) -> impl Iterator<Item = Side> {
         self.ends.iter().map(EndOrder::side)
     }

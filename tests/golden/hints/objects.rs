@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tardy_bpf::hints::Layouts;
 use tardy_bpf::program::device_columns;
+use tardy_lab::coordinator::memory;
 
 fn examples() -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/bpf/examples")).to_owned()
@@ -121,6 +122,27 @@ fn the_hints_of_a_users_own_object_are_listed_and_decoded_in_rust_and_in_c() {
     let output = cc.arg(examples().join("decode.c")).arg("-o").arg(&c).output().expect("a C compiler");
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(decoded(&c, &[]), format!("{first}not decoded: type {arrival}\n"));
+}
+
+#[test]
+fn hints_of_a_users_own_program_were_not_in_the_memory_that_a_cell_needs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let object = folder.path().join("own_hints.o");
+    let test = "hints_of_a_users_own_program_were_not_in_the_memory_that_a_cell_needs";
+    if compiled(test, &examples().join("own_hints.bpf.c"), &object, &["-g"]).is_none() {
+        return;
+    }
+    let text = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\ncount = 1000000\nport = \"packet\"\n\
+        rx.port = \"xdp\"\nrx.object = \"own_hints.o\"\n";
+    let source = tardy_spec::Source { name: "x.toml".into(), text: text.into() };
+    let mut setup = tardy_spec::load(&source, &[]).expect("it loads").cells.remove(0).setup;
+    let without = memory(&setup);
+    let own = setup.streams[0].rx.object.as_mut().expect("the object");
+    own.bytes = fs::read(&object).expect("the object").into();
+    let each = (memory(&setup) - without) / 1_000_000;
+    // The largest struct has 20 bytes and is kept three times, with an eighth for duplicates. The
+    // columns time, vlan, pcp, cpu, length and gap are decoded into 16 bytes each and written.
+    assert!((3 * 20 * 9 / 8 + 6 * 16..400).contains(&each), "{each} bytes a packet");
 }
 
 fn hex(id: u32) -> String {

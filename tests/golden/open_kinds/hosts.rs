@@ -3,25 +3,32 @@
 //! on another machine, whose clock is ahead.
 
 use super::{CONNECTED, Idle, Kept, STANDING, STATION, VERSION, plug};
-use crate::two_hosts::{AHEAD_NS, BOUND_NS, Known};
+use crate::two_hosts::{AHEAD_NS, BOUND_NS, Known, Thread, agent, pass_greeting};
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::io::{BufReader, PipeReader, PipeWriter, pipe};
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use tardy_engine::message::{self, FromAgent, ToAgent};
 use tardy_judge::Judge;
+use tardy_lab::connection::Connection;
 use tardy_lab::coordinator::{Options, check, run};
 use tardy_lab::host::HostId;
+use tardy_lab::host::clocks::one_host;
 use tardy_lab::host::hosts::{Hosts, HostsError};
 use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
 use tardy_lab::not_found::NotFound;
 use tardy_lab::path::{Laid, PathError, PathId, PathMethods, PlannedStations};
 use tardy_lab::plan::{Kinds, plan_of};
+use tardy_lab::station::StationMethods;
 use tardy_model::load::SideHosts;
 use tardy_model::manifest::Manifest;
 use tardy_model::point::{Metric, Point};
 use tardy_model::sample::Outcome;
 use tardy_model::time::Instant;
+use tardy_model::xdp::{ProgramCost, ProgramHook, ProgramRecord, ProgramSeen};
 use tardy_spec::experiment::{Experiment, Setup};
 
 const OTHER: HostId = HostId::numbered(1);
@@ -132,6 +139,98 @@ fn a_station_of_another_kind_on_another_host_is_measured_and_judged_in_one_clock
         hosts.filter(|(thread, _)| thread.starts_with("there.") || thread.starts_with("back.")).collect();
     let rig = Some("rig");
     assert_eq!(hosts, [("back.rx", None), ("back.tx", rig), ("there.rx", rig), ("there.tx", None)]);
+}
+
+/// What printing agents were ordered and said of the path, in order.
+static SAID: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+
+fn note(what: &'static str) {
+    SAID.lock().expect("no thread broke in it").push(what);
+}
+
+/// An agent that finds a program which prints, and says in no time what a line costs.
+fn printing((from, to): (PipeReader, PipeWriter)) -> (PipeReader, PipeWriter) {
+    let ((orders, to_proxy), (from_proxy, answers)) = (pipe().expect("a pipe"), pipe().expect("a pipe"));
+    let answers = Arc::new(Mutex::new(answers));
+    let own = answers.clone();
+    let say = |answers: &Mutex<PipeWriter>, answer: &FromAgent| {
+        message::send(&mut *answers.lock().expect("no thread broke in it"), answer)
+    };
+    std::thread::spawn(move || {
+        let (mut orders, mut to) = (BufReader::new(orders), to);
+        pass_greeting(&mut orders, &mut to).expect("a greeting");
+        while let Ok(order) = message::receive::<ToAgent>(&mut orders) {
+            match &order {
+                ToAgent::Inspect { .. } => note("watches"),
+                ToAgent::Cost(_) => {
+                    note("measures");
+                    let cost = ProgramCost { ns: 900.0, low_ns: 850.0, high_ns: 950.0, pairs: 101 };
+                    let _ = say(&own, &FromAgent::Cost(Ok(cost)));
+                    continue;
+                }
+                _ => {}
+            }
+            if message::send(&mut to, &order).is_err() {
+                return;
+            }
+        }
+    });
+    std::thread::spawn(move || {
+        let mut from = BufReader::new(from);
+        pass_greeting(&mut from, &mut *answers.lock().expect("no thread broke in it")).expect("a greeting");
+        while let Ok(mut answer) = message::receive::<FromAgent>(&mut from) {
+            if let FromAgent::Inspected { programs, .. } = &mut answer {
+                note("has watched");
+                programs.push(ProgramRecord {
+                    station: String::new(),
+                    device: "eth0".into(),
+                    hook: ProgramHook::XdpNative,
+                    name: "prints".into(),
+                    id: 7,
+                    tag: String::new(),
+                    could_be_native: false,
+                    seen: Some(ProgramSeen { runs: 8, run_ns: 8_000, lines: 8, faults: Vec::new() }),
+                });
+            }
+            if say(&answers, &answer).is_err() {
+                return;
+            }
+        }
+    });
+    (from_proxy, to_proxy)
+}
+
+#[test]
+fn a_station_measured_what_a_line_costs_in_each_trial_and_while_another_one_watched() {
+    const PRINTING: StationMethods = StationMethods {
+        connect: |_, _| {
+            let (from, to) = printing(agent());
+            Ok(Connection { from: Box::new(from), to: Box::new(to), carrier: Box::new(Thread) })
+        },
+        ..STATION
+    };
+    let did = Rc::new(Cell::new([0; 3]));
+    let mut here = Idle::new(&did);
+    let mut hosts = Hosts::here(&mut here);
+    let mut experiment = experiment("");
+    experiment.trials = 2;
+    for cell in &mut experiment.cells {
+        cell.setup.stations.get_mut("b").expect("a station").host = HostId::HERE;
+    }
+    let kinds = Kinds { station: |_| &PRINTING, ..kinds() };
+    let found = check(&experiment, &kinds, &mut hosts).unwrap_or_else(|error| panic!("{error}"));
+    let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
+    let options = Options { version: VERSION, stop: &stop, kinds, clocks: one_host };
+    let ended = run(&experiment, found, &mut hosts, &options, &mut kept);
+    assert!(ended.failed.is_none(), "{:?}", ended.failed);
+    let each = ["watches", "watches", "has watched", "has watched"];
+    let said = SAID.lock().expect("no thread broke in it").clone();
+    assert_eq!(said, [&each[..], &["measures"], &each].concat(), "both stations are on one host");
+    assert_eq!(kept.trials.len(), 2);
+    for (record, _) in &kept.trials {
+        let inspection = record.inspection.as_ref().expect("it was looked for");
+        assert_eq!((inspection.programs.len(), inspection.line_cost.map(|cost| cost.pairs)), (2, Some(101)));
+    }
 }
 
 #[test]

@@ -90,6 +90,8 @@ pub(super) struct Faults {
     /// How many of a thousand messages about an activity name one that is nobody's or another
     /// station's instead.
     pub(super) misnamed: u32,
+    /// The receiver of the first stream hands over 200 pieces like this one in addition.
+    pub(super) endless: Option<fn(ActivityId) -> FromAgent>,
     /// Where the XDP program runs, as the warm-up shows it.
     pub(super) program_cpus: &'static [u32],
 }
@@ -189,6 +191,7 @@ impl World {
             | FromAgent::Inspecting
             | FromAgent::Probed { .. }
             | FromAgent::Inspected { .. }
+            | FromAgent::Cost(_)
             | FromAgent::Failed(_) => {}
         }
         message
@@ -240,6 +243,9 @@ impl World {
     pub(super) fn hand_over(&mut self, at: StationId, activity: ActivityId, end: EndId) {
         let EndId { stream, side } = end;
         let packets = self.packets.get(&stream).copied().unwrap_or(0);
+        if let Some(piece) = self.faults.endless.filter(|_| end == EndId { stream: 0, side: Side::Rx }) {
+            (0..200).for_each(|_| _ = self.say(at, piece(activity)));
+        }
         let is_whole = [
             side == Side::Rx || self.say(at, FromAgent::SenderPiece { activity, rows: SentRows::only_sent(packets) }),
             side == Side::Tx || self.say(at, FromAgent::ArrivalPiece { activity, arrivals: arrivals(end, packets) }),
@@ -357,7 +363,11 @@ impl World {
                 self.collected.insert(activity);
             }
             // Nothing of a trial: what comes before it.
-            ToAgent::Measure(_) | ToAgent::Inspect { .. } | ToAgent::Probe { .. } | ToAgent::Inspected { .. } => {}
+            ToAgent::Measure(_)
+            | ToAgent::Inspect { .. }
+            | ToAgent::Probe { .. }
+            | ToAgent::Inspected { .. }
+            | ToAgent::Cost(_) => {}
         }
     }
 
@@ -392,7 +402,7 @@ impl World {
         let of_loads = |id: &ActivityId| self.activities.get(id).is_some_and(|(_, what)| *what == What::Load);
         match order {
             ToAgent::Measure(_) => "measure",
-            ToAgent::Inspect { .. } | ToAgent::Probe { .. } | ToAgent::Inspected { .. } => "inspect",
+            ToAgent::Inspect { .. } | ToAgent::Probe { .. } | ToAgent::Inspected { .. } | ToAgent::Cost(_) => "inspect",
             ToAgent::Prepare { .. } => "prepare",
             ToAgent::Connect => "connect loads",
             ToAgent::WarmUp { .. } | ToAgent::WarmStatus { .. } => "warm up",

@@ -146,7 +146,7 @@ impl StreamEnd {
     pub fn start(&mut self, base: Instant<Tai>) {
         // Looks while it was made ready and warmed up are not the trial's.
         self.cpus_seen.clear();
-        self.began = Some(worker::usage(self.tid));
+        self.began = Some(*self.shared.began.get_or_init(|| worker::usage(self.tid)));
         self.shared.base_ns.store(base.ns(), Relaxed);
         if self.live_by_kernel {
             let realtime = base.ns() - i64::from(clock::tai_offset_s()) * 1_000_000_000;
@@ -254,7 +254,7 @@ impl StreamEnd {
         }
         seen.iter().for_each(|cpu| worker::saw(&mut thread, *cpu));
         // A thread that works before the trial is read from here. Over TCP it ends when its peer
-        // does: then its own notes count, from its set-up on.
+        // does: then its own notes count, from the same reading on.
         if let Some(began) = self.began.filter(|_| self.works_before && ended.is_known()) {
             worker::used(&mut thread, began, ended);
         }

@@ -165,6 +165,7 @@ fn receive<P: PortKind>(order: ReceiveOrder, bound: P::Bound, shared: &Shared, l
         account.napi(port.napi_id());
         xdp = port.xdp();
     }
+    account.began_at(shared.began.get());
     let thread = account.end();
     let (xdp, areas) = (xdp.map(|record| (receiver.take_stamps(), record)), receiver.take_areas());
     let (counters, gaps) = (receiver.counters, receiver.gaps);
@@ -197,6 +198,7 @@ fn reflect<P: PortKind>(order: ReflectOrder, bound: P::Bound, shared: &Shared, l
         answer(&mut reflector, &mut account, (&mut from, &mut back), busy, shared, link);
         connection = back.connection();
     }
+    account.began_at(shared.began.get());
     Some(reflected(reflector, account, connection))
 }
 

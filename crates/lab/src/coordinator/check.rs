@@ -21,12 +21,13 @@ use crate::placement::place;
 use crate::plan::{self, Kinds, Plan, PlanError, plan_of};
 use crate::run::RunError;
 use crate::shaper;
-use crate::station::{Look, StationId, Stations};
+use crate::station::{Costs, Look, StationId, Stations};
 use crate::undo::UndoError;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use tardy_engine::order::ProbeOrder;
+use tardy_engine::halves::hint_bytes;
+use tardy_engine::order::{CostOrder, ProbeOrder};
 use tardy_model::shaper::Shaper;
 use tardy_model::stream::Stream;
 use tardy_model::xdp::{Inspection, ObjectRecord, ProbeRecord, ProgramFault, ProgramRecord};
@@ -42,7 +43,8 @@ const BYTES_A_QUEUE: u64 = 4_096 * 4_096;
 
 /// About what a trial takes at its peak, bytes.
 pub fn memory(setup: &Setup) -> u64 {
-    let streams: u64 = setup.streams.iter().map(|stream| u64::from(stream.count) * BYTES_A_PACKET).sum();
+    let of_stream = |stream: &Stream| u64::from(stream.count) * BYTES_A_PACKET + hint_bytes(stream);
+    let streams: u64 = setup.streams.iter().map(of_stream).sum();
     // How many queues a device has that is there already is not known here; its driver has them.
     let queues = |stream: &Stream| stream.rx.queue.map_or(setup.path.queues.unwrap_or(1), |_| 1);
     let by_xdp = setup.streams.iter().filter(|stream| stream.rx.port.passes_xdp());
@@ -260,7 +262,11 @@ fn looks<'o>(plan: &Plan, ordered: &'o [Ordered]) -> Result<(Vec<Look>, Vec<Way<
         let Some(send) = of.ends.first().and_then(|end| end.ways().send().copied()) else { continue };
         let receives = of.ends.iter().filter_map(|end| end.ways().receive()?.object.clone());
         let look = looks.get_mut(&of.to).ok_or_else(|| NotFound::Station(of.stream.to.clone()))?;
-        look.objects.extend(receives.map(|object| (object, send.probe(false).0)));
+        // The trial's number is not in it, so that what is measured with it holds for all trials.
+        let mut like = send.clone();
+        like.order.nonce = 0;
+        let (packet, _) = like.probe(false);
+        look.objects.extend(receives.map(|object| (object, packet.clone())));
         let [near, far] = plan.ends.of_stream(&of.stream)?;
         let devices = [plan.ends.end(near)?.device.clone(), plan.ends.end(far)?.device.clone()];
         for (back, [from, to], [leaves, arrives]) in [
@@ -282,13 +288,21 @@ fn looks<'o>(plan: &Plan, ordered: &'o [Ordered]) -> Result<(Vec<Look>, Vec<Way<
 }
 
 /// Looks for faults on the path: what programs that others have attached do with packets like the
-/// streams', and whether these arrive as they were sent.
+/// streams', and whether these arrive as they were sent. What it costs that programs print is
+/// measured when all stations have looked, unless it is among the `costs`.
 ///
 /// # Errors
 /// A station's.
-pub(super) fn inspect(stations: &mut Stations, plan: &Plan, ordered: &[Ordered]) -> Result<Inspection, RunError> {
+pub(super) fn inspect(
+    stations: &mut Stations,
+    plan: &Plan,
+    ordered: &[Ordered],
+    costs: &mut Costs,
+) -> Result<Inspection, RunError> {
     let (looks, ways) = looks(plan, ordered)?;
-    let looked = stations.inspect(&looks, PROBES)?;
+    let mut looked = stations.inspect(&looks, PROBES)?;
+    // One station is asked for what a line costs: the same in each trial.
+    looked.sort_by_key(|looked| looked.station);
     let names = stations.names();
     let name = |station: StationId| names.get(&station).cloned().unwrap_or_else(|| station.to_string());
     let at = |station: StationId| looked.iter().find(|looked| looked.station == station);
@@ -301,13 +315,30 @@ pub(super) fn inspect(stations: &mut Stations, plan: &Plan, ordered: &[Ordered])
         found.probes.push(ProbeRecord { stream, from: name(from), to: name(to), sent, tags, by_tags });
     }
     for looked in looked {
-        let station = name(looked.station);
+        let (at, station) = (looked.station, name(looked.station));
+        let prints = looked.programs.iter().any(|of| of.seen.as_ref().is_some_and(|seen| seen.lines > 0));
+        let mut unchecked = looked.unchecked;
+        if prints && found.line_cost.is_none() {
+            match stations.cost(at, CostOrder::Line, costs)? {
+                Ok(cost) => found.line_cost = Some(cost),
+                Err(why) => _ = unchecked.get_or_insert(format!("what a line costs was not measured: {why}")),
+            }
+        }
+        let objects = looks.iter().find(|look| look.station == at).map_or(&[][..], |look| &look.objects);
+        for ((object, packet), record) in objects.iter().zip(looked.objects) {
+            let Some(mut record) = record else { continue };
+            if !record.lines.is_empty() {
+                let of = CostOrder::Object { object: object.clone(), packet: packet.clone() };
+                match stations.cost(at, of, costs)? {
+                    Ok(cost) => record.cost = Some(cost),
+                    Err(why) => record.unmeasured = Some(why),
+                }
+            }
+            found.objects.push(ObjectRecord { station: station.clone(), ..record });
+        }
         let of_station = |program| ProgramRecord { station: station.clone(), ..program };
         found.programs.extend(looked.programs.into_iter().map(of_station));
-        let of_station = |object| ObjectRecord { station: station.clone(), ..object };
-        found.objects.extend(looked.objects.into_iter().map(of_station));
-        found.line_cost = found.line_cost.or(looked.line_cost);
-        found.unchecked.extend(looked.unchecked.map(|why| (station, why)));
+        found.unchecked.extend(unchecked.map(|why| (station, why)));
     }
     Ok(found)
 }

@@ -12,7 +12,7 @@ use crate::names::Names;
 use crate::placement::Shown;
 use crate::plan::{self, Kinds};
 use crate::run::{Event, RunError, Sink, What};
-use crate::station::{PlannedStation, StationId, Stations};
+use crate::station::{Costs, PlannedStation, StationId, Stations};
 use crate::undo::UndoError;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -57,6 +57,8 @@ pub(super) struct Run<'a, 'h> {
     pub(super) ruler: Vec<RulerRecord>,
     /// Paths and ports on which it is known what tx stamps add.
     pub(super) observed: Vec<(experiment::Path, Vec<Port>)>,
+    /// What it costs that programs print.
+    pub(super) costs: Costs,
     pub(super) of: u32,
 }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use tardy_engine::message::{FromAgent, ToAgent};
-use tardy_engine::order::{ObjectOrder, ProbeOrder, RulerOrder};
+use tardy_engine::order::{CostOrder, ObjectOrder, ProbeOrder, RulerOrder};
 use tardy_model::machine::RulerRecord;
 use tardy_model::time::Nanos;
 use tardy_model::xdp::{ObjectRecord, ProgramCost, ProgramRecord};
@@ -53,14 +53,19 @@ pub(crate) struct Look {
 pub(crate) struct Looked {
     pub station: StationId,
     pub programs: Vec<ProgramRecord>,
-    pub line_cost: Option<ProgramCost>,
     pub unchecked: Option<String>,
     /// Of each mark, packets by the VLAN tags that they arrived with.
     pub by_tags: Vec<Option<BTreeMap<u8, u32>>>,
     /// Of each probe, packets that its device took.
     pub sent: Vec<u32>,
-    pub objects: Vec<ObjectRecord>,
+    /// Of each object; `None` of one that cannot be read.
+    pub objects: Vec<Option<ObjectRecord>>,
 }
+
+/// What was measured in a run so far, on which host: it is the same in each trial. A clause says
+/// why something could not be measured.
+#[derive(Default)]
+pub(crate) struct Costs(Vec<(HostId, CostOrder, Result<ProgramCost, String>)>);
 
 impl Stations {
     /// The agent of a station.
@@ -225,15 +230,44 @@ impl Stations {
         })?;
         let sent: BTreeMap<StationId, Vec<u32>> = sent.into_iter().collect();
         for Look { station, objects, .. } in looks {
-            self.agent(*station)?.tell(&ToAgent::Inspected { each: times, objects: objects.clone() })?;
+            let objects = objects.iter().map(|(object, _)| object.clone()).collect();
+            self.agent(*station)?.tell(&ToAgent::Inspected { each: times, objects })?;
         }
         self.answers(&asked, doing, limit, |station, message| match message {
-            FromAgent::Inspected { programs, line_cost, unchecked, by_tags, objects } => {
+            FromAgent::Inspected { programs, unchecked, by_tags, objects } => {
                 let sent = sent.get(&station).cloned().unwrap_or_default();
-                Some(Looked { station, programs, line_cost, unchecked, by_tags, sent, objects })
+                Some(Looked { station, programs, unchecked, by_tags, sent, objects })
             }
             _ => None,
         })
+    }
+
+    /// What this costs on a station's host, measured there unless it is known. Nobody may be
+    /// watching: it comes after [`Stations::inspect`], and one station is asked after the other.
+    ///
+    /// # Errors
+    /// The station's.
+    pub(crate) fn cost(
+        &mut self,
+        station: StationId,
+        of: CostOrder,
+        known: &mut Costs,
+    ) -> Result<Result<ProgramCost, String>, AgentError> {
+        let none = || NotFound::Station(station.to_string());
+        let host = *self.hosts.get(station.place()).ok_or_else(none)?;
+        if let Some((.., cost)) = known.0.iter().find(|(at, what, _)| (*at, what) == (host, &of)) {
+            return Ok(cost.clone());
+        }
+        self.agent(station)?.tell(&ToAgent::Cost(of.clone()))?;
+        let limit = Duration::from_nanos(ANSWER.0 as u64);
+        let measured =
+            self.answers(&[station], "measuring what a program's lines cost", limit, |_, message| match message {
+                FromAgent::Cost(cost) => Some(cost),
+                _ => None,
+            })?;
+        let cost = measured.into_iter().next().ok_or_else(none)?;
+        known.0.push((host, of, cost.clone()));
+        Ok(cost)
     }
 
     /// Measures the ruler: for each station the threads that will run there. One station after the

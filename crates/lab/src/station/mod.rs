@@ -11,7 +11,7 @@ pub mod netns;
 mod planned;
 
 pub use all::Stations;
-pub(crate) use all::{ANSWER, Look};
+pub(crate) use all::{ANSWER, Costs, Look};
 pub use methods::StationMethods;
 pub use planned::{Offer, PlannedStation, Plugged, StationId, host_of};
 use tardy_model::station::StationKind;

@@ -11,6 +11,7 @@ use crate::station::{ANSWER, StationId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tardy_engine::halves::{Halves, ReplyHalves};
 use tardy_engine::message::{ActivitySummary, EndSummary, FromAgent, ToAgent};
+use tardy_engine::order::ReceiveOrder;
 use tardy_engine::port::XdpStamp;
 use tardy_engine::receiver::Arrival;
 use tardy_engine::sender::SentRows;
@@ -41,6 +42,42 @@ struct Present {
     arrivals: Vec<Arrival>,
     stamps: Vec<XdpStamp>,
     areas: Vec<u8>,
+    /// Bytes before each packet, once some were handed over.
+    area: Option<usize>,
+}
+
+/// A piece of what arrived.
+enum Piece {
+    Arrivals(Vec<Arrival>),
+    Stamps(Vec<XdpStamp>),
+    Areas(Vec<u8>),
+}
+
+impl Present {
+    /// Puts a piece behind those before, if the end that has this order can have recorded so much:
+    /// an agent that goes on and on must not fill this machine's memory. Else says what there is
+    /// too much of, how many, and how many there can be.
+    fn take(&mut self, order: Option<&ReceiveOrder>, piece: Piece) -> Result<(), (&'static str, usize, usize)> {
+        let room = order.map_or(0, ReceiveOrder::room);
+        let (what, had, room) = match &piece {
+            Piece::Arrivals(arrivals) => ("arrivals", self.arrivals.len() + arrivals.len(), room),
+            Piece::Stamps(stamps) => ("stamps of an XDP program", self.stamps.len() + stamps.len(), room),
+            Piece::Areas(areas) => {
+                // The object is looked into once.
+                let area = *self.area.get_or_insert_with(|| order.map_or(0, ReceiveOrder::area));
+                ("bytes before packets", self.areas.len() + areas.len(), room.saturating_mul(area))
+            }
+        };
+        if had > room {
+            return Err((what, had, room));
+        }
+        match piece {
+            Piece::Arrivals(mut arrivals) => self.arrivals.append(&mut arrivals),
+            Piece::Stamps(mut stamps) => self.stamps.append(&mut stamps),
+            Piece::Areas(mut areas) => self.areas.append(&mut areas),
+        }
+        Ok(())
+    }
 }
 
 pub(super) struct Collecting {
@@ -118,7 +155,7 @@ impl Collecting {
             let limit = if self.failed.is_some() { SALVAGE } else { ANSWER };
             self.asked = Awaited::new([end], DOING, limit, now.monotonic);
             let (arrivals, stamps, areas) = Default::default();
-            self.present = Some(Present { end, sent: SentRows::default(), arrivals, stamps, areas });
+            self.present = Some(Present { end, sent: SentRows::default(), arrivals, stamps, areas, area: None });
             return;
         }
     }
@@ -160,11 +197,15 @@ impl Collecting {
             Ok(Some((from, message))) if from == station => match message {
                 // What was asked of another end and comes late is nothing of this one.
                 FromAgent::SenderPiece { activity, rows } if activity == id => present.sent.append(rows),
-                FromAgent::ArrivalPiece { activity, mut arrivals } if activity == id => {
-                    present.arrivals.append(&mut arrivals)
+                FromAgent::ArrivalPiece { activity, arrivals } if activity == id => {
+                    self.take(shared, Piece::Arrivals(arrivals), now, out);
                 }
-                FromAgent::XdpPiece { activity, mut stamps } if activity == id => present.stamps.append(&mut stamps),
-                FromAgent::AreaPiece { activity, mut areas } if activity == id => present.areas.append(&mut areas),
+                FromAgent::XdpPiece { activity, stamps } if activity == id => {
+                    self.take(shared, Piece::Stamps(stamps), now, out);
+                }
+                FromAgent::AreaPiece { activity, areas } if activity == id => {
+                    self.take(shared, Piece::Areas(areas), now, out);
+                }
                 FromAgent::Collected { activity, summary } if activity == id => {
                     // One that hands over the summary of something else has not answered.
                     let ActivitySummary::End(rest) = *summary else { return false };
@@ -181,6 +222,20 @@ impl Collecting {
             Ok(_) => {}
         }
         self.is_over()
+    }
+
+    /// Takes a piece of the present end. One that hands over too much is asked for nothing more.
+    fn take(&mut self, shared: &Shared<'_>, piece: Piece, now: Now, out: &mut Vec<Output>) {
+        let Some(present) = &mut self.present else { return };
+        let Activity { station, kind: ActivityKind::End { stream, side }, .. } = present.end else { return };
+        let ordered = shared.stream(stream).ok();
+        let order = ordered.and_then(|ordered| ordered.receives(side));
+        if let Err((what, had, room)) = present.take(order, piece) {
+            let stream = ordered.map(|ordered| ordered.stream.name.clone()).unwrap_or_default();
+            let error = AgentError::TooMuch { station: shared.name(station), stream, what, had, room };
+            self.failed.get_or_insert(error.into());
+            self.ask_next(now, out);
+        }
     }
 
     /// What all of it comes to.

@@ -13,8 +13,8 @@ use tardy_engine::message::{
     self, ActivityId, ActivityOrder, ActivitySummary, EndReady, EndSummary, FromAgent, ToAgent,
 };
 use tardy_engine::order::{
-    AskOrder, EndOrder, LaunchOrder, ObjectOrder, ProbeOrder, ReceiveOrder, ReflectOrder, RulerOrder, SendOrder,
-    StreamOrder, ThreadOrder,
+    AskOrder, CostOrder, EndOrder, LaunchOrder, ObjectOrder, ProbeOrder, ReceiveOrder, ReflectOrder, RulerOrder,
+    SendOrder, StreamOrder, ThreadOrder,
 };
 use tardy_engine::port::{XdpStamp, sim};
 use tardy_lab::guest::relay::Relay;
@@ -162,10 +162,12 @@ fn orders() -> Vec<ToAgent> {
             probes: vec![ProbeOrder { device: "tardy0-0".into(), priority: 3, frame: vec![7; 60] }],
             times: 4,
         },
-        ToAgent::Inspected {
-            each: 4,
-            objects: vec![(ObjectOrder { bytes: b"\x7fELF".to_vec(), section: None }, vec![0; 64])],
-        },
+        ToAgent::Inspected { each: 4, objects: vec![ObjectOrder { bytes: b"\x7fELF".to_vec(), section: None }] },
+        ToAgent::Cost(CostOrder::Line),
+        ToAgent::Cost(CostOrder::Object {
+            object: ObjectOrder { bytes: b"\x7fELF".to_vec(), section: Some("xdp".into()) },
+            packet: vec![0; 64],
+        }),
         ToAgent::Prepare { activities },
         ToAgent::Connect,
         ToAgent::WarmUp { activity: TX, count: 10, apart: Nanos(500_000) },
@@ -192,15 +194,17 @@ fn inspected() -> FromAgent {
     };
     FromAgent::Inspected {
         programs: vec![program],
-        line_cost: Some(ProgramCost { ns: 900.0, low_ns: 850.0, high_ns: 950.0, pairs: 101 }),
         unchecked: None,
         by_tags: vec![Some(BTreeMap::from([(2, 4)])), None],
-        objects: vec![ObjectRecord {
-            program: "prints".into(),
-            lines: vec!["prints".into()],
-            devices: vec![NumberedDevice { function: "prints".into(), number: 3, device: None }],
-            ..ObjectRecord::default()
-        }],
+        objects: vec![
+            Some(ObjectRecord {
+                program: "prints".into(),
+                lines: vec!["prints".into()],
+                devices: vec![NumberedDevice { function: "prints".into(), number: 3, device: None }],
+                ..ObjectRecord::default()
+            }),
+            None,
+        ],
     }
 }
 
@@ -226,6 +230,8 @@ fn answers() -> Vec<FromAgent> {
         FromAgent::Inspecting,
         FromAgent::Probed { sent: vec![4] },
         inspected(),
+        FromAgent::Cost(Ok(ProgramCost { ns: 900.0, low_ns: 850.0, high_ns: 950.0, pairs: 101 })),
+        FromAgent::Cost(Err("the verifier refuses it".into())),
         FromAgent::Warmed { activity: TX, stamped: 10 },
         FromAgent::WarmStatus {
             activity: RX,
