@@ -94,7 +94,7 @@ fn from_end(values: usize) -> Option<usize> {
     }
 }
 
-/// The calls of an object that are in the section of its program, or in functions that it may call.
+/// The calls of an object in the section of its program, and in functions that it may call.
 fn scan_of(object: &UserObject<'_>) -> Result<Scan, String> {
     let mut scan = scan(object.bytes).map_err(|error| error.to_string())?;
     let is_here = |call: &Call| call.section == object.section() || call.section == ".text";
@@ -103,8 +103,8 @@ fn scan_of(object: &UserObject<'_>) -> Result<Scan, String> {
     Ok(scan)
 }
 
-/// What the lines cost that a user's own program writes, in each run on a packet like those that it
-/// will see.
+/// What the lines cost that a user's own program writes, in each run on a packet like those that
+/// it will see.
 ///
 /// # Errors
 /// As [`cost`]; or a clause that says why it cannot be read.
@@ -359,11 +359,11 @@ const TURN: u32 = 64;
 /// Frames that are looked at in all: on a busy segment the probes are among them, or are lost.
 const MOST_FRAMES: u32 = 1 << 16;
 
-/// Counts the frames with a mark until `each` of every mark have arrived, or [`LATEST`] has passed.
-/// Other traffic does not make it longer than a turn of each device, and what waits when it is
-/// called is looked at even if the thread was held up for that long. `next` puts the next frame that
-/// waits into the bytes, and says how long it was and how many tags were taken out of it; `None` if
-/// none waits.
+/// Counts the frames with a mark until `each` of every mark have arrived, or [`LATEST`] has
+/// passed. Other traffic does not make it longer than by a turn of each device, and each has its
+/// first turn even if the thread was held up for that long. `next` puts the next frame that waits
+/// into the bytes, and says how long it was and how many tags were taken out of it; `None` if none
+/// waits.
 pub fn count_marks<S>(
     places: &mut [Option<Arriving<S>>],
     each: u32,

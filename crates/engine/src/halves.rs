@@ -129,9 +129,10 @@ fn to_here<'h>(halves: &'h Halves, stream: &Stream, base: Instant<Tai>) -> Cow<'
     Cow::Owned(here)
 }
 
-/// Memory that the hints of a user's own XDP program take at a trial's peak, bytes: the areas in the
-/// receiver's memory, where they came together, and in the halves by this host's clock; the columns
-/// that they are decoded to, and what the writer makes of these. One that cannot be read makes none.
+/// Memory that the hints of a user's own XDP program take at a trial's peak, bytes: the areas in
+/// the receiver's memory, where they came together, and in the halves by this host's clock; the
+/// columns that they are decoded to, and what the writer makes of these. A program that cannot be
+/// read has no hints.
 pub fn hint_bytes(stream: &Stream) -> u64 {
     let object = stream.rx.object.as_ref().filter(|_| stream.rx.port.passes_xdp());
     let Some(object) = object.and_then(|object| UserObject::of(&object.bytes, object.section.as_deref()).ok()) else {

@@ -290,8 +290,8 @@ fn a_receiver_that_was_placed_anew_ran_on_a_cpu_for_which_no_ruler_was_measured(
     let [(record, _)] = &kept.trials[..] else { panic!("{} trials", kept.trials.len()) };
     assert_eq!(record.streams["there"].rx.cpu_asked, Some(first));
     let ruled = RULED.lock().expect("no thread broke in it").clone();
-    // Station `a` has no pinned thread, and `b` one: before the trials, before the trial that begins
-    // anew, and after the trials.
+    // Station `a` has no pinned thread, and `b` one: before the trials, before the trial that
+    // begins anew, and after the trials.
     assert_eq!(ruled, [vec![], vec![last], vec![first], vec![], vec![first]]);
 }
 
