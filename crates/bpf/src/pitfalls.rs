@@ -108,8 +108,8 @@ pub fn scan_of(object: &UserObject<'_>) -> Result<Scan, ObjectError> {
     Ok(scan)
 }
 
-/// What the lines cost that a user's own program writes, in each run on a packet like those that it
-/// will see.
+/// What the lines cost that a user's own program writes, in each run on a packet like those that
+/// it will see.
 ///
 /// # Errors
 /// As [`cost`]; or a clause that says why it cannot be read.
@@ -368,11 +368,11 @@ const TURN: u32 = 64;
 /// Frames that are looked at in all: on a busy segment the probes are among them, or are lost.
 const MOST_FRAMES: u32 = 1 << 16;
 
-/// Counts the frames with a mark until `each` of every mark have arrived, or [`LATEST`] has passed.
-/// Other traffic does not make it longer than a turn of each device, and what waits when it is
-/// called is looked at even if the thread was held up for that long. `next` puts the next frame that
-/// waits into the bytes, and says how long it was and how many tags were taken out of it; `None` if
-/// none waits.
+/// Counts the frames with a mark until `each` of every mark have arrived, or [`LATEST`] has
+/// passed. Other traffic does not make it longer than by a turn of each device, and each has its
+/// first turn even if the thread was held up for that long. `next` puts the next frame that waits
+/// into the bytes, and says how long it was and how many tags were taken out of it; `None` if none
+/// waits.
 pub fn count_marks<S>(
     places: &mut [Option<Arriving<S>>],
     each: u32,

@@ -15,12 +15,12 @@ use crate::not_found::NotFound;
 use crate::observer;
 use crate::orders::{Ordered, Turn, is_same_path, orders, random_of, turns};
 use crate::path::keeper::Keepers;
-use crate::placement::{PlaceError, Placed, Shown, place, place_by, thread_on};
+use crate::placement::{PlaceError, Placed, Shown, place, place_by};
 use crate::plan::{self, Plan};
 use crate::run::{Ended, Event, RunError, Sink, What};
 use crate::shaper::{self, Readings, launching};
 use crate::softirq::{self, Watch};
-use crate::station::{Costs, StationId, Stations};
+use crate::station::{Costs, Stations};
 use crate::trial::{Broken, StreamHalves, TrialError};
 use crate::undo::UndoError;
 pub use check::{ask, check, look, memory};
@@ -30,20 +30,16 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 use tardy_engine::live::Digest;
-use tardy_engine::order::RulerOrder;
 use tardy_engine::port;
 use tardy_model::manifest::StationEntry;
 use tardy_model::shaper::Shaper;
-use tardy_model::stream::{Kind, Side, Stream, live};
+use tardy_model::stream::{Side, Stream, live};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
 use tardy_model::trial::ObserverRecord;
 use tardy_spec::experiment::{Cell, Experiment};
 pub use under_way::Options;
 use under_way::{Run, Standing};
-
-/// What the ruler is to measure, and the names of the threads that it stands for.
-type NamedThread = (RulerOrder, Vec<String>);
 
 /// Runs the experiment on these hosts to its end, a signal's, or a failure's; puts back what was
 /// built in every case. `found` is what [`check`] gave for it.
@@ -68,7 +64,7 @@ pub fn run(
         clocks_read: Instant::now(),
         standing,
         reported: Vec::new(),
-        measured: false,
+        measured: Vec::new(),
         ruler,
         observed,
         costs: Costs::default(),
@@ -253,9 +249,8 @@ impl Run<'_, '_> {
         }
         let pids = stations.processes().map(|(name, pid)| (name.to_owned(), pid)).collect();
         self.tell(What::Built { read_back, stations: entries, pids });
-        if !self.measured {
+        if self.measured.is_empty() {
             self.measure(&mut stations, plan, false)?;
-            self.measured = true;
         }
         for turn in turns {
             if self.stopped() {
@@ -272,58 +267,6 @@ impl Run<'_, '_> {
         }
         self.keep_standing(stations, plan)?;
         Ok(())
-    }
-
-    /// Measures the ruler, before the trials or after them.
-    fn measure(&mut self, stations: &mut Stations, plan: &Plan, after: bool) -> Result<(), RunError> {
-        let (mut orders, mut names) = (Vec::new(), Vec::new());
-        for (station, threads) in self.threads(plan)? {
-            let (of_station, of_names): (Vec<RulerOrder>, Vec<Vec<String>>) = threads.into_iter().unzip();
-            orders.push((station, of_station));
-            names.extend(of_names);
-        }
-        let mut records = stations.measure(&orders)?;
-        for (record, threads) in records.iter_mut().zip(names) {
-            (record.after, record.threads) = (after, threads);
-        }
-        self.tell(What::Ruler { records: records.clone() });
-        self.ruler.extend(records);
-        Ok(())
-    }
-
-    /// Every (CPU, policy) that a thread of any cell will have, by station, with the names of
-    /// these threads.
-    fn threads(&self, plan: &Plan) -> Result<BTreeMap<StationId, Vec<NamedThread>>, RunError> {
-        let mut threads: BTreeMap<StationId, Vec<NamedThread>> = BTreeMap::new();
-        for cell in self.experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
-            let chosen = self.placed(cell)?;
-            for (stream, chosen) in cell.setup.streams.iter().zip(chosen) {
-                let ends = [
-                    ("tx", &stream.from, chosen.tx, stream.tx.policy),
-                    ("rx", &stream.to, chosen.rx, stream.rx.policy),
-                ];
-                let reply = ("reply", &stream.from, chosen.reply, stream.reply.policy);
-                let reply = Some(reply).filter(|_| stream.kind == Kind::Reflected);
-                for (end, station, cpu, policy) in ends.into_iter().chain(reply) {
-                    // A station of another cell's path.
-                    let Ok(at) = plan.station(station) else { continue };
-                    let order = thread_on(plan.host(station)?, cpu, policy)?;
-                    let threads = threads.entry(at).or_default();
-                    let name = format!("{}.{end}", stream.name);
-                    let sends = end == "tx";
-                    match threads.iter_mut().find(|(known, _)| known.thread == order) {
-                        Some((known, names)) => {
-                            known.sends |= sends;
-                            if !names.contains(&name) {
-                                names.push(name);
-                            }
-                        }
-                        None => threads.push((RulerOrder { thread: order, sends }, vec![name])),
-                    }
-                }
-            }
-        }
-        Ok(threads)
     }
 
     fn trial(
@@ -345,8 +288,9 @@ impl Run<'_, '_> {
     }
 
     /// The warm-up has shown another CPU for the XDP program of a stream than that by which its
-    /// receiver was placed. The receiver is placed by what was shown, and the trial begins anew;
-    /// but a program that does not stay where it was seen costs the cell.
+    /// receiver was placed. The receiver is placed by what was shown, the ruler is measured where
+    /// no thread like it was to run before, and the trial begins anew; but a program that does not
+    /// stay where it was seen costs the cell.
     fn place_anew(
         &mut self,
         stations: &mut Stations,
@@ -367,7 +311,12 @@ impl Run<'_, '_> {
             return Ok(());
         }
         match self.placed(turn.cell) {
-            Ok(_) => self.try_trial(stations, keepers, plan, turn),
+            Ok(_) => {
+                // The ends of the trial that ended early must not run beside the ruler.
+                stations.release(stations.names().into_keys())?;
+                self.measure(stations, plan, false)?;
+                self.try_trial(stations, keepers, plan, turn)
+            }
             Err(error) => {
                 // The ruler after the trials places the threads of all cells once more.
                 self.shown.remove(&turn.cell.id);

@@ -6,7 +6,7 @@ use super::{CONNECTED, Idle, Kept, STANDING, STATION, VERSION, plug};
 use crate::two_hosts::{AHEAD_NS, BOUND_NS, Known, Thread, agent, pass_greeting};
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::io::{BufReader, PipeReader, PipeWriter, pipe};
+use std::io::{BufReader, PipeWriter, pipe};
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -27,8 +27,9 @@ use tardy_model::load::SideHosts;
 use tardy_model::manifest::Manifest;
 use tardy_model::point::{Metric, Point};
 use tardy_model::sample::Outcome;
+use tardy_model::station::StationKind;
 use tardy_model::time::Instant;
-use tardy_model::xdp::{ProgramCost, ProgramHook, ProgramRecord, ProgramSeen};
+use tardy_model::xdp::{Core, ProgramCost, ProgramHook, ProgramRecord, ProgramSeen};
 use tardy_spec::experiment::{Experiment, Setup};
 
 const OTHER: HostId = HostId::numbered(1);
@@ -141,15 +142,13 @@ fn a_station_of_another_kind_on_another_host_is_measured_and_judged_in_one_clock
     assert_eq!(hosts, [("back.rx", None), ("back.tx", rig), ("there.rx", rig), ("there.tx", None)]);
 }
 
-/// What printing agents were ordered and said of the path, in order.
-static SAID: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+/// What somebody between the coordinator and an agent does with an order, which it may answer
+/// itself, and with an answer.
+type Between = (fn(&ToAgent) -> Option<FromAgent>, fn(&mut FromAgent));
 
-fn note(what: &'static str) {
-    SAID.lock().expect("no thread broke in it").push(what);
-}
-
-/// An agent that finds a program which prints, and says in no time what a line costs.
-fn printing((from, to): (PipeReader, PipeWriter)) -> (PipeReader, PipeWriter) {
+/// An agent with somebody between.
+fn between((orders_do, answers_do): Between) -> Connection {
+    let (from, to) = agent();
     let ((orders, to_proxy), (from_proxy, answers)) = (pipe().expect("a pipe"), pipe().expect("a pipe"));
     let answers = Arc::new(Mutex::new(answers));
     let own = answers.clone();
@@ -160,17 +159,11 @@ fn printing((from, to): (PipeReader, PipeWriter)) -> (PipeReader, PipeWriter) {
         let (mut orders, mut to) = (BufReader::new(orders), to);
         pass_greeting(&mut orders, &mut to).expect("a greeting");
         while let Ok(order) = message::receive::<ToAgent>(&mut orders) {
-            match &order {
-                ToAgent::Inspect { .. } => note("watches"),
-                ToAgent::Cost(_) => {
-                    note("measures");
-                    let cost = ProgramCost { ns: 900.0, low_ns: 850.0, high_ns: 950.0, pairs: 101 };
-                    let _ = say(&own, &FromAgent::Cost(Ok(cost)));
-                    continue;
-                }
-                _ => {}
-            }
-            if message::send(&mut to, &order).is_err() {
+            let said = match orders_do(&order) {
+                Some(answer) => say(&own, &answer),
+                None => message::send(&mut to, &order),
+            };
+            if said.is_err() {
                 return;
             }
         }
@@ -179,58 +172,127 @@ fn printing((from, to): (PipeReader, PipeWriter)) -> (PipeReader, PipeWriter) {
         let mut from = BufReader::new(from);
         pass_greeting(&mut from, &mut *answers.lock().expect("no thread broke in it")).expect("a greeting");
         while let Ok(mut answer) = message::receive::<FromAgent>(&mut from) {
-            if let FromAgent::Inspected { programs, .. } = &mut answer {
-                note("has watched");
-                programs.push(ProgramRecord {
-                    station: String::new(),
-                    device: "eth0".into(),
-                    hook: ProgramHook::XdpNative,
-                    name: "prints".into(),
-                    id: 7,
-                    tag: String::new(),
-                    could_be_native: false,
-                    seen: Some(ProgramSeen { runs: 8, run_ns: 8_000, lines: 8, faults: Vec::new() }),
-                });
-            }
+            answers_do(&mut answer);
             if say(&answers, &answer).is_err() {
                 return;
             }
         }
     });
-    (from_proxy, to_proxy)
+    Connection { from: Box::new(from_proxy), to: Box::new(to_proxy), carrier: Box::new(Thread) }
 }
 
-#[test]
-fn a_station_measured_what_a_line_costs_in_each_trial_and_while_another_one_watched() {
-    const PRINTING: StationMethods = StationMethods {
-        connect: |_, _| {
-            let (from, to) = printing(agent());
-            Ok(Connection { from: Box::new(from), to: Box::new(to), carrier: Box::new(Thread) })
-        },
-        ..STATION
-    };
-    let did = Rc::new(Cell::new([0; 3]));
-    let mut here = Idle::new(&did);
-    let mut hosts = Hosts::here(&mut here);
-    let mut experiment = experiment("");
-    experiment.trials = 2;
+/// Runs the experiment with both stations on this machine, whose agents are these.
+fn run_here(mut experiment: Experiment, station: fn(StationKind) -> &'static StationMethods) -> Kept {
     for cell in &mut experiment.cells {
         cell.setup.stations.get_mut("b").expect("a station").host = HostId::HERE;
     }
-    let kinds = Kinds { station: |_| &PRINTING, ..kinds() };
+    let did = Rc::new(Cell::new([0; 3]));
+    let mut here = Idle::new(&did);
+    let mut hosts = Hosts::here(&mut here);
+    let kinds = Kinds { station, ..kinds() };
     let found = check(&experiment, &kinds, &mut hosts).unwrap_or_else(|error| panic!("{error}"));
     let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
     let options = Options { version: VERSION, stop: &stop, kinds, clocks: one_host };
     let ended = run(&experiment, found, &mut hosts, &options, &mut kept);
     assert!(ended.failed.is_none(), "{:?}", ended.failed);
+    kept
+}
+
+/// What printing agents were ordered and said of the path, in order.
+static PRINTED: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+
+fn note(what: &'static str) {
+    PRINTED.lock().expect("no thread broke in it").push(what);
+}
+
+/// Stations that find a program which prints, and say in no time what a line costs.
+const PRINTING: StationMethods = StationMethods {
+    connect: |_, _| {
+        let orders: fn(&ToAgent) -> Option<FromAgent> = |order| {
+            match order {
+                ToAgent::Inspect { .. } => note("watches"),
+                ToAgent::Cost(_) => {
+                    note("measures");
+                    let cost = ProgramCost { ns: 900.0, low_ns: 850.0, high_ns: 950.0, pairs: 101 };
+                    return Some(FromAgent::Cost(Ok(cost)));
+                }
+                _ => {}
+            }
+            None
+        };
+        let answers: fn(&mut FromAgent) = |answer| {
+            let FromAgent::Inspected { programs, .. } = answer else { return };
+            note("has watched");
+            programs.push(ProgramRecord {
+                station: String::new(),
+                device: "eth0".into(),
+                hook: ProgramHook::XdpNative,
+                name: "prints".into(),
+                id: 7,
+                tag: String::new(),
+                could_be_native: false,
+                seen: Some(ProgramSeen { runs: 8, run_ns: 8_000, lines: 8, faults: Vec::new() }),
+            });
+        };
+        Ok(between((orders, answers)))
+    },
+    ..STATION
+};
+
+#[test]
+fn a_station_measured_what_a_line_costs_in_each_trial_and_while_another_one_watched() {
+    let kept = run_here(Experiment { trials: 2, ..experiment("") }, |_| &PRINTING);
     let each = ["watches", "watches", "has watched", "has watched"];
-    let said = SAID.lock().expect("no thread broke in it").clone();
+    let said = PRINTED.lock().expect("no thread broke in it").clone();
     assert_eq!(said, [&each[..], &["measures"], &each].concat(), "both stations are on one host");
     assert_eq!(kept.trials.len(), 2);
     for (record, _) in &kept.trials {
         let inspection = record.inspection.as_ref().expect("it was looked for");
         assert_eq!((inspection.programs.len(), inspection.line_cost.map(|cost| cost.pairs)), (2, Some(101)));
     }
+}
+
+/// CPUs for whose threads the ruler was measured, by order.
+static RULED: Mutex<Vec<Vec<u32>>> = Mutex::new(Vec::new());
+
+/// Stations at which every hint of the warm-up shows that the XDP program runs on the first CPU.
+const MOVED: StationMethods = StationMethods {
+    connect: |_, _| {
+        let orders: fn(&ToAgent) -> Option<FromAgent> = |order| {
+            if let ToAgent::Measure(threads) = order {
+                let pinned = threads.iter().filter_map(|order| order.thread.cpu).collect();
+                RULED.lock().expect("no thread broke in it").push(pinned);
+            }
+            None
+        };
+        let answers: fn(&mut FromAgent) = |answer| {
+            if let FromAgent::WarmStatus { program_cpus, .. } = answer {
+                *program_cpus = tardy_host::cpus::usable()[..1].to_vec();
+            }
+        };
+        Ok(between((orders, answers)))
+    },
+    ..STATION
+};
+
+#[test]
+fn a_receiver_that_was_placed_anew_ran_on_a_cpu_for_which_no_ruler_was_measured() {
+    let usable = tardy_host::cpus::usable();
+    let [first, .., last] = usable[..] else {
+        let test = "a_receiver_that_was_placed_anew_ran_on_a_cpu_for_which_no_ruler_was_measured";
+        return tardy_tests::skip(test, "this machine has one CPU");
+    };
+    let mut experiment = experiment("");
+    // No other thread is pinned, and no CPU of the program is assumed: the least used one with the
+    // highest number is taken at first.
+    experiment.cells[0].setup.streams[0].rx.core = Some(Core::Same);
+    let kept = run_here(experiment, |_| &MOVED);
+    let [(record, _)] = &kept.trials[..] else { panic!("{} trials", kept.trials.len()) };
+    assert_eq!(record.streams["there"].rx.cpu_asked, Some(first));
+    let ruled = RULED.lock().expect("no thread broke in it").clone();
+    // Station `a` has no pinned thread, and `b` one: before the trials, before the trial that
+    // begins anew, and after the trials.
+    assert_eq!(ruled, [vec![], vec![last], vec![first], vec![], vec![first]]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A trial's record: what is read from the hosts just before the trial and just after it, which of
-//! their tasks are kept, and the halves of the streams, joined and handed to the sink.
+//! their tasks are kept, and the halves of the streams, joined and handed to the sink. And the
+//! ruler, of which a record has the wake-ups.
 
 use super::under_way::Run;
 use crate::host::ask::{Observe, Observed};
@@ -10,13 +11,15 @@ use crate::idle;
 use crate::not_found::NotFound;
 use crate::orders::Turn;
 use crate::path::Ends;
+use crate::placement::thread_on;
 use crate::plan::Plan;
-use crate::run::RunError;
+use crate::run::{RunError, What};
 use crate::shaper::{Readings, launching};
 use crate::softirq::Watch;
-use crate::station::host_of;
+use crate::station::{StationId, Stations, host_of};
 use crate::trial::{Outside, StreamHalves};
 use std::collections::{BTreeMap, BTreeSet};
+use tardy_engine::order::RulerOrder;
 use tardy_engine::{halves, matcher};
 use tardy_host::state::Moment;
 use tardy_model::load::{LoadRecord, SideHosts};
@@ -24,7 +27,7 @@ use tardy_model::machine::{MachineState, RulerRecord, ThreadRecord};
 use tardy_model::path::DeviceClock;
 use tardy_model::point::{Point, Source};
 use tardy_model::qdisc::{LaunchRecord, ShaperRecord};
-use tardy_model::stream::Stream;
+use tardy_model::stream::{Kind, Stream};
 use tardy_model::time::Nanos;
 use tardy_model::trial::{ObserverRecord, StreamRecord, TrialRecord};
 use tardy_model::xdp::Inspection;
@@ -180,7 +183,70 @@ pub(super) struct States {
     pub(super) others: BTreeMap<HostId, (String, [MachineState; 2])>,
 }
 
+/// What the ruler is to measure, and the names of the threads that it stands for.
+type NamedThread = (RulerOrder, Vec<String>);
+
 impl Run<'_, '_> {
+    /// Measures the ruler after the trials, or before them: then for threads for which it was not
+    /// measured yet.
+    pub(super) fn measure(&mut self, stations: &mut Stations, plan: &Plan, after: bool) -> Result<(), RunError> {
+        let (mut orders, mut names) = (Vec::new(), Vec::new());
+        let of_stations = stations.names();
+        for (station, mut threads) in self.threads(plan)? {
+            let name = of_stations.get(&station).cloned().unwrap_or_default();
+            threads.retain(|(order, _)| after || !self.measured.contains(&(name.clone(), order.thread.clone())));
+            self.measured.extend(threads.iter().map(|(order, _)| (name.clone(), order.thread.clone())));
+            let (of_station, of_names): (Vec<RulerOrder>, Vec<Vec<String>>) = threads.into_iter().unzip();
+            orders.push((station, of_station));
+            names.extend(of_names);
+        }
+        if names.is_empty() {
+            return Ok(());
+        }
+        let mut records = stations.measure(&orders)?;
+        for (record, threads) in records.iter_mut().zip(names) {
+            (record.after, record.threads) = (after, threads);
+        }
+        self.tell(What::Ruler { records: records.clone() });
+        self.ruler.extend(records);
+        Ok(())
+    }
+
+    /// Every (CPU, policy) that a thread of any cell will have, by station, with the names of
+    /// these threads.
+    fn threads(&self, plan: &Plan) -> Result<BTreeMap<StationId, Vec<NamedThread>>, RunError> {
+        let mut threads: BTreeMap<StationId, Vec<NamedThread>> = BTreeMap::new();
+        for cell in self.experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
+            let chosen = self.placed(cell)?;
+            for (stream, chosen) in cell.setup.streams.iter().zip(chosen) {
+                let ends = [
+                    ("tx", &stream.from, chosen.tx, stream.tx.policy),
+                    ("rx", &stream.to, chosen.rx, stream.rx.policy),
+                ];
+                let reply = ("reply", &stream.from, chosen.reply, stream.reply.policy);
+                let reply = Some(reply).filter(|_| stream.kind == Kind::Reflected);
+                for (end, station, cpu, policy) in ends.into_iter().chain(reply) {
+                    // A station of another cell's path.
+                    let Ok(at) = plan.station(station) else { continue };
+                    let order = thread_on(plan.host(station)?, cpu, policy)?;
+                    let threads = threads.entry(at).or_default();
+                    let name = format!("{}.{end}", stream.name);
+                    let sends = end == "tx";
+                    match threads.iter_mut().find(|(known, _)| known.thread == order) {
+                        Some((known, names)) => {
+                            known.sends |= sends;
+                            if !names.contains(&name) {
+                                names.push(name);
+                            }
+                        }
+                        None => threads.push((RulerOrder { thread: order, sends }, vec![name])),
+                    }
+                }
+            }
+        }
+        Ok(threads)
+    }
+
     /// The ruler's figures of a thread like this one. Two threads that were granted the same may
     /// have asked for different policies: then the one of this name comes first.
     fn ruler_of(&self, station: &str, name: &str, thread: &ThreadRecord) -> Option<&RulerRecord> {

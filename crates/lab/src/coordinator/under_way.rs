@@ -16,6 +16,7 @@ use crate::station::{Costs, PlannedStation, StationId, Stations};
 use crate::undo::UndoError;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use tardy_engine::order::ThreadOrder;
 use tardy_model::machine::RulerRecord;
 use tardy_model::port::Port;
 use tardy_model::station::Life;
@@ -53,7 +54,8 @@ pub(super) struct Run<'a, 'h> {
     pub(super) standing: Standing,
     /// What was reported of paths.
     pub(super) reported: Vec<Reported>,
-    pub(super) measured: bool,
+    /// Threads for which the ruler was measured before the trials, with their stations.
+    pub(super) measured: Vec<(String, ThreadOrder)>,
     pub(super) ruler: Vec<RulerRecord>,
     /// Paths and ports on which it is known what tx stamps add.
     pub(super) observed: Vec<(experiment::Path, Vec<Port>)>,

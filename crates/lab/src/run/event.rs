@@ -56,7 +56,8 @@ pub enum What {
         /// Agents' process ids by station.
         pids: BTreeMap<String, u32>,
     },
-    /// The ruler was measured: before the first trial, and again after the last one.
+    /// The ruler was measured: before the first trial, and again after the last one; also before a
+    /// trial whose receiver was placed anew on a CPU where none like it was to run.
     Ruler {
         /// A record for each kind of thread.
         records: Vec<RulerRecord>,
