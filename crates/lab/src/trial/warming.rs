@@ -182,11 +182,15 @@ impl Warming {
             let end = if side == Side::Rx { "rx" } else { "tx" };
             // AF_XDP's receiver asks without sleeping whether it polls a device or not.
             let polls = side == Side::Rx && ordered.stream.rx.port.passes_xdp();
-            let truth = if polls { "spin" } else { "block" };
+            // A veth pair gives packets to AF_XDP without one, with path.napi and without.
+            let (truth, has_one) = match polls {
+                true => ("spin", "a device whose driver gives one to AF_XDP, as those of network cards do"),
+                false => ("block", "a device whose driver has NAPI, as a veth pair with path.napi = true"),
+            };
             return Err(TrialError::CannotDo(format!(
                 "stream `{}`: {end}.wait = \"busypoll\" would be \"{truth}\" in disguise: packets come without a NAPI \
-                 context (SO_INCOMING_NAPI_ID is 0), so there is no device to poll; use another wait, or a device whose \
-                 driver has NAPI, as a veth pair with path.napi = true",
+                 context (SO_INCOMING_NAPI_ID is 0), so there is no device to poll; use another wait, or \
+                 {has_one}",
                 ordered.stream.name
             )));
         }
