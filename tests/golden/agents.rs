@@ -144,7 +144,7 @@ fn the_warm_up_was_in_the_account_of_a_receiver_that_ended_by_itself() {
     });
     let (began, record) = account.join().expect("it ends");
     assert!(began.is_known());
-    let ms = |ns: Option<i64>| ns.expect("the kernel says it") / 1_000_000;
+    let ms = |ns: Option<i64>| ns.expect("the kernel reports it") / 1_000_000;
     assert!(ms(record.run_ns) < 100, "{record:?}");
 
     // One that still works when it is collected, and spins.

@@ -362,10 +362,10 @@ pub struct Arriving<S> {
     pub by_tags: BTreeMap<u8, u32>,
 }
 
-/// Frames of one device that are looked at before the next device has its turn, and before the
-/// time is looked at.
+/// Frames of one device that are checked before the next device has its turn, and before the clock
+/// is read.
 const TURN: u32 = 64;
-/// Frames that are looked at in all: on a busy segment the probes are among them, or are lost.
+/// Frames that are checked in all: on a busy segment the probes are among them, or are lost.
 const MOST_FRAMES: u32 = 1 << 16;
 
 /// Counts the frames with a mark until `each` of every mark have arrived, or [`LATEST`] has

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where BTF and code come from: an object's own bytes (the section `.BTF` of an ELF file, or BTF by
-//! itself; its sections with programs), a file, the running kernel, or one of its modules. And which
-//! helpers the instructions of an object call, as far as [`crate::pitfalls`] asks.
+//! Where BTF and code come from: an object's own bytes (the section `.BTF` of an ELF file, or BTF
+//! by itself; its sections with programs), a file, the running kernel, or one of its modules. And
+//! which helpers the instructions of an object call, as far as [`crate::pitfalls`] asks.
 
 use crate::btf::{Btf, BtfError, MOST_NAME};
 use object::Endianness;
@@ -101,7 +101,7 @@ pub(crate) struct CodeSection<'a> {
 /// A function of a section.
 pub(crate) struct Function {
     pub name: String,
-    /// Only programs and functions beside it may call it: it is no program.
+    /// Only programs and functions of its section may call it: it is no program.
     pub is_local: bool,
 }
 

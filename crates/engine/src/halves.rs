@@ -3,7 +3,7 @@
 //! samples and a record. What another host recorded is first brought to the coordinator's clock.
 
 use crate::matcher::{Match, WayMatched};
-use crate::order::columns_of;
+use crate::order::{columns_of, room};
 use crate::port::XdpStamp;
 use crate::receiver::{Arrival, ReceiverCounters};
 use crate::sender::{SenderCounters, SentRows};
@@ -147,8 +147,8 @@ fn to_here<'h>(halves: &'h Halves, stream: &Stream, base: Instant<Tai>) -> Cow<'
 }
 
 /// Memory that the hints of an XDP program take at a trial's peak, where they are kept, bytes: the
-/// areas in the receiver's memory, where they came together, and in the halves by this host's clock;
-/// the columns that they are decoded to, and what the writer makes of these.
+/// areas in the receiver's memory, where they came together, and in the halves by this host's
+/// clock; the columns that they are decoded to, and what the writer makes of these.
 pub fn hint_bytes(stream: &Stream) -> u64 {
     let Some(kept) = kept_of(stream).filter(|_| stream.rx.port.passes_xdp()) else { return 0 };
     let columns = kept.names().count();
@@ -162,12 +162,6 @@ pub fn hint_bytes(stream: &Stream) -> u64 {
 fn kept_of(stream: &Stream) -> Option<Columns> {
     let object = stream.rx.object.as_ref();
     columns_of(object.map(|object| (&object.bytes[..], object.section.as_deref())), &stream.rx.hints)
-}
-
-/// Arrivals of a trial of this number of packets that are recorded: each eighth packet may come
-/// twice.
-pub fn room(count: u32) -> usize {
-    count as usize + count as usize / 8 + 1_024
 }
 
 /// Joins the halves of `stream`, whose packet 0 was due at `base`, by the coordinator's clock.

@@ -2,7 +2,6 @@
 //! What one end of a stream is ordered to do in one trial. All choices are made by then; a station
 //! decides nothing.
 
-use crate::halves;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
@@ -355,6 +354,12 @@ pub(crate) fn columns_of(object: Option<(&[u8], Option<&str>)>, hints: &[DeviceH
     }
 }
 
+/// Arrivals of a trial of this number of packets that are recorded: each eighth packet may come
+/// twice.
+pub fn room(count: u32) -> usize {
+    count as usize + count as usize / 8 + 1_024
+}
+
 impl ReceiveOrder {
     /// What this end receives, in a trial and while warming up, and its payload bytes.
     pub fn expects(&self) -> (PacketKind, PacketKind, u16) {
@@ -379,7 +384,7 @@ impl ReceiveOrder {
 
     /// Arrivals that are recorded.
     pub fn room(&self) -> usize {
-        halves::room(self.order.count)
+        room(self.order.count)
     }
 
     /// Bytes before each packet that are recorded: as many as the largest struct has of what

@@ -312,7 +312,7 @@ impl Run<'_, '_> {
         }
         match self.placed(turn.cell) {
             Ok(_) => {
-                // The ends of the trial that ended early must not run beside the ruler.
+                // The ends of the trial that ended early must not run while the ruler is measured.
                 stations.release(stations.names().into_keys())?;
                 self.measure(stations, plan, false)?;
                 self.try_trial(stations, keepers, plan, turn)

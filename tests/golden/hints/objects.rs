@@ -133,7 +133,7 @@ fn hints_of_a_users_own_program_were_not_in_the_memory_that_a_cell_needs() {
         return;
     }
     let text = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\ncount = 1000000\nport = \"packet\"\n\
-        rx.port = \"xdp\"\nrx.object = \"own_hints.o\"\n";
+        rx.port = \"xdp\"\nrx.wait = \"poll\"\nrx.object = \"own_hints.o\"\n";
     let source = tardy_spec::Source { name: "x.toml".into(), text: text.into() };
     let mut setup = tardy_spec::load(&source, &[]).expect("it loads").cells.remove(0).setup;
     let without = memory(&setup);
@@ -270,7 +270,7 @@ fn two_objects_had_hint_members_that_sql_cannot_tell_apart() {
     let output = planned.plan(&[]);
     let error = text(&output.stderr);
     assert_eq!((output.status.code(), error.lines().count()), (Some(2), 1), "{error}");
-    assert!(error.contains("the hint members `Seq` and `SEQ`, which differ in case alone"), "{error}");
+    assert!(error.contains("the hint columns `seen.Seq` and `seen.SEQ`, which differ in case alone"), "{error}");
 }
 
 #[test]
@@ -504,7 +504,7 @@ fn a_plan_lists_an_objects_columns_and_clock_and_a_run_of_a_file_asks_first() {
     assert_eq!(run.status.code(), Some(2), "{error}");
     assert!(error.contains("call `tardy run` with --allow-commands") && error.contains("one.o"), "{error}");
 
-    // What its code shows is said before anything runs.
+    // What its code shows is reported before anything runs.
     compiled(test, &source, Path::new(&object), &["-g", "-DPRINTS", "-DNUMBER=4711"]).expect("clang");
     let plan = text(&planned.plan(&[]).stdout);
     let all = plan.split_whitespace().filter(|word| *word != "#").collect::<Vec<_>>().join(" ");

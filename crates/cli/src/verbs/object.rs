@@ -107,8 +107,8 @@ fn one_table<'e>(entries: impl Iterator<Item = &'e XdpObjectEntry>) -> Result<()
             let (before, file) = *columns.entry(name.to_lowercase()).or_insert((name, &entry.file));
             if before != name {
                 return Err(format!(
-                    "the XDP objects {file} and {} have the hint members `{before}` and `{name}`, which differ in case \
-                     alone, and samples.parquet can have one of them: give them one name",
+                    "the XDP objects {file} and {} make the hint columns `{before}` and `{name}`, which differ in case \
+                     alone, and samples.parquet can have one of them: give the members one name",
                     entry.file
                 ));
             }
