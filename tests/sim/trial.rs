@@ -411,7 +411,8 @@ fn an_agent_that_hands_over_pieces_without_end_filled_the_coordinators_memory() 
     // The trial has ten packets, and room for duplicates of them. No program wrote before packets.
     let bytes = |activity| FromAgent::AreaPiece { activity, areas: vec![7; 1 << 20] };
     let stamps = |activity| FromAgent::XdpPiece { activity, stamps: vec![XdpStamp::NONE; 1_000] };
-    let pieces: [(fn(ActivityId) -> FromAgent, &str); 2] =
+    type Piece = fn(ActivityId) -> FromAgent;
+    let pieces: [(Piece, &str); 2] =
         [(bytes, "1048576 bytes before packets of stream `"), (stamps, "2000 stamps of an XDP program of stream `")];
     for (piece, says) in pieces {
         for seed in 0..20 {
