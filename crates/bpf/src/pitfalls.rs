@@ -214,15 +214,17 @@ impl Watch {
     fn lines(&self, infos: &BTreeMap<u32, ProgramInfo>) -> BTreeMap<u32, u64> {
         let of = |address: u64| {
             let has = |info: &&ProgramInfo| {
+                // The kernel may hide where its code is (kernel.kptr_restrict): then they are 0.
                 let starts = info.jited_ksyms.iter().map(|start| *start as usize as u64);
-                let mut functions = starts.zip(&info.jited_func_lens);
+                let mut functions = starts.zip(&info.jited_func_lens).filter(|(start, _)| *start != 0);
                 functions.any(|(start, length)| (start..=start + u64::from(*length)).contains(&address))
             };
             infos.values().find(has).map(|info| info.id)
         };
         let mut lines = BTreeMap::new();
         for (frames, count) in self.counts("lines") {
-            let mut addresses = frames.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word));
+            let mut addresses =
+                frames.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)).filter(|at| *at != 0);
             if let Some(id) = addresses.find_map(of) {
                 *lines.entry(id).or_default() += count;
             }
@@ -324,6 +326,13 @@ impl Inspector {
         let after = infos(&self.attached.iter().map(|program| program.id).collect());
         let namespace = std::fs::metadata("/proc/thread-self/ns/net").map_or(0, |of| of.ino());
         let lines = self.watch.as_ref().map(|watch| watch.lines(&after)).unwrap_or_default();
+        let hides = |info: &ProgramInfo| info.jited_ksyms.iter().all(|start| start.is_null());
+        let printed = |watch: &Watch| !watch.counts("lines").is_empty();
+        if after.values().any(hides) && self.watch.as_ref().is_some_and(printed) {
+            let why = "lines were printed, and the kernel hides which program did it: set kernel.kptr_restrict to 0 or 1, and \
+                       net.core.bpf_jit_enable to 1";
+            self.unchecked.get_or_insert_with(|| why.to_owned());
+        }
         let record = |of: &Attached| {
             let info = after.get(&of.id);
             let counted = |of: fn(&ProgramInfo) -> u64, id| {

@@ -209,22 +209,20 @@ fn drops(found: &Inspection) -> Vec<Verdict> {
 }
 
 fn printks(found: &Inspection) -> Vec<Verdict> {
+    // How long it ran while the lines were counted is no figure: counting takes longer than printing.
     let of_others = watched(found).filter(|(_, seen)| seen.lines > 0).map(|(program, seen)| {
         let each = seen.lines as f64 / seen.runs.max(1) as f64;
-        let run_ns = seen.run_ns as f64 / seen.runs.max(1) as f64;
-        let cost = found.line_cost.map(|cost| format!("; a line costs {} here ({})", says::time(cost.ns as i64), range(cost)));
+        let cost =
+            found.line_cost.map(|cost| format!("; a line costs {} here ({})", says::time(cost.ns as i64), range(cost)));
         let says = format!(
-            "{} writes {each:.1} lines into the kernel's trace for each packet (bpf_printk): with them it runs {} for a \
-             packet{}",
+            "{} writes {each:.1} lines into the kernel's trace for each packet (bpf_printk){}",
             program.called(),
-            says::time(run_ns as i64),
             cost.unwrap_or_default()
         );
         let verdict = on(PRINTK.id, Level::Warning, program, says)
             .with("runs", seen.runs)
             .with("lines", seen.lines)
-            .with("lines_per_packet", each)
-            .with("run_ns", run_ns);
+            .with("lines_per_packet", each);
         match found.line_cost {
             Some(cost) => with_cost(verdict, ["line_ns", "line_low_ns", "line_high_ns"], cost),
             None => verdict,
