@@ -343,11 +343,13 @@ fn btf_without_types_or_with_numbers_beyond_it_is_refused() {
 }
 
 /// An ELF file of these sections (flags, where the name begins, offset and length), and of as many
-/// symbols as are wanted, each of which is a function of the first of them.
+/// symbols as are wanted, each of which is a function of the first of them. At 64 there are 64 bytes
+/// of nothing.
 fn elf(sections: &[(u64, u32, u64, u64)], symbols: u32, names: &[u8]) -> Vec<u8> {
     const HEADER: u64 = 64;
+    const NOTHING: u64 = 64;
     let table = u64::from(symbols) * 24;
-    let strings = HEADER + table;
+    let strings = HEADER + NOTHING + table;
     let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
     bytes.resize(16, 0);
     bytes.extend([1u16, 247].map(u16::to_le_bytes).concat());
@@ -357,9 +359,10 @@ fn elf(sections: &[(u64, u32, u64, u64)], symbols: u32, names: &[u8]) -> Vec<u8>
     // After the sections of the caller, the symbols and the strings.
     let count = sections.len() as u16 + 3;
     bytes.extend([64u16, 0, 0, 64, count, count - 1].map(u16::to_le_bytes).concat());
+    bytes.resize((HEADER + NOTHING) as usize, 0);
     for n in 0..symbols {
         bytes.extend(1u32.to_le_bytes());
-        bytes.extend([0x12, 0, 1, 0]);
+        bytes.extend([0x02, 0, 1, 0]);
         bytes.extend([u64::from(n) * 8, 8].map(u64::to_le_bytes).concat());
     }
     bytes.extend(names);
@@ -373,7 +376,7 @@ fn elf(sections: &[(u64, u32, u64, u64)], symbols: u32, names: &[u8]) -> Vec<u8>
     for (flags, name, offset, length) in sections {
         section(*name, 1, *flags, *offset, *length, 0, 0);
     }
-    section(0, 2, 0, HEADER, table, u32::from(count) - 1, 24);
+    section(0, 2, 0, HEADER + NOTHING, table, u32::from(count) - 1, 24);
     section(0, 3, 0, strings, names.len() as u64, 0, 0);
     bytes
 }
@@ -388,8 +391,10 @@ fn an_object_of_one_mebibyte_filled_the_memory_with_its_names() {
         (elf(&[(CODE, 1, 64, 8); 900], 0, &long), "(the name of a section has 900000 bytes)"),
         (elf(&[(CODE, 0, 64, 8)], 4, &long), "(the name of a function has 900000 bytes)"),
         (elf(&[(CODE, 1, 64, 8); 2000], 300, short), "(it has more than 1024 sections with code)"),
-        (elf(&[(CODE, 1, 64, 90_000); 1000], 5000, short), "(its sections with code overlap)"),
+        (elf(&[(CODE, 1, 64, 90_000); 1000], 5000, short), "(its sections with code overlap with others)"),
         (elf(&[(CODE, 1, 64, 8)], 5000, short), "(it has more than 4096 functions)"),
+        (elf(&[(CODE, 1, 64, 8), (CODE, 1, 72, 8)], 0, short), "(it has two sections xdp)"),
+        (elf(&[(CODE, 1, 64, 80)], 1, short), "(its sections with code overlap with others)"),
     ] {
         let error = scanned(&bytes).expect_err(why);
         assert!(error.starts_with("it is a damaged ELF file") && error.contains(why), "{error}");

@@ -226,16 +226,26 @@ fn failed(doing: &'static str) -> impl Fn(libbpf_rs::Error) -> ProgramError {
     move |source| ProgramError::Libbpf { doing, source, said: String::new() }
 }
 
+/// Memory of all maps of an object, which the kernel has and does not give back.
+const MOST_OF_MAPS: u64 = 256 << 20;
 /// A path at which nothing can be pinned: `/dev/null` is no folder.
 const NO_PINS: &str = "/dev/null/tardy";
 
 /// An object whose maps can be neither pinned, which would leave them behind or take those of
-/// others, nor have their memory at an address that the object chooses. [`UserObject`] refuses
-/// both beforehand; here they fail whatever libbpf reads out of the object.
+/// others, nor have their memory at an address that the object chooses, nor fill the machine's.
+/// [`UserObject`] refuses the first two beforehand; here they fail whatever libbpf reads out of the
+/// object.
 pub(crate) fn harmless(bytes: &[u8]) -> Result<OpenObject, libbpf_rs::Error> {
     let mut open = ObjectBuilder::default().pin_root_path(NO_PINS)?.open_memory(bytes)?;
+    let mut memory = 0u64;
     for mut map in open.maps_mut() {
         map.set_map_extra(0)?;
+        let entry = u64::from(map.key_size()) + u64::from(map.value_size());
+        memory = memory.saturating_add(u64::from(map.max_entries()).saturating_mul(entry.max(1)));
+    }
+    if memory > MOST_OF_MAPS {
+        let why = format!("its maps need {} MiB, and tardy loads at most {}", memory >> 20, MOST_OF_MAPS >> 20);
+        return Err(io::Error::other(why).into());
     }
     Ok(open)
 }

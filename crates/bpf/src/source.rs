@@ -5,11 +5,13 @@
 
 use crate::btf::{Btf, BtfError, MOST_NAME};
 use object::Endianness;
-use object::elf::{FileHeader64, SHF_EXECINSTR, SHT_SYMTAB, STB_LOCAL, STT_FUNC};
+use object::elf::{FileHeader64, SHF_EXECINSTR, SHT_NOBITS, SHT_PROGBITS, SHT_SYMTAB, STB_LOCAL, STT_FUNC};
 use object::read::elf::{FileHeader, SectionHeader, SectionTable, Sym};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::ops::Range;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -116,23 +118,39 @@ impl<'a> Code<'a> {
         let header = FileHeader64::<Endianness>::parse(bytes).map_err(|_| ObjectError::NeitherElfNorBtf)?;
         let endian = header.endian().map_err(damaged)?;
         let table: SectionTable<'_, FileHeader64<Endianness>> = header.sections(endian, bytes).map_err(damaged)?;
-        // By the number of the section in the table.
-        let mut sections = BTreeMap::new();
-        let mut length = 0;
-        for (index, section) in table.enumerate() {
-            if section.sh_flags(endian).0 & SHF_EXECINSTR.0 == 0 {
+        // By the number of the section in the table. The first entry is no section.
+        let mut sections: BTreeMap<usize, CodeSection<'a>> = BTreeMap::new();
+        let (mut code, mut others) = (Vec::new(), Vec::new());
+        let mut names = Vec::new();
+        for (index, section) in table.enumerate().filter(|(index, _)| index.0 > 0) {
+            let (kind, start) = (section.sh_type(endian), section.sh_offset(endian));
+            let range = start..start.saturating_add(section.sh_size(endian));
+            if kind != SHT_PROGBITS || section.sh_flags(endian).0 & SHF_EXECINSTR.0 == 0 {
+                others.extend((kind != SHT_NOBITS).then_some(range));
                 continue;
             }
+            code.push(range);
+            at_most(code.len(), MOST_SECTIONS, "sections with code")?;
             let name = name_of("section", table.section_name(endian, section).map_err(damaged)?)?;
-            let instructions: &[u8] = section.data(endian, bytes).map_err(damaged)?;
-            length += instructions.len();
-            if length > bytes.len() {
-                return Err(ObjectError::Damaged("its sections with code overlap".to_owned()));
-            }
-            let offset = section.sh_offset(endian) as usize;
-            sections.insert(index.0, CodeSection { name, instructions, offset, functions: BTreeMap::new() });
-            at_most(sections.len(), MOST_SECTIONS, "sections with code")?;
+            names.push(name.clone());
+            let instructions = section.data(endian, bytes).map_err(damaged)?;
+            let section = CodeSection { name, instructions, offset: start as usize, functions: BTreeMap::new() };
+            sections.insert(index.0, section);
         }
+        code.sort_by_key(|range| (range.start, range.end));
+        let meet = |one: &Range<u64>, other: &Range<u64>| one.start < other.end && other.start < one.end;
+        let among_code = code.windows(2).any(|pair| meet(&pair[0], &pair[1]));
+        if among_code || code.iter().any(|range| others.iter().any(|other| meet(range, other))) {
+            return Err(ObjectError::Damaged("its sections with code overlap with others".to_owned()));
+        }
+        // Whoever loads the object would take one of two, and tardy judge by the other.
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(ObjectError::Damaged(format!("it has two sections {}", twice[0])));
+        }
+        let tables = table.iter().filter(|section| section.sh_type(endian) == SHT_SYMTAB).count();
+        at_most(tables, 1, "table of symbols")?;
+        let mut programs = BTreeSet::new();
         let symbols = table.symbols(endian, bytes, SHT_SYMTAB).map_err(damaged)?;
         let functions = symbols.iter().filter(|symbol| symbol.st_type() == STT_FUNC);
         for (n, symbol) in functions.enumerate() {
@@ -141,6 +159,9 @@ impl<'a> Code<'a> {
             if let Some(section) = sections.get_mut(&index) {
                 let name = name_of("function", symbol.name(endian, symbols.strings()).map_err(damaged)?)?;
                 let function = Function { name, is_local: symbol.st_bind() == STB_LOCAL };
+                if !function.is_local && !programs.insert(function.name.clone()) {
+                    return Err(ObjectError::Damaged(format!("it has two functions {}", function.name)));
+                }
                 let before = section.functions.insert(symbol.st_value(endian), function);
                 if let Some(before) = before {
                     let why =
@@ -300,14 +321,16 @@ fn read(path: &Path) -> Result<Vec<u8>, SourceError> {
 /// # Errors
 /// If there is no such file, or it may not be read.
 pub fn plain_file(path: &Path) -> std::io::Result<Option<File>> {
-    let is_plain = |known: std::fs::Metadata| known.is_file() && known.len() > 0;
-    // Once before it is opened, for to open a device may do something; and once of what was opened,
-    // for another may have taken its place, which must not keep the opening either.
-    if !is_plain(std::fs::metadata(path)?) {
+    // To open a device may do something: so the place is opened first, and what is there is opened
+    // by this, whatever has the name by then.
+    let place = File::options().read(true).custom_flags(libc::O_PATH).open(path)?;
+    let known = place.metadata()?;
+    if !known.is_file() || known.len() == 0 {
         return Ok(None);
     }
-    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    Ok(is_plain(file.metadata()?).then_some(file))
+    let what = format!("/proc/self/fd/{}", place.as_raw_fd());
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    File::options().read(true).custom_flags(flags).open(what).map(Some)
 }
 
 /// Helpers that write a line into the kernel's trace: `bpf_trace_printk`, `bpf_trace_vprintk`.

@@ -8,7 +8,7 @@
 //! clock it is of: that of the one helper for a time that the section's code calls, or functions
 //! that it may call (`.text`). Where there are none or several, there is no arrival time.
 
-use crate::btf::{Btf, Type, TypeKind};
+use crate::btf::{Btf, BtfError, Type, TypeKind};
 use crate::hints::{Columns, ColumnsError, FindError, Layout, Layouts, MemberKind};
 use crate::source::{self, Code, CodeSection, ObjectError};
 use std::collections::BTreeSet;
@@ -16,6 +16,8 @@ use std::collections::BTreeSet;
 /// No XDP program has a larger object. It goes to each agent with the orders.
 pub const MOST_BYTES: usize = 1 << 20;
 
+/// A map's definition has fewer members.
+const MOST_MEMBERS: usize = 64;
 /// The map that a program redirects through: the socket of each queue.
 pub const SOCKETS: &str = "xsks_map";
 /// BPF_MAP_TYPE_XSKMAP.
@@ -272,7 +274,16 @@ fn maps(btf: &Btf) -> Result<(), UserError> {
         if variable.kind != TypeKind::Variable {
             continue;
         }
-        let (_, map) = btf.resolve(variable.number)?;
+        let map = match btf.resolve(variable.number) {
+            Ok((_, map)) => map,
+            // A symbol of the kernel, of type void, is no map.
+            Err(BtfError::NoType(0)) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        // libbpf takes no map that has other members than the few that it knows.
+        if map.members().len() > MOST_MEMBERS {
+            continue;
+        }
         let Some(kind) = parameter(btf, &map, "type") else { continue };
         let name = btf.name(variable.name)?;
         // libbpf takes the last of two members, and tardy would judge by the first.

@@ -347,6 +347,9 @@ static long (*const print)(const char *, __u32, ...) = (void *)BPF_FUNC_trace_pr
 static long (*const redirect)(__u32, __u64) = (void *)BPF_FUNC_redirect;
 #endif
 char LICENSE[] SEC("license") = "GPL";
+#ifdef SYMBOL
+extern const void init_net __attribute__((section(".ksyms")));
+#endif
 #ifdef DEVICE_TIME
 extern int bpf_xdp_metadata_rx_timestamp(const struct xdp_md *ctx, __u64 *timestamp) SEC(".ksyms");
 #endif
@@ -364,6 +367,10 @@ SEC(SECTION) int one(struct xdp_md *ctx)
 #endif
 #ifdef OTHER
 	ids += __builtin_btf_type_id(*(struct other *)0, 0);
+#endif
+#ifdef SYMBOL
+	if (&init_net == (void *)ctx)
+		return XDP_DROP;
 #endif
 #ifdef PRINTS
 	print("a", 2);
@@ -466,6 +473,7 @@ fn what_is_no_object_takes_no_programs_place() {
         ("missing.o", "No such file"),
         (".", "is not a plain file"),
         ("/proc/kmsg", "is not a plain file, or is empty"),
+        ("/sys/kernel/btf/vmlinux", "is not a plain file, or is empty"),
     ] {
         let error = text(&planned.plan(&["--xdp-object", &planned.path(name)]).stderr);
         assert!(error.contains(why) && error.lines().count() == 1, "{name}: {error}");
@@ -510,6 +518,9 @@ fn a_plan_lists_an_objects_columns_and_clock_and_a_run_of_a_file_asks_first() {
     let all = plan.split_whitespace().filter(|word| *word != "#").collect::<Vec<_>>().join(" ");
     assert!(all.contains("its function one prints a line into the kernel's trace: each line delays"), "{plan}");
     assert!(all.contains("it redirects to device number 4711, a constant in its code"), "{plan}");
+    // A symbol of the kernel is of type void: no map, and nothing that is wrong.
+    compiled(test, &source, Path::new(&object), &["-g", "-DSYMBOL"]).expect("clang");
+    assert_eq!(planned.plan(&[]).status.code(), Some(0), "{}", text(&planned.plan(&[]).stderr));
     // A call through a helper that gives no useful time, and one of two clocks.
     compiled(test, &source, Path::new(&object), &["-g", "-DHELPER=BPF_FUNC_ktime_get_coarse_ns"]).expect("clang");
     let plan = text(&planned.plan(&[]).stdout);

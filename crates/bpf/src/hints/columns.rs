@@ -85,10 +85,13 @@ fn meaning(member: &Member) -> Meaning {
     (member.kind.word(), member.kind.is_signed(), bits)
 }
 
+fn is_c_name(name: &str) -> bool {
+    name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
 /// Why a member gets no column.
 fn refusal(member: &Member) -> Option<String> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    if !member.name.chars().all(is_plain) {
+    if !is_c_name(&member.name) {
         return Some("has a name that C does not know".to_owned());
     }
     let is_number = match member.kind {
@@ -113,7 +116,8 @@ impl Columns {
         for layout in layouts.iter() {
             for member in layout.members.iter().filter(|member| member.name != ID) {
                 let accessor = Accessor::new(layout, &member.name).ok();
-                match (refusal(member), accessor) {
+                let odd = || (!is_c_name(&layout.name)).then(|| "is in a struct whose name C does not know".to_owned());
+                match (refusal(member).or_else(odd), accessor) {
                     (None, Some(accessor)) => found.push((layout, member, Source::new(layout, member, accessor))),
                     (why, _) => unrecorded.push(Unrecorded {
                         layout: layout.name.clone(),

@@ -8,6 +8,7 @@ use crate::exit::{Exit, Failure};
 use anyhow::Result;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tardy_bpf::pitfalls::{MOST_CALLS, scan_of};
@@ -87,6 +88,9 @@ pub fn read(experiment: &mut Experiment, args: &Asked) -> Result<Vec<XdpObjectEn
             )));
         }
         known.push((object.clone(), entry));
+        if known.len() > MOST_OBJECTS {
+            return Err(usage(format!("the experiment names more than {MOST_OBJECTS} XDP objects: split it")));
+        }
     }
     for cell in &experiment.cells {
         let objects = cell.setup.streams.iter().filter_map(|stream| stream.rx.object.as_ref());
@@ -127,13 +131,29 @@ fn usage(message: String) -> anyhow::Error {
     Failure::new(Exit::Usage, message).into()
 }
 
+/// Where the kernel's own files are.
+const KERNELS: [&str; 4] = ["/proc", "/sys", "/sys/kernel/debug", "/sys/kernel/tracing"];
+/// Objects that an experiment may name, by as many names of files and sections.
+const MOST_OBJECTS: usize = 64;
+/// Members without a column that are listed.
+const MOST_UNRECORDED: usize = 256;
+
 /// What is in a plain file.
 fn bytes(path: &Path) -> Result<Vec<u8>> {
     let failed = |error: std::io::Error| usage(format!("reading the XDP object {}: {error}", path.display()));
-    let Some(file) = plain_file(path).map_err(failed)? else {
+    let not_plain = || {
         let why = "is not a plain file, or is empty: name the object that clang made of the program";
-        return Err(usage(format!("the XDP object {} {why}", path.display())));
+        usage(format!("the XDP object {} {why}", path.display()))
     };
+    let Some(file) = plain_file(path).map_err(failed)? else {
+        return Err(not_plain());
+    };
+    // To read a file of these may do something, as to the device that it is about.
+    let file_system = file.metadata().map_err(failed)?.dev();
+    let is_of = |kernel: &&str| std::fs::metadata(kernel).is_ok_and(|known| known.dev() == file_system);
+    if KERNELS.iter().any(|kernel| is_of(&kernel)) {
+        return Err(not_plain());
+    }
     let mut bytes = Vec::new();
     // One byte more than is loaded, so that a larger file is known as such.
     file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
@@ -155,7 +175,7 @@ fn entry(object: &XdpObject) -> Result<XdpObjectEntry, tardy_bpf::user::UserErro
         StampClock::Boottime => Some("boottime"),
         StampClock::Unknown => None,
     };
-    let unrecorded = user.columns().unrecorded().iter();
+    let unrecorded = user.columns().unrecorded().iter().take(MOST_UNRECORDED);
     let scan = scan_of(&user)?;
     Ok(XdpObjectEntry {
         file: object.file.clone(),

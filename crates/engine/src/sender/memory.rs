@@ -390,6 +390,13 @@ impl SentRows {
     pub fn len(&self) -> usize {
         self.sending.len()
     }
+
+    /// Rows of its longest column: columns that go together have the same number.
+    pub fn longest(&self) -> usize {
+        let stamps = [&self.scheduled, &self.wakeup, &self.send, &self.tx_sched, &self.tx_kernel, &self.tx_hw];
+        stamps.into_iter().map(Vec::len).max().unwrap_or(0).max(self.sending.len())
+    }
+
     /// Rows of packets of which nothing is known but that they were sent.
     pub fn only_sent(rows: u32) -> Self {
         SentRows { sending: vec![Sending(Sending::SENT); rows as usize], ..SentRows::default() }

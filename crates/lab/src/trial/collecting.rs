@@ -48,6 +48,7 @@ struct Present {
 
 /// A piece of what arrived.
 enum Piece {
+    Sent(SentRows),
     Arrivals(Vec<Arrival>),
     Stamps(Vec<XdpStamp>),
     Areas(Vec<u8>),
@@ -57,9 +58,15 @@ impl Present {
     /// Puts a piece behind those before, if the end that has this order can have recorded so much:
     /// an agent that goes on and on must not fill this machine's memory. Else says what there is
     /// too much of, how many, and how many there can be.
-    fn take(&mut self, order: Option<&ReceiveOrder>, piece: Piece) -> Result<(), (&'static str, usize, usize)> {
+    fn take(
+        &mut self,
+        (count, order): (u32, Option<&ReceiveOrder>),
+        piece: Piece,
+    ) -> Result<(), (&'static str, usize, usize)> {
         let room = order.map_or(0, ReceiveOrder::room);
         let (what, had, room) = match &piece {
+            // A message may come twice.
+            Piece::Sent(rows) => ("rows", self.sent.longest() + rows.longest(), 4 * (count as usize + 256)),
             Piece::Arrivals(arrivals) => ("arrivals", self.arrivals.len() + arrivals.len(), room),
             Piece::Stamps(stamps) => ("stamps of an XDP program", self.stamps.len() + stamps.len(), room),
             Piece::Areas(areas) => {
@@ -72,6 +79,7 @@ impl Present {
             return Err((what, had, room));
         }
         match piece {
+            Piece::Sent(rows) => self.sent.append(rows),
             Piece::Arrivals(mut arrivals) => self.arrivals.append(&mut arrivals),
             Piece::Stamps(mut stamps) => self.stamps.append(&mut stamps),
             Piece::Areas(mut areas) => self.areas.append(&mut areas),
@@ -196,7 +204,9 @@ impl Collecting {
             }
             Ok(Some((from, message))) if from == station => match message {
                 // What was asked of another end and comes late is nothing of this one.
-                FromAgent::SenderPiece { activity, rows } if activity == id => present.sent.append(rows),
+                FromAgent::SenderPiece { activity, rows } if activity == id => {
+                    self.take(shared, Piece::Sent(rows), now, out);
+                }
                 FromAgent::ArrivalPiece { activity, arrivals } if activity == id => {
                     self.take(shared, Piece::Arrivals(arrivals), now, out);
                 }
@@ -230,7 +240,8 @@ impl Collecting {
         let Activity { station, kind: ActivityKind::End { stream, side }, .. } = present.end else { return };
         let ordered = shared.stream(stream).ok();
         let order = ordered.and_then(|ordered| ordered.receives(side));
-        if let Err((what, had, room)) = present.take(order, piece) {
+        let count = ordered.map_or(0, |ordered| ordered.stream.count);
+        if let Err((what, had, room)) = present.take((count, order), piece) {
             let stream = ordered.map(|ordered| ordered.stream.name.clone()).unwrap_or_default();
             let error = AgentError::TooMuch { station: shared.name(station), stream, what, had, room };
             self.failed.get_or_insert(error.into());
