@@ -342,9 +342,9 @@ fn btf_without_types_or_with_numbers_beyond_it_is_refused() {
     assert!(matches!(source::btf(b"\x7fELF\x02\x01"), Err(ObjectError::Damaged(_))));
 }
 
-/// An ELF file of these sections (flags, where the name begins, offset and length), and of as many
-/// symbols as are wanted, each of which is a function of the first of them. At 64 there are 64 bytes
-/// of nothing.
+/// An ELF file of these sections (flags, where the name begins, offset and length), and of this
+/// number of symbols, each of which is a function of the first of them. At 64 there are 64 bytes of
+/// nothing.
 fn elf(sections: &[(u64, u32, u64, u64)], symbols: u32, names: &[u8]) -> Vec<u8> {
     const HEADER: u64 = 64;
     const NOTHING: u64 = 64;

@@ -209,7 +209,7 @@ fn drops(found: &Inspection) -> Vec<Verdict> {
 }
 
 fn printks(found: &Inspection) -> Vec<Verdict> {
-    // How long it ran while the lines were counted is no figure: counting takes longer than printing.
+    // How long it ran while the lines were counted is no figure: counting costs more than printing.
     let of_others = watched(found).filter(|(_, seen)| seen.lines > 0).map(|(program, seen)| {
         let each = seen.lines as f64 / seen.runs.max(1) as f64;
         let cost =

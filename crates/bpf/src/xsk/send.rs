@@ -262,7 +262,7 @@ impl Outlet {
         let count = self.put.len() as u32;
         // Before each packet and for about as many frames, so that it costs each packet the same:
         // all of them at times, or after the call, when a receiver on this CPU is to run, would
-        // show in every so many packets.
+        // show in each packet of some number.
         if !self.with.stamps {
             self.reap(BACK_EACH * self.put.len(), |_, _| {});
         }
