@@ -151,7 +151,7 @@ fn bytes(path: &Path) -> Result<Vec<u8>> {
     // To read a file of these may do something, as to the device that it is about.
     let file_system = file.metadata().map_err(failed)?.dev();
     let is_of = |kernel: &&str| std::fs::metadata(kernel).is_ok_and(|known| known.dev() == file_system);
-    if KERNELS.iter().any(|kernel| is_of(kernel)) {
+    if KERNELS.iter().any(is_of) {
         return Err(not_plain());
     }
     let mut bytes = Vec::new();
