@@ -69,7 +69,7 @@ struct Args {
     #[arg(long, default_value = "dist/tardy")]
     tardy: PathBuf,
     /// The folder with experiments and peers; where a page is written, the figures of its pairs go
-    /// to results/ there
+    /// to results.tsv there
     #[arg(long, default_value = "benches")]
     home: PathBuf,
     /// Where things that are made once lie, and the raw outputs of the last runs, in results/ there
@@ -109,7 +109,7 @@ fn main() -> Result<()> {
                 raw.rows(&measured)?;
                 // The figures that are kept next to the page are those that the page was made of.
                 if args.page.is_some() {
-                    raw.keep_pairs(&bench.home.join("results").join(format!("{}.tsv", comparison.name)))?;
+                    raw.keep_pairs(comparison.name, &bench.home.join("results.tsv"))?;
                 }
                 rows.extend(measured);
             }

@@ -109,9 +109,21 @@ impl Raw {
         fs::write(&path, text).with_context(|| format!("{} cannot be written", path.display()))
     }
 
-    /// Copies them to `path`.
-    pub fn keep_pairs(&self, path: &Path) -> Result<()> {
-        fs::copy(self.folder.join(PAIRS), path).with_context(|| format!("{} cannot be written", path.display()))?;
-        Ok(())
+    /// Puts them into the table at `path`, in the place of those of `comparison` there: its first
+    /// column names the comparison.
+    pub fn keep_pairs(&self, comparison: &str, path: &Path) -> Result<()> {
+        let read = |path: &Path| fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()));
+        let (own, old) = (read(&self.folder.join(PAIRS))?, if path.exists() { read(path)? } else { String::new() });
+        let mut lines = own.lines();
+        let head = format!("comparison\t{}", lines.next().context("a table without a head")?);
+        let own: Vec<String> = lines.map(|line| format!("{comparison}\t{line}")).collect();
+        let begins = format!("{comparison}\t");
+        let is_own = |line: &&str| line.starts_with(&begins);
+        let mut kept: Vec<&str> = old.lines().skip(1).collect();
+        let at = kept.iter().position(is_own).unwrap_or(kept.len());
+        kept.retain(|line| !is_own(line));
+        kept.splice(at..at, own.iter().map(String::as_str));
+        fs::write(path, format!("{head}\n{}\n", kept.join("\n")))
+            .with_context(|| format!("{} cannot be written", path.display()))
     }
 }
