@@ -153,10 +153,18 @@ impl Finished {
     pub fn metric(&self, name: &str) -> &Value {
         &self.cell()["streams"]["ctl"]["metrics"][name]
     }
-    /// An outcome of stream `ctl` in the only cell.
+    /// An outcome of stream `ctl` in the only cell, over all of its trials.
     pub fn outcome(&self, name: &str) -> u64 {
-        self.cell()["streams"]["ctl"]["outcomes"][name].as_u64().unwrap_or(u64::MAX)
+        let each = each(self.cell(), "ctl", name);
+        if each.is_empty() { u64::MAX } else { each.iter().sum() }
     }
+}
+
+/// An outcome in each trial of a cell. Its own counts leave out trials that a busy machine made
+/// invalid.
+pub fn each(cell: &Value, stream: &str, outcome: &str) -> Vec<u64> {
+    let trials = cell["trials"].as_array().into_iter().flatten();
+    trials.filter_map(|trial| trial["streams"][stream]["outcomes"][outcome].as_u64()).collect()
 }
 
 fn verdicts(value: &Value) -> Vec<&Value> {

@@ -16,7 +16,7 @@ const LONGEST_NS: i64 = 600_000_000;
 /// What is varied, and its values. `busypoll` is not among the waits: packets of a veth come
 /// without a NAPI context, and each trial would be invalid for it.
 const FACTORS: [(&str, &[&str]); 5] = [
-    ("port", &["udp", "tcp", "packet"]),
+    ("port", &["udp", "tcp", "packet", "xdp"]),
     ("wait", &["block", "poll", "select", "epoll", "spin"]),
     ("kind", &["cyclic", "reflected", "pingpong"]),
     ("policy", &["other", "fifo", "rr", "deadline"]),
@@ -39,7 +39,11 @@ fn case(combination: &Combination) -> String {
     let [port, wait, kind, policy, cpus] = std::array::from_fn(|factor| value(combination, factor));
     let mut set: Vec<(&str, String)> = Vec::new();
     let text = |value: &str| format!("\"{value}\"");
-    set.push(("port", text(port)));
+    // What is received through AF_XDP is sent as frames.
+    set.push(("port", text(if port == "xdp" { "packet" } else { port })));
+    if port == "xdp" {
+        set.push(("rx.port", text(port)));
+    }
     set.push(("kind", text(if kind == "pingpong" { kind } else { "cyclic" })));
     set.push(("rx.wait", text(wait)));
     set.push(("rx.cpu", text(cpus)));
@@ -190,7 +194,8 @@ fn own_trace_is_silent_on_each_ready_made_experiment_that_needs_no_queue_discipl
             format!("stream.{}.count={}", stream.name, in_time.min(1_200))
         };
         let sets: Vec<String> = streams.iter().map(set).collect();
-        let mut args = vec![name, "--trials", "5"];
+        let trials = if std::env::var_os("TARDY_SOAK").is_some() { "5" } else { "3" };
+        let mut args = vec![name, "--trials", trials];
         sets.iter().for_each(|set| args.extend(["--set", set.as_str()]));
         let place = Place::new();
         let run = place.call(&mut place.run(&args));

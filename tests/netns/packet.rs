@@ -2,7 +2,7 @@
 //! Port `packet` on the real kernel: tags arrive as they were written, and what a switch on the
 //! way does to them is reported.
 
-use crate::command::{Finished, Place, can_run, machine, same, tardy};
+use crate::command::{Finished, Place, can_run, each, machine, same, tardy};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -45,13 +45,6 @@ fn priorities(place: &Place) -> Vec<Option<u8>> {
     let folder = RunFolder::open(place.out()).expect("the run folder opens");
     let batches = folder.batches("all", 1, "ctl").expect("samples");
     batches.flat_map(|batch| batch.expect("whole samples").pcp).collect()
-}
-
-/// An outcome in each trial of a cell. Its own counts leave out trials that a busy machine made
-/// invalid.
-fn each(cell: &Value, stream: &str, outcome: &str) -> Vec<u64> {
-    let trials = cell["trials"].as_array().into_iter().flatten();
-    trials.filter_map(|trial| trial["streams"][stream]["outcomes"][outcome].as_u64()).collect()
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! Path `wire`: a veth pair in a namespace of the test's own plays two cabled network cards.
 //! Whatever happens, they are back afterwards as they were.
 
-use crate::command::{Finished, Place, can_run, tardy, wait};
+use crate::command::{Finished, Place, can_run, each, tardy, wait};
 use serde_json::{Value, json};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -121,13 +121,6 @@ impl Drop for Host {
     }
 }
 
-/// Packets received in each trial of a cell. Its own figures leave out trials that a busy machine
-/// made invalid.
-fn received(cell: &Value) -> Vec<u64> {
-    let trials = cell["trials"].as_array().into_iter().flatten();
-    trials.filter_map(|trial| trial["streams"]["ctl"]["outcomes"]["received"].as_u64()).collect()
-}
-
 const TAKE: [&str; 2] = ["--set", "path.take=true"];
 
 #[test]
@@ -141,7 +134,7 @@ fn a_wire_is_measured_and_its_devices_come_back() {
     let run = host.call(&[TAKE[0], TAKE[1], "--set", by_devices]);
     run.ran();
     assert!(run.stdout.contains("wire, udp"), "{}", run.stdout);
-    assert_eq!(received(run.cell()), [600; 2], "{}", run.stdout);
+    assert_eq!(each(run.cell(), "ctl", "received"), [600; 2], "{}", run.stdout);
     host.same(&before);
     let read = |file: &str| -> Value {
         serde_json::from_slice(&std::fs::read(host.place.out().join(file)).expect("it is there")).expect("JSON")
@@ -182,7 +175,12 @@ fn wire_and_veth_are_two_cells_of_one_run() {
         cells.iter().map(|cell| cell["id"].as_str()).collect::<Vec<_>>(),
         [Some("path.kind=veth"), Some("path.kind=wire")]
     );
-    assert_eq!(cells.iter().map(received).collect::<Vec<_>>(), [[400; 2]; 2], "{}", run.stdout);
+    assert_eq!(
+        cells.iter().map(|cell| each(cell, "ctl", "received")).collect::<Vec<_>>(),
+        [[400; 2]; 2],
+        "{}",
+        run.stdout
+    );
     host.same(&before);
 }
 
