@@ -34,6 +34,37 @@ fn reported(body: &str, machine: &Machine) -> Vec<String> {
 }
 
 #[test]
+fn a_spinning_af_xdp_receiver_was_advised_to_wait_as_no_such_receiver_can() {
+    let spin = "duration = \"5s\"\nport = \"packet\"\nrx = { port = \"xdp\", wait = \"spin\", policy = \"fifo:80\" }\n";
+    let said = reported(spin, &usual());
+    let [one] = &said[..] else { panic!("{said:?}") };
+    assert!(one.contains("(write rx.wait = \"poll\", or rx.policy = \"other\", or lift"), "{one}");
+    assert_eq!(reported(&spin.replace("\"spin\"", "\"poll\""), &usual()), Vec::<String>::new());
+}
+
+#[test]
+fn a_wait_that_polls_a_device_which_is_none_was_found_out_by_the_run() {
+    let udp = "rx.wait = \"busypoll\"\n";
+    let said = reported(udp, &usual());
+    let says = "warning: `stream.ctl.rx.wait`: packets of a veth come without a NAPI context, so there is no device to poll, and \
+                the run refuses the cell (write path.napi = true, or rx.wait = \"block\")";
+    assert_eq!(said, [says]);
+    let asked = "kind = \"pingpong\"\nrx.wait = \"block\"\ntx.wait = \"busypoll\"\n";
+    assert!(reported(asked, &usual())[0].starts_with("warning: `stream.ctl.tx.wait`: packets"));
+    let xdp = "port = \"packet\"\nrx.port = \"xdp\"\nrx.wait = \"busypoll\"\n";
+    let new = machine(Some(950), "6.13.0");
+    let said = reported(xdp, &new);
+    let [one] = &said[..] else { panic!("{said:?}") };
+    assert!(one.contains("this kernel, 6.13.0, gives packets of a veth to AF_XDP without a NAPI context"), "{one}");
+    assert!(one.ends_with("(write rx.wait = \"poll\", or \"spin\")"), "{one}");
+    let quiet = |body: &str, machine: &Machine| assert_eq!(reported(body, machine), Vec::<String>::new(), "{body}");
+    quiet(xdp, &machine(Some(950), "6.12.9"));
+    quiet(&format!("{udp}[path]\nnapi = true\n"), &new);
+    quiet("rx.wait = \"spin\"\n", &new);
+    quiet(&format!("port = \"sim\"\n{udp}"), &new);
+}
+
+#[test]
 fn a_thread_that_spins_beyond_the_limit_was_found_out_after_the_run() {
     let spin = "duration = \"5s\"\nrx = { wait = \"spin\", policy = \"fifo:80\" }\n";
     let said = reported(spin, &usual());
@@ -41,7 +72,7 @@ fn a_thread_that_spins_beyond_the_limit_was_found_out_after_the_run() {
         said,
         [
             "warning: `stream.ctl.rx.wait`: ctl.rx, which spins as fifo:80, would be stopped for 50ms of each 1s: realtime threads may run 950ms of \
-          it (sched_rt_runtime_us), and the rule rt-bandwidth makes every trial not valid (write rx.wait = \"block\", or policy = \"other\", or \
+          it (sched_rt_runtime_us), and the rule rt-bandwidth makes every trial not valid (write rx.wait = \"block\", or rx.policy = \"other\", or \
           lift the limit: sysctl kernel.sched_rt_runtime_us=-1)"
         ]
     );

@@ -10,24 +10,33 @@ pub const ID: &str = "observer";
 
 /// What the short trials before this trial found; nothing where there were none.
 pub fn judge(record: &TrialRecord) -> Option<Verdict> {
+    let is_open = |record: &&ObserverRecord| record.low_ns <= 0 && record.high_ns >= 0;
     let of = |record: &ObserverRecord| {
         let (added, low, high) = (record.added_ns, record.low_ns, record.high_ns);
-        let certain = if low <= 0 && high >= 0 { ", which may be nothing" } else { "" };
-        format!(
-            "{} to {} of {} ({} to {}{certain})",
-            says::time(added),
-            record.metric,
-            record.stream,
-            says::time(low),
-            says::time(high)
-        )
+        let [added, low, high] = [added, low, high].map(says::time);
+        format!("{added} to {} of {} ({low} to {high})", record.metric, record.stream)
     };
-    let added: Vec<String> = record.observer.iter().map(of).collect();
-    if added.is_empty() {
-        return None;
-    }
-    let added = says::list(&added.iter().map(String::as_str).collect::<Vec<_>>());
-    let says = format!("{}: tx stamps add {added}, by the medians of short trials with them and without", record.cell);
+    let added: Vec<String> = record.observer.iter().filter(|record| !is_open(record)).map(of).collect();
+    let open: Vec<&ObserverRecord> = record.observer.iter().filter(is_open).collect();
+    // What it cannot be more than, in either direction.
+    let most = open.iter().map(|record| record.high_ns.max(-record.low_ns)).max();
+    let unknown = most.map(|most| {
+        let metrics = match &open[..] {
+            [one] => format!("{} of {}", one.metric, one.stream),
+            several => format!("{} metrics", several.len()),
+        };
+        format!("what they add to {metrics} is too little to be seen (it may be up to {})", says::time(most))
+    });
+    let what = match (&added[..], unknown) {
+        ([], None) => return None,
+        ([], Some(unknown)) => unknown.replacen("they add", "tx stamps add", 1),
+        (added, unknown) => {
+            let added = says::list(&added.iter().map(String::as_str).collect::<Vec<_>>());
+            let unknown = unknown.map(|unknown| format!("; {unknown}")).unwrap_or_default();
+            format!("tx stamps add {added}{unknown}")
+        }
+    };
+    let says = format!("{}: {what}, by the medians of short trials with them and without", record.cell);
     let verdict = Verdict::new(ID, Level::Note, says).with("trial", u64::from(record.n));
     Some(record.observer.iter().fold(verdict, |verdict, of| {
         let name = |what: &str| format!("{}_{}_{what}", of.stream, of.metric);

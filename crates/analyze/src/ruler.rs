@@ -119,7 +119,7 @@ fn disagrees(sender: &Sender, records: &[&RulerRecord], woke_ns: i64) -> Option<
     let (least, most) = (before.into_iter().chain(after).min()?, before.into_iter().chain(after).max()?);
     let far = |less: i64, more: i64| more > less.saturating_mul(FACTOR).saturating_add(GRAIN_NS);
     let (level, what) = if far(most, woke_ns) {
-        (Level::Warning, "later than the ruler says: what it measured does not hold for these packets")
+        (Level::Warning, "later than the ruler says: its timer error is too small for these packets")
     } else if far(woke_ns, least) {
         (Level::Note, "earlier than the ruler says: what disturbed it did not disturb these packets so much")
     } else {

@@ -10,7 +10,7 @@ use tardy_analyze::ruler::GRAIN_NS;
 use tardy_analyze::statistics::packets_for;
 use tardy_model::expect::{Limit, Of, QUANTILES};
 use tardy_model::machine::RtLimit;
-use tardy_model::stream::{Kind, Policy, Side, Stream};
+use tardy_model::stream::{Kind, Policy, Side, Stream, Wait};
 use tardy_model::time::Nanos;
 use tardy_model::verdict::Level;
 use tardy_spec::experiment::{Cell, Experiment, Setup, spins_realtime};
@@ -74,7 +74,7 @@ fn number(n: u64) -> String {
 type OfACell = fn(&Experiment, &Cell, &Machine) -> Vec<Foreseen>;
 
 /// The checks of each cell.
-const OF_A_CELL: &[OfACell] = &[spin, cycle, percentile];
+const OF_A_CELL: &[OfACell] = &[spin, busypoll, cycle, percentile];
 
 /// Different warnings that are listed. Beyond, nobody would read them.
 const MOST: usize = 50;
@@ -168,11 +168,57 @@ fn spin(_: &Experiment, cell: &Cell, machine: &Machine) -> Vec<Foreseen> {
             };
             let instead = match field {
                 "tx.spin" => format!("write a tx.spin below {}", show_duration(Nanos(stream.cycle.0 / 10 * 9))),
-                field => format!("write {field} = \"block\", or policy = \"other\""),
+                // An AF_XDP socket has no receive call that sleeps.
+                field if stream.rx.port.passes_xdp() => {
+                    format!("write {field} = \"poll\", or {} = \"other\"", field.replace("wait", "policy"))
+                }
+                field => format!("write {field} = \"block\", or {} = \"other\"", field.replace("wait", "policy")),
             };
             let help = match is_fair {
                 true => format!("{instead}, or keep all other tasks off that CPU: docs/how-to/isolation.md"),
                 false => format!("{instead}, or lift the limit: sysctl kernel.sched_rt_runtime_us=-1"),
+            };
+            found.push(Foreseen::new(Level::Warning, format!("stream.{}.{field}", stream.name), why, help));
+        }
+    }
+    found
+}
+
+/// From this version on veth gives packets to AF_XDP without a NAPI context.
+const VETH_WITHOUT: (u32, u32) = (6, 13);
+
+/// Waits that poll a device, on a path whose packets come without a NAPI context: the run refuses
+/// the cell. One that is optional may be refused.
+fn busypoll(_: &Experiment, cell: &Cell, machine: &Machine) -> Vec<Foreseen> {
+    let setup = &cell.setup;
+    if cell.optional || !setup.path.traits().napi_on_request {
+        return Vec::new();
+    }
+    let release = machine.release.as_deref();
+    let is_without = release.and_then(version).is_some_and(|version| version >= VETH_WITHOUT);
+    let mut found = Vec::new();
+    for stream in setup.streams.iter().filter(|stream| !stream.port.traits().is_simulated) {
+        let by_xdp = stream.rx.port.passes_xdp();
+        let waits = [("rx.wait", stream.rx.wait, true), ("tx.wait", stream.tx.wait, stream.kind != Kind::Cyclic)];
+        for (field, ..) in waits.into_iter().filter(|(_, wait, used)| *used && *wait == Wait::Busypoll) {
+            let path = setup.path.traits().name;
+            let (why, help) = match by_xdp {
+                true if is_without => (
+                    format!(
+                        "this kernel, {}, gives packets of a {path} to AF_XDP without a NAPI context, so there is no device to poll, \
+                         and the run refuses the cell",
+                        release.unwrap_or_default()
+                    ),
+                    format!("write {field} = \"poll\", or \"spin\""),
+                ),
+                false if !setup.softirq.napi => (
+                    format!(
+                        "packets of a {path} come without a NAPI context, so there is no device to poll, and the run refuses \
+                         the cell"
+                    ),
+                    format!("write path.napi = true, or {field} = \"block\""),
+                ),
+                _ => continue,
             };
             found.push(Foreseen::new(Level::Warning, format!("stream.{}.{field}", stream.name), why, help));
         }

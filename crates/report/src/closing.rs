@@ -9,9 +9,18 @@ use tardy_model::result::{ExpectationResult, Results};
 /// Limits that are named in the line.
 const NAMED: usize = 2;
 
-/// Whether the numbers may be used.
+/// Whether the numbers may be used, or that there are none.
 pub(crate) fn state(results: &Results) -> &'static str {
-    if results.valid { "VALID" } else { "NOT VALID" }
+    match results.valid {
+        true => "VALID",
+        false if is_unmeasured(results) => "NOT MEASURED",
+        false => "NOT VALID",
+    }
+}
+
+/// No cell has a trial: the machine refused all of them.
+fn is_unmeasured(results: &Results) -> bool {
+    !results.cells.is_empty() && results.cells.iter().all(|cell| cell.trials.is_empty())
 }
 
 /// What follows `VALID`.
@@ -47,6 +56,7 @@ fn expectations(results: &Results) -> String {
     let which = if results.valid { String::new() } else { which(of(Some(true))) };
     let says = match results.expectations_met {
         _ if all == 0 && results.valid => "no expectations".to_owned(),
+        _ if is_unmeasured(results) => return "there are no figures".to_owned(),
         _ if all == 0 => return "do not use these figures".to_owned(),
         Some(true) => format!("expectations met ({met} of {all}{which})"),
         Some(false) => format!("expectations not met ({failed} of {all} failed{not_judged})"),

@@ -205,8 +205,9 @@ fn idle(states: Option<&Figure>) -> String {
     if latencies.is_empty() { "no idle states".to_owned() } else { latencies.join(", ") }
 }
 
-/// What the table of receivers is about. What they cost is the CPU time, the idle time and the
-/// wake-ups of the receiving thread. What they know is by how much `receive` misses the arrival
+/// What the table of receivers is about. Where the XDP program ran is seen from the receiving
+/// thread: on its own core, or on another one. What they cost is the CPU time, the idle time and
+/// the wake-ups of the receiving thread. What they know is by how much `receive` misses the arrival
 /// time that the XDP program gives with each packet: an application that has the program's stamp
 /// knows that time exactly, however it waits; one that has not takes `receive` for it.
 pub(crate) const RECEIVERS: &str = "receivers through AF_XDP: their thread's time, and how far receive is from the arrival \
@@ -216,7 +217,8 @@ pub(crate) const RECEIVERS: &str = "receivers through AF_XDP: their thread's tim
 /// versions that did not keep it.
 pub(crate) fn receivers(picture: &Picture<'_>, separator: Option<char>) -> Option<Table> {
     let off = Metric::Span(Point::RxXdp, Point::Receive).to_string();
-    let mut table = Table::new(1, &["receiver", "CPU", "idle", "wake-ups", "packets each", "off p50", "off p99"]);
+    let head = ["receiver", "XDP program", "CPU", "idle", "wake-ups", "packets each", "off p50", "off p99"];
+    let mut table = Table::new(2, &head);
     for cell in &picture.results.cells {
         for (name, stream) in picture.facts.in_order(&cell.streams) {
             let metric = stream.metrics.get(&off).filter(|metric| metric.count > 0);
@@ -227,6 +229,19 @@ pub(crate) fn receivers(picture: &Picture<'_>, separator: Option<char>) -> Optio
         }
     }
     (!table.rows.is_empty()).then_some(table)
+}
+
+/// Where the program ran that stamped a stream's packets: its CPUs, and whether the application was
+/// there too, as the hints have it.
+fn program_of(cell: &CellResult, stream: &str) -> String {
+    let Some(port) = cell.xdp.iter().find(|port| port.stream == stream) else { return figure::ABSENT.to_owned() };
+    let of = match (port.same, port.remote, port.unknown) {
+        (0, 0, _) => return figure::ABSENT.to_owned(),
+        (_, 0, 0) => "same core",
+        (0, _, 0) => "another core",
+        _ => "several cores",
+    };
+    format!("CPU {}, {of}", cpus(port.packets_by_program_cpu.keys()))
 }
 
 fn receiver(
@@ -246,6 +261,7 @@ fn receiver(
     let of = title(&cell.id);
     Some(vec![
         if is_one_of_several { format!("{of}: {name}") } else { of },
+        program_of(cell, name),
         thread.run_ns.map_or_else(absent, share),
         idle.map_or_else(absent, share),
         count(wakeups),

@@ -253,7 +253,7 @@ fn softirq_of_another_host_ran_on_the_cpu_of_a_thread_of_this_one() {
         told.into_iter().filter(|verdict| verdict.id == "shared-cpu").map(|verdict| verdict.says).collect::<Vec<_>>()
     };
     assert_eq!(told("ctl.tx", 0), [""; 0], "CPU 0 of the receiver's host is not that of the sender's");
-    let says = "on rig: softirq of b was asked to have another CPU than ctl.rx, and both ran on CPU 1";
+    let says = "on rig: softirq of b is to have another CPU than ctl.rx, and both ran on CPU 1";
     assert_eq!(told("ctl.rx", CPU), [says]);
 }
 

@@ -173,8 +173,8 @@ fn a_different_cpu_that_was_shared() {
     assert_eq!(
         said,
         [
-            "ctl.rx was asked to have another CPU than ctl.tx, and both ran on CPU 0",
-            "softirq of b was asked to have another CPU than ctl.rx, and both ran on CPU 0",
+            "ctl.rx is to have another CPU than ctl.tx, and both ran on CPU 0",
+            "softirq of b is to have another CPU than ctl.rx, and both ran on CPU 0",
         ]
     );
     record.placement.asked.insert("ctl.rx".to_owned(), asked("any", None));
@@ -197,7 +197,7 @@ fn a_neighbour_on_the_cpu_of_a_thread_that_was_to_be_apart() {
     record.placement.asked.insert("bulk.tx".to_owned(), asked("different", Some("ctl.rx")));
     let gravest = verdicts(&record).into_iter().next().expect("a verdict");
     assert_eq!((gravest.level, gravest.id.as_str()), (Level::Warning, "shared-cpu"));
-    assert_eq!(gravest.says, "bulk.tx was asked to have another CPU than ctl.rx, and both ran on CPU 1");
+    assert_eq!(gravest.says, "bulk.tx is to have another CPU than ctl.rx, and both ran on CPU 1");
     // On CPUs of its own it disturbs nobody.
     add_stream(&mut record, "bulk", 2, 3);
     assert_eq!(verdicts(&record), []);
@@ -213,7 +213,7 @@ fn where_there_is_one_cpu_a_thread_was_told_to_have_one_apart() {
     ctl(&mut record).rx.cpus_seen = ctl(&mut record).tx.cpus_seen.clone();
     add_stream(&mut record, "bulk", 0, 0);
     let said: Vec<String> = verdicts(&record).into_iter().map(|verdict| verdict.says).collect();
-    assert!(said.iter().any(|says| says.contains("ctl.rx was asked to have another CPU than ctl.tx, and both ran")));
+    assert!(said.iter().any(|says| says.contains("ctl.rx is to have another CPU than ctl.tx, and both ran")));
     assert!(!said.iter().any(|says| says.contains("ctl.rx has a CPU apart from ctl.tx")), "{said:?}");
 }
 

@@ -33,7 +33,7 @@ fn a_spinner_that_the_rt_limit_stops() {
     );
     // The plan blamed the fair server and the verdict the limit; the gaps fit both.
     let says = "realtime threads may run 950.0 ms in each 1000.0 ms (sched_rt_runtime_us), and the kernel's fair server (Linux 6.12 and \
-                later) gives the other threads 50 ms in each second whatever that says; let it block (rx.wait, tx.spin) or give it policy \
+                later) gives the other threads 50 ms in each second whatever that says; let it sleep (rx.wait, tx.spin) or give it policy \
                 other, or keep all other tasks off its CPU (docs/how-to/isolation.md)";
     assert!(stopped.says.ends_with(says), "{}", stopped.says);
     assert_eq!(stopped.evidence["by"], "RT limit or fair server".into());
@@ -41,7 +41,7 @@ fn a_spinner_that_the_rt_limit_stops() {
         spin(record, 5, 99_000_000);
         record.before.rt_limit.as_mut().unwrap().runtime_ns = 900_000_000;
     });
-    let says = "realtime threads may run 900.0 ms in each 1000.0 ms; let it block (rx.wait, tx.spin) or give it policy other, or lift the \
+    let says = "realtime threads may run 900.0 ms in each 1000.0 ms; let it sleep (rx.wait, tx.spin) or give it policy other, or lift the \
                 limit (sysctl kernel.sched_rt_runtime_us=-1)";
     assert!(longer.says.ends_with(says), "{}", longer.says);
     let quiet = |spoil: fn(&mut TrialRecord)| {
@@ -96,7 +96,7 @@ fn the_fair_server_stops_a_spinner_where_no_limit_is_known() {
         &wide,
         "rt-bandwidth",
         Level::Invalid,
-        "realtime threads may run 500.0 ms in each 1000.0 ms, which is not it",
+        "these gaps do not fit the RT limit (realtime threads may run 500.0 ms in each 1000.0 ms), and fit",
     );
     let told = |spoil: &dyn Fn(&mut TrialRecord)| {
         let mut record = record(1, COUNT);

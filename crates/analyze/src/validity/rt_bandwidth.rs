@@ -148,13 +148,13 @@ fn on_host(evidence: &Evidence<'_>, host: TrialHost<'_>) -> Vec<Verdict> {
                     .to_owned()
             }
             (By::FairServer, Some(limit)) => format!(
-                "{}, which is not it, so these are the stops of the kernel's fair server (Linux 6.12 and later), which \
-                 gives the other threads 50 ms in each second",
+                "these gaps do not fit the RT limit ({}), and fit the kernel's fair server (Linux 6.12 and later), which gives \
+                 the other threads 50 ms in each second",
                 may_run(limit)
             ),
         };
         let says = format!(
-            "{}, which spins as {}, was stopped for up to {} ({} over 1 ms): {why}; let it block (rx.wait, tx.spin) or give it policy \
+            "{}, which spins as {}, was stopped for up to {} ({} over 1 ms): {why}; let it sleep (rx.wait, tx.spin) or give it policy \
              other, or {}",
             thread.name(),
             thread.record.policy_granted,

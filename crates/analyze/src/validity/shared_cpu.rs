@@ -62,7 +62,7 @@ fn asked_apart(evidence: &Evidence<'_>, host: TrialHost<'_>, placed: &Placed<'_>
         let Some(of) = &asked.of else { continue };
         let Some(other) = placed.get(of) else { continue };
         if let Some(at) = cpus.intersection(other).next() {
-            let says = format!("{name} was asked to have another CPU than {of}, and both ran on CPU {}", at.cpu);
+            let says = format!("{name} is to have another CPU than {of}, and both ran on CPU {}", at.cpu);
             verdicts.push(verdict(Level::Warning, *at, &[&name, of], says));
         }
     }

@@ -14,12 +14,16 @@ use tardy_spec::experiment::{Path, Setup};
 /// Sending early in a window leaves the rest of it to the sender's own lateness.
 const EARLY_PART: i64 = 4;
 
+/// A stream without a schedule begins anywhere in this time: it holds the periods of the kernel's
+/// tick, 1, 4 and 10 ms, as whole numbers.
+const ANYWHERE: i64 = 20_000_000;
+
 /// The trial's own shift of a stream's schedule: anywhere in its cycle, or where gates decide,
-/// early in a window of its class.
+/// early in a window of its class. Of a ping-pong, the shift of its first request.
 pub fn phase(setup: &Setup, stream: &Stream, random: &mut Pcg64Mcg) -> Nanos {
     let cycle = stream.cycle.0.max(1);
     // One draw in every case, so that a shaper moves no other stream's phase.
-    let drawn = random.random_range(0..cycle);
+    let drawn = random.random_range(0..if stream.cycle.0 > 0 { cycle } else { ANYWHERE });
     let Some(taprio) = setup.shaper.taprio().filter(|_| stream.kind.is_scheduled()) else { return Nanos(drawn) };
     let class = taprio.classes.of(stream.priority);
     // A launch time must lie in one entry, with room for the frame; a packet that has none waits.

@@ -84,6 +84,13 @@ impl<'w> Written<'w> {
         } else {
             return Ok(number);
         };
+        // Whoever writes 80 there means a thread's.
+        let help = match self.key.ends_with(".priority") {
+            true => format!(
+                "{help}, the packets' SO_PRIORITY; a thread's priority is in its policy: tx.policy = \"fifo:80\""
+            ),
+            false => help,
+        };
         Err(self.wrong(format!("`{}` is {}, out of its range", self.key, show(number)), help))
     }
 
