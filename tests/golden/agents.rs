@@ -172,10 +172,13 @@ fn an_agent_measured_what_a_line_costs_while_it_watched_programs() {
     // It would be measured with what watches programs, and with the kernel's count of their runs.
     let why = agent.refused(&ToAgent::Cost(CostOrder::Line));
     assert!(why.contains("while programs are watched") && why.contains("report it"), "{why}");
-    agent.tell(&ToAgent::Inspected { each: 0, objects: vec![ObjectOrder { bytes: vec![7], section: None }] });
+    agent.tell(&ToAgent::Inspected {
+        each: 0,
+        objects: vec![ObjectOrder { bytes: vec![7], section: None, time: None }],
+    });
     let FromAgent::Inspected { objects, .. } = agent.hear() else { panic!("it was watching") };
     assert_eq!(objects, [None], "what cannot be read has its place");
-    let object = ObjectOrder { bytes: vec![7], section: None };
+    let object = ObjectOrder { bytes: vec![7], section: None, time: None };
     agent.tell(&ToAgent::Cost(CostOrder::Object { object, packet: vec![0; 64] }));
     let FromAgent::Cost(Err(why)) = agent.hear() else { panic!("it is no object") };
     assert!(why.contains("neither an ELF file nor BTF"), "{why}");

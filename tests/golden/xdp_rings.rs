@@ -286,14 +286,26 @@ fn assert_is(verdict: &Verdict, id: &str, level: Level, says: &str) {
 fn what_programs_of_others_do_on_the_path_is_named_with_what_was_measured() {
     let seen = ProgramSeen { runs: 16, run_ns: 32_000, lines: 16, faults: Vec::new() };
     let mut prints = inspected(ProgramHook::XdpNative, Some(seen), &[(0, 8)]);
-    prints.line_cost = Some(ProgramCost { ns: 1_500.0, low_ns: 1_400.0, high_ns: 1_600.0, pairs: 101 });
+    let unmeasured = prints.clone();
+    // Of another host: it says nothing about this one.
+    let cost = |ns| ProgramCost { ns, low_ns: ns - 100.0, high_ns: ns + 100.0, pairs: 101 };
+    prints.line_costs = [("a".into(), cost(9_000.0)), ("b".into(), cost(1_500.0))].into();
     let of = verdicts(prints);
     assert_eq!(of.keys().collect::<Vec<_>>(), ["printk", "programs"]);
     let says = "program `watcher` (id 7, xdp-native) on eth0 of b writes 1.0 lines into the kernel's trace for each packet \
-        (bpf_printk); a line costs 1.5 µs here (1.4 µs to 1.6 µs with 95 %)";
+        (bpf_printk); a line costs 1.5 µs there (1.4 µs to 1.6 µs with 95 %)";
     assert_is(&of["printk"], "printk", Level::Warning, says);
     assert_eq!(of["printk"].evidence["line_ns"], Figure::Float(1_500.0));
     assert_is(&of["programs"], "programs", Level::Note, "`watcher` (id 7, xdp-native) on eth0 of b");
+
+    let mut unmeasured = unmeasured;
+    unmeasured.line_costs.insert("a".into(), cost(9_000.0));
+    unmeasured.unmeasured.insert("b".into(), "the kernel refuses BPF_PROG_RUN".into());
+    let of = verdicts(unmeasured);
+    let says = "what a line costs there could not be measured: the kernel refuses BPF_PROG_RUN";
+    assert_is(&of["printk"], "printk", Level::Warning, says);
+    assert!(!of["printk"].evidence.contains_key("line_ns"));
+    assert!(!of["programs"].says.contains("not checked"), "what it does was seen: {}", of["programs"].says);
 
     let mut slow = inspected(ProgramHook::XdpGeneric, None, &[(0, 8)]);
     slow.unchecked.insert("b".into(), "no BTF".into());

@@ -55,6 +55,10 @@ SEC("xdp/own") int own(struct xdp_md *ctx)
 	if (data + NEEDED > end || data[12] != 0x88 || data[13] != 0xb5)
 		return XDP_PASS;
 	seq = (__u32)data[30] << 24 | data[31] << 16 | data[32] << 8 | data[33];
+#ifdef BARE
+	if (length < 3000)
+		return redirect_map(&xsks_map, queue, XDP_PASS);
+#endif
 	if (seq & 1) {
 		struct odd *hint;
 		if (adjust_meta(ctx, -(int)sizeof(*hint)))
@@ -167,6 +171,27 @@ fn the_members_of_a_users_own_hints_are_columns_and_its_times_are_rx_xdp() {
         assert_eq!(again.code, Some(0), "{}", again.stderr);
     }
     same(&before);
+}
+
+#[test]
+fn a_program_that_leaves_no_hint_before_any_packet_is_named() {
+    let test = "a_program_that_leaves_no_hint_before_any_packet_is_named";
+    if !can_run(test) {
+        return;
+    }
+    let place = Place::new();
+    if !compile_own(test, &place.path("own.o"), &["-DNEEDED=38", "-DCLOCK=BPF_FUNC_ktime_get_ns", "-DBARE"]) {
+        return;
+    }
+    let file = write(&place, &(TEXT.to_owned() + "rx.object = \"own.o\"\n").replace("trials = 2", "trials = 1"));
+    let run = place.call(place.run(&["--allow-commands"]).arg(file));
+    assert_eq!(run.code, Some(4), "{}{}", run.stdout, run.stderr);
+    let all = run.cell()["verdicts"].as_array().expect("verdicts");
+    let bare = all.iter().find(|verdict| verdict["id"] == "no-metadata").unwrap_or_else(|| panic!("{all:#?}"));
+    let (received, unstamped) = (&bare["evidence"]["warmup_received"], &bare["evidence"]["unstamped"]);
+    assert!(received.as_u64() > Some(0) && received == unstamped && bare["level"] == "invalid", "{bare}");
+    assert!(bare["says"].as_str().is_some_and(|says| says.contains("or a program of your own writes none")), "{bare}");
+    assert_eq!(run.metric("rx_xdp..receive")["coverage"], 0.0, "{}", run.stdout);
 }
 
 #[test]

@@ -200,6 +200,7 @@ fn trial(foreign_each: u32) -> (Matched, ReceiverCounters, u64, u64) {
         base_ns: BASE_NS,
         cycle: Nanos(CYCLE_NS),
         deadline: Nanos(CYCLE_NS),
+        xdp_bound_ns: 0,
         late_by_xdp: false,
         sent: &sent,
         arrivals: &arrivals,

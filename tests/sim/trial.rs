@@ -2,14 +2,15 @@
 //! A trial led through orderings that are drawn: messages late, doubled and lost, stations that
 //! fail, a stop at any moment. The stations are simulated; the state machine is the real one.
 
+#[path = "trial/endless.rs"]
+mod endless;
 #[path = "trial/world.rs"]
 mod world;
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use std::collections::{BTreeMap, BTreeSet};
-use tardy_engine::message::{ActivityId, FromAgent, ToAgent};
-use tardy_engine::port::XdpStamp;
+use tardy_engine::message::{ActivityId, ToAgent};
 use tardy_engine::receiver::Arrival;
 use tardy_lab::agent::AgentError;
 use tardy_lab::loads::Loads;
@@ -404,29 +405,6 @@ fn a_station_that_speaks_of_an_unknown_activity_is_never_taken_to_speak_of_anoth
     // The number of nobody, and those of the seven ends and of the load.
     let all: BTreeSet<ActivityId> = (0..8).map(ActivityId).chain([NOBODY]).collect();
     assert_eq!(unknown, all);
-}
-
-#[test]
-fn an_agent_that_hands_over_pieces_without_end_filled_the_coordinators_memory() {
-    // The trial has ten packets, and room for duplicates of them. No program wrote before packets.
-    let bytes = |activity| FromAgent::AreaPiece { activity, areas: vec![7; 1 << 20] };
-    let stamps = |activity| FromAgent::XdpPiece { activity, stamps: vec![XdpStamp::NONE; 1_000] };
-    type Piece = fn(ActivityId) -> FromAgent;
-    let pieces: [(Piece, &str); 2] =
-        [(bytes, "1048576 bytes before packets of stream `"), (stamps, "2000 stamps of an XDP program of stream `")];
-    for (piece, says) in pieces {
-        for seed in 0..20 {
-            let Ended { result, .. } = run(seed, Faults { endless: Some(piece), ..Faults::default() });
-            let Err(broken) = result else { panic!("seed {seed}: it was taken for a whole trial") };
-            let what = broken.error.to_string();
-            assert!(what.contains(says) && what.contains("has room for"), "seed {seed}: {what}");
-            // What the other ends recorded is kept, and what came before is no half of this one.
-            let had: Vec<_> = broken.had.iter().flatten().map(|had| &had.halves).collect();
-            assert_eq!(had.len(), 3, "seed {seed}");
-            assert!(had[0].areas.is_empty() && had[0].xdp_stamps.is_empty() && had[0].arrivals.is_empty());
-            assert_eq!((had[0].sent.len(), had[1].sent.len()), (10, 10), "seed {seed}");
-        }
-    }
 }
 
 /// What a trial came to, and what the world saw of it.

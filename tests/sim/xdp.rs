@@ -6,6 +6,7 @@ use crate::engine::{all, spans, stream};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::{BTreeMap, VecDeque};
+use tardy_bpf::program::device_columns;
 use tardy_engine::halves::{Halves, join};
 use tardy_engine::port::{XdpStamp, sim};
 use tardy_engine::triggered::{Bulks, Next};
@@ -17,7 +18,7 @@ use tardy_model::stream::{Sim, Stream};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::xdp::{
-    Core, CoreRecord, Triggered, TriggeredRecord, XdpClock, XdpLosses, XdpMode, XdpRecord, XdpSeen,
+    Core, CoreRecord, DeviceHint, Triggered, TriggeredRecord, XdpClock, XdpLosses, XdpMode, XdpRecord, XdpSeen,
 };
 
 /// From the XDP program to the end of the receive call.
@@ -76,6 +77,23 @@ fn a_stamp_that_is_later_than_its_packet_was_another_ones() {
 }
 
 #[test]
+fn a_stamp_that_its_clocks_bound_explains_was_thrown_away_as_another_ones() {
+    let mut of = stream(Sim::default());
+    of.stamps.retain(|point| *point != Point::RxKernel);
+    of.stamps.push(Point::RxXdp);
+    let mut trial = sim::trial(&of, StreamId::FIRST, 7, Nanos(123), &Shaper::None);
+    let later = |seq: u32| if seq.is_multiple_of(2) { 50 } else { 51 };
+    let stamp = |ns| XdpStamp { time_ns: MaybeNanos::some(ns), cpu: 0, queue: 0 };
+    let arrivals = &trial.halves.arrivals;
+    trial.halves.xdp_stamps = arrivals.iter().map(|arrival| stamp(arrival.receive_ns + later(arrival.seq))).collect();
+    trial.halves.xdp = Some(XdpRecord { clock: XdpClock::Monotonic, clock_bound_ns: 50, ..port() });
+    let (batch, record) = join(&of, trial.base, &trial.halves);
+    let delays = spans(&batch, "rx_xdp..receive");
+    assert!((0..1_000).all(|seq| delays[seq] == (seq % 2 == 0).then_some(-50)), "{delays:?}");
+    assert_eq!(record.xdp.expect("its port").seen.implausible, 500);
+}
+
+#[test]
 fn each_packets_hint_says_whether_the_application_was_on_the_programs_cpu() {
     let mut of = stream(Sim::default());
     of.stamps.push(Point::RxXdp);
@@ -110,6 +128,34 @@ fn each_packets_hint_says_whether_the_application_was_on_the_programs_cpu() {
         lose(&mut halves.rx_thread);
         assert_eq!(core(&halves), unknown);
     }
+}
+
+#[test]
+fn a_kernel_without_room_for_hints_gave_counts_of_0_and_no_reason() {
+    let mut of = stream(Sim::default());
+    of.stamps.push(Point::RxXdp);
+    of.rx.hints = DeviceHint::ALL.to_vec();
+    let columns = device_columns().expect("columns");
+    let record = |layout: &str, own: Option<&str>| {
+        let mut trial = sim::trial(&of, StreamId::FIRST, 7, Nanos(123), &Shaper::None);
+        let id = columns.layouts().by_name(layout).next().expect("a struct").id;
+        let mut area = vec![0; columns.area()];
+        let at = area.len() - 4;
+        area[at..].copy_from_slice(&id.to_le_bytes());
+        let arrivals = &trial.halves.arrivals;
+        let stamp = |ns| XdpStamp { time_ns: MaybeNanos::some(ns - DELAY_NS), cpu: 1, queue: 0 };
+        trial.halves.areas = arrivals.iter().flat_map(|_| area.clone()).collect();
+        trial.halves.xdp_stamps = arrivals.iter().map(|arrival| stamp(arrival.receive_ns)).collect();
+        trial.halves.xdp = Some(XdpRecord { without_hints: own.map(str::to_owned), ..port() });
+        join(&of, trial.base, &trial.halves).1.xdp.expect("its port")
+    };
+    let short = record("rx_time", None);
+    assert!(short.without_hints.is_some_and(|why| why.contains("older kernels give 32 bytes")));
+    assert!(short.device_hints.iter().all(|count| (count.given, count.absent, count.not_offered) == (0, 0, 0)));
+    assert_eq!(record("rx_time", Some("refused")).without_hints.as_deref(), Some("refused"));
+    let whole = record("rx_hints", None);
+    assert_eq!(whole.without_hints, None);
+    assert!(whole.device_hints.iter().all(|count| count.not_offered == 1_000), "{:?}", whole.device_hints);
 }
 
 #[test]

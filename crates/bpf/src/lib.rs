@@ -7,6 +7,7 @@ pub mod btf;
 pub mod hints;
 pub mod pitfalls;
 pub mod program;
+pub mod scan;
 pub mod source;
 pub mod user;
 pub mod xsk;

@@ -7,8 +7,8 @@
 //! the kernel gives their calls away only in a form that differs from kernel to kernel.
 
 use crate::program::{Attached, Log, attached, harmless, infos};
+pub use crate::scan::{Call, MOST_CALLS, Scan, scan, without};
 use crate::source::ObjectError;
-pub use crate::source::{Call, MOST_CALLS, Scan, scan, without};
 use crate::user::UserObject;
 use crate::xsk::count_runs;
 use libbpf_rs::query::ProgramInfo;

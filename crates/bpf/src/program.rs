@@ -171,7 +171,8 @@ impl Program {
                 program.set_prog_type(ProgramType::Xdp);
             }
         }
-        let stamps = Stamps::of(object.columns().layouts().clone(), object.clock() != StampClock::Unknown);
+        let has_times = object.clock() != StampClock::Unknown;
+        let stamps = Stamps::of(object.columns().layouts().clone(), has_times, object.time());
         let refused = |log| ProgramError::UserVerifier { program: object.program.clone(), log };
         Program::loaded(open, &object.program, stamps, object.clock(), &log, refused)
     }
@@ -402,7 +403,7 @@ impl Stamps {
         for name in structs {
             layouts.by_name(name).next().ok_or(ProgramError::Lacks(name))?;
         }
-        let mut stamps = Stamps::of(layouts, true);
+        let mut stamps = Stamps::of(layouts, true, None);
         for reader in &mut stamps.readers {
             let layout = stamps.layouts.by_id(reader.id);
             let layout = layout.filter(|layout| [MARK, MARK_HINTS].contains(&layout.name.as_str()));
@@ -411,11 +412,12 @@ impl Stamps {
         Ok(stamps)
     }
 
-    /// Those of any object's structs; none if its times are of no use.
-    pub fn of(layouts: Layouts, has_times: bool) -> Stamps {
+    /// Those of any object's structs, by this member where one is named; none if its times are of
+    /// no use.
+    pub fn of(layouts: Layouts, has_times: bool, time: Option<&str>) -> Stamps {
         let reader = |layout: &Layout| {
             let member = |name: &str| Accessor::new(layout, name).ok();
-            let time = member(time_of(layout).ok().flatten()?)?;
+            let time = member(time_of(layout, time).ok().flatten()?)?;
             Some(Reader { id: layout.id, time, cpu: member("cpu"), queue: member("queue"), mark: None })
         };
         let readers = if has_times { layouts.iter().filter_map(reader).collect() } else { Vec::new() };

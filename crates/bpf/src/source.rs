@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where BTF and code come from: an object's own bytes (the section `.BTF` of an ELF file, or BTF
-//! by itself; its sections with programs), a file, the running kernel, or one of its modules. And
-//! which helpers the instructions of an object call, as far as [`crate::pitfalls`] asks.
+//! by itself; its sections with programs), a file, the running kernel, or one of its modules. What
+//! the instructions of an object show is read in [`crate::scan`].
 
 use crate::btf::{Btf, BtfError, MOST_NAME};
 use object::Endianness;
-use object::elf::{FileHeader64, SHF_EXECINSTR, SHT_NOBITS, SHT_PROGBITS, SHT_SYMTAB, STB_LOCAL, STT_FUNC};
-use object::read::elf::{FileHeader, SectionHeader, SectionTable, Sym};
+use object::elf::{FileHeader64, SHF_EXECINSTR, SHT_NOBITS, SHT_PROGBITS, SHT_REL, SHT_SYMTAB, STB_LOCAL, STT_FUNC};
+use object::read::elf::{FileHeader, Rel, SectionHeader, SectionTable, Sym, SymbolTable};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -80,14 +80,18 @@ fn section(bytes: &[u8]) -> Result<&[u8], ObjectError> {
     section.data(endian, bytes).map_err(damaged)
 }
 
-/// More functions, or more sections with code, has no object of a BPF program.
+/// More functions, more sections with code, or more places that a loader fills in, has no object of
+/// a BPF program.
 const MOST_FUNCTIONS: usize = 4096;
 const MOST_SECTIONS: usize = 1024;
+const MOST_RELOCATIONS: usize = 1 << 16;
 
 /// The code of an object, with the functions that are in it.
 pub(crate) struct Code<'a> {
     pub endian: Endianness,
     pub sections: Vec<CodeSection<'a>>,
+    /// What its variables hold at first, by the number of the section in the object's table.
+    pub variables: BTreeMap<usize, &'a [u8]>,
 }
 
 /// A section with instructions.
@@ -98,6 +102,9 @@ pub(crate) struct CodeSection<'a> {
     pub offset: usize,
     /// By where they begin in the section.
     pub functions: BTreeMap<u64, Function>,
+    /// Where its instructions name a symbol: by the place in the section, the symbol's section and
+    /// its place there.
+    pub symbols: BTreeMap<u64, (usize, u64)>,
 }
 
 /// A function of a section.
@@ -121,12 +128,17 @@ impl<'a> Code<'a> {
         // By the number of the section in the table. The first entry is no section.
         let mut sections: BTreeMap<usize, CodeSection<'a>> = BTreeMap::new();
         let (mut code, mut others) = (Vec::new(), Vec::new());
-        let mut names = Vec::new();
+        let (mut names, mut variables) = (Vec::new(), BTreeMap::new());
         for (index, section) in table.enumerate().filter(|(index, _)| index.0 > 0) {
             let (kind, start) = (section.sh_type(endian), section.sh_offset(endian));
             let range = start..start.saturating_add(section.sh_size(endian));
             if kind != SHT_PROGBITS || section.sh_flags(endian).0 & SHF_EXECINSTR.0 == 0 {
                 others.extend((kind != SHT_NOBITS).then_some(range));
+                let name = table.section_name(endian, section).map_err(damaged)?;
+                if kind == SHT_PROGBITS && VARIABLES.iter().any(|begin| name.starts_with(begin)) {
+                    at_most(variables.len(), MOST_SECTIONS, "sections with variables")?;
+                    variables.insert(index.0, section.data(endian, bytes).map_err(damaged)?);
+                }
                 continue;
             }
             code.push(range);
@@ -134,7 +146,13 @@ impl<'a> Code<'a> {
             let name = name_of("section", table.section_name(endian, section).map_err(damaged)?)?;
             names.push(name.clone());
             let instructions = section.data(endian, bytes).map_err(damaged)?;
-            let section = CodeSection { name, instructions, offset: start as usize, functions: BTreeMap::new() };
+            let section = CodeSection {
+                name,
+                instructions,
+                offset: start as usize,
+                functions: BTreeMap::new(),
+                symbols: BTreeMap::new(),
+            };
             sections.insert(index.0, section);
         }
         code.sort_by_key(|range| (range.start, range.end));
@@ -170,8 +188,36 @@ impl<'a> Code<'a> {
                 }
             }
         }
-        Ok(Code { endian, sections: sections.into_values().collect() })
+        named_symbols((endian, bytes), &table, &symbols, &mut sections)?;
+        Ok(Code { endian, sections: sections.into_values().collect(), variables })
     }
+}
+
+/// How the names of sections begin that have variables with values.
+const VARIABLES: [&[u8]; 2] = [b".rodata", b".data"];
+
+/// Notes where the instructions of sections name a symbol.
+fn named_symbols<'a>(
+    (endian, bytes): (Endianness, &'a [u8]),
+    table: &SectionTable<'a, FileHeader64<Endianness>>,
+    symbols: &SymbolTable<'a, FileHeader64<Endianness>>,
+    sections: &mut BTreeMap<usize, CodeSection<'a>>,
+) -> Result<(), ObjectError> {
+    let damaged = |error: object::read::Error| ObjectError::Damaged(error.to_string());
+    let mut count = 0;
+    for section in table.iter().filter(|section| section.sh_type(endian) == SHT_REL) {
+        let Some(of) = sections.get_mut(&(section.sh_info(endian) as usize)) else { continue };
+        let Some((places, _)) = section.rel(endian, bytes).map_err(damaged)? else { continue };
+        count += places.len();
+        at_most(count, MOST_RELOCATIONS, "places for a loader to fill in")?;
+        for place in places {
+            let number = object::SymbolIndex(place.r_sym(endian) as usize);
+            let symbol = symbols.symbol(number).map_err(damaged)?;
+            let at = (usize::from(symbol.st_shndx(endian).0), symbol.st_value(endian));
+            of.symbols.insert(place.r_offset(endian), at);
+        }
+    }
+    Ok(())
 }
 
 fn name_of(what: &str, name: &[u8]) -> Result<String, ObjectError> {
@@ -331,153 +377,4 @@ pub fn plain_file(path: &Path) -> std::io::Result<Option<File>> {
     let what = format!("/proc/self/fd/{}", place.as_raw_fd());
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     File::options().read(true).custom_flags(flags).open(what).map(Some)
-}
-
-/// Helpers that write a line into the kernel's trace: `bpf_trace_printk`, `bpf_trace_vprintk`.
-const PRINTS: [i32; 2] = [6, 177];
-/// Helpers that take the number of a device, with the register that has it: `bpf_redirect`,
-/// `bpf_clone_redirect`, `bpf_redirect_neigh`, `bpf_redirect_peer`.
-const REDIRECTS: [(i32, u8); 4] = [(23, 1), (13, 2), (152, 1), (155, 1)];
-/// Instructions: a call, a load of 64 bits, which takes two places, and `r0 = 0`.
-const CALL: u8 = 0x85;
-const LOAD_64: u8 = 0x18;
-const ZERO_R0: u8 = 0xb7;
-/// A constant into a register, of 64 and of 32 bits.
-const SET: [u8; 2] = [0xb7, 0xb4];
-/// Bytes of an instruction.
-const WIDTH: usize = 8;
-/// Calls of one kind that a record lists; with more, the object's author needs no list.
-pub const MOST_CALLS: usize = 256;
-
-/// A call in an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
-    pub section: Arc<str>,
-    /// The function that it is in.
-    pub function: Arc<str>,
-    /// The instruction's number in the section.
-    pub instruction: usize,
-    /// Where it is in the object's bytes.
-    offset: usize,
-}
-
-/// What an object's instructions show.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scan {
-    /// Calls that write a line into the kernel's trace.
-    pub lines: Vec<Call>,
-    /// Redirects to a device whose number is a constant in the code. A number that a program takes
-    /// from a map or computes is not seen.
-    pub redirects: Vec<(Call, u32)>,
-}
-
-/// One instruction.
-#[derive(Clone, Copy)]
-struct Op {
-    code: u8,
-    to: u8,
-    from: u8,
-    jump: i16,
-    constant: i32,
-}
-
-/// Reads the instructions of all programs and functions of an object.
-///
-/// # Errors
-/// If it is no ELF file of 64 bits, or is damaged.
-pub fn scan(bytes: &[u8]) -> Result<Scan, ObjectError> {
-    let code = Code::of(bytes)?;
-    let mut scan = Scan::default();
-    for section in &code.sections {
-        let name: Arc<str> = section.name.as_str().into();
-        let functions: BTreeMap<u64, Arc<str>> =
-            section.functions.iter().map(|(start, function)| (*start, function.name.as_str().into())).collect();
-        let at = |instruction: usize| {
-            let start = (instruction * WIDTH) as u64;
-            let function = functions.range(..=start).next_back().map_or(&name, |(_, function)| function);
-            let offset = section.offset + instruction * WIDTH;
-            Call { section: Arc::clone(&name), function: Arc::clone(function), instruction, offset }
-        };
-        look(&ops(section.instructions, code.endian), at, &mut scan);
-    }
-    Ok(scan)
-}
-
-fn ops(code: &[u8], endian: Endianness) -> Vec<Op> {
-    let is_little = endian == Endianness::Little;
-    let op = |op: &[u8]| {
-        let (low, high) = (op[1] & 15, op[1] >> 4);
-        let (jump, constant) = ([op[2], op[3]], [op[4], op[5], op[6], op[7]]);
-        match is_little {
-            true => Op {
-                code: op[0],
-                to: low,
-                from: high,
-                jump: i16::from_le_bytes(jump),
-                constant: i32::from_le_bytes(constant),
-            },
-            false => Op {
-                code: op[0],
-                to: high,
-                from: low,
-                jump: i16::from_be_bytes(jump),
-                constant: i32::from_be_bytes(constant),
-            },
-        }
-    };
-    code.chunks_exact(WIDTH).map(op).collect()
-}
-
-fn is_jump(op: Op) -> bool {
-    matches!(op.code & 7, 5 | 6)
-}
-
-/// Notes what one section's instructions show.
-fn look(ops: &[Op], at: impl Fn(usize) -> Call, scan: &mut Scan) {
-    let target = |(n, op): (usize, &Op)| n.checked_add_signed(isize::from(op.jump) + 1);
-    let jumps = ops.iter().enumerate().filter(|(_, op)| is_jump(**op) && op.code != CALL);
-    let targets: BTreeSet<usize> = jumps.filter_map(target).collect();
-    let mut n = 0;
-    while let Some(op) = ops.get(n).copied() {
-        if op.code == CALL && op.from == 0 {
-            if PRINTS.contains(&op.constant) {
-                scan.lines.push(at(n));
-            }
-            let register = REDIRECTS.iter().find(|(helper, _)| *helper == op.constant).map(|(_, register)| *register);
-            if let Some(device) = register.and_then(|register| constant_in(ops, n, register, &targets)) {
-                scan.redirects.push((at(n), device));
-            }
-        }
-        n += if op.code == LOAD_64 { 2 } else { 1 };
-    }
-}
-
-/// The constant that a register has at an instruction, whichever way the program came there.
-fn constant_in(ops: &[Op], n: usize, register: u8, targets: &BTreeSet<usize>) -> Option<u32> {
-    for at in (0..n).rev() {
-        // Somebody may jump in between.
-        if targets.contains(&(at + 1)) {
-            return None;
-        }
-        let op = ops[at];
-        if is_jump(op) {
-            return None;
-        }
-        // Loads and arithmetic write the register that they name; stores do not.
-        if op.to == register && !matches!(op.code & 7, 2 | 3) {
-            return SET.contains(&op.code).then_some(op.constant as u32);
-        }
-    }
-    None
-}
-
-/// The object with `r0 = 0` in place of these calls.
-pub fn without(bytes: &[u8], calls: &[Call]) -> Vec<u8> {
-    let mut bytes = bytes.to_vec();
-    for call in calls {
-        if let Some(place) = bytes.get_mut(call.offset..call.offset + WIDTH) {
-            place.copy_from_slice(&[ZERO_R0, 0, 0, 0, 0, 0, 0, 0]);
-        }
-    }
-    bytes
 }

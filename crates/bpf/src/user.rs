@@ -3,10 +3,11 @@
 //! of its hints beforehand. It is read without libbpf and without root, so that `tardy plan` can
 //! look at an object from anywhere.
 //!
-//! Which member of a struct is the packet's arrival time: `time`, if it is an unsigned integer of
-//! 8 bytes; else the only such member whose name ends in `_time`, `_ns` or `timestamp`. Which
-//! clock it is of: that of the one helper for a time that the section's code calls, or functions
-//! that it may call (`.text`). Where there are none or several, there is no arrival time.
+//! Which member of a struct is the packet's arrival time: the one that the experiment names
+//! ([`UserObject::timed_by`]); else `time`, if it is an unsigned integer of 8 bytes; else the only
+//! such member whose name ends in `_time`, `_ns` or `timestamp`. Which clock it is of: that of the
+//! one helper for a time that the section's code calls, or functions that it may call (`.text`).
+//! Where there are none or several, there is no arrival time.
 
 use crate::btf::{Btf, BtfError, Type, TypeKind};
 use crate::hints::{Columns, ColumnsError, FindError, Layout, Layouts, MemberKind};
@@ -85,6 +86,8 @@ pub enum UserError {
          not use its type: clang leaves it out"
     )]
     NoHints(String),
+    #[error("no hint struct has an unsigned integer of 8 bytes that is named `{asked}`, there are: {there}")]
+    NoTime { asked: String, there: String },
 }
 
 /// A user's own XDP program that can be loaded.
@@ -94,6 +97,10 @@ pub struct UserObject<'a> {
     section: String,
     pub(crate) program: String,
     columns: Columns,
+    /// The member that was named as the arrival time.
+    time: Option<String>,
+    /// The clocks that its times may be of, each with its helper; none of a device's.
+    clocks: Option<Vec<(StampClock, &'static str)>>,
     clock: StampClock,
     without_time: Option<String>,
 }
@@ -119,18 +126,41 @@ impl<'a> UserObject<'a> {
         if layouts.is_empty() {
             return Err(UserError::NoHints(near(&layouts)));
         }
-        let (clock, without_time) = match calls_device_time(&btf)? {
-            true => (StampClock::Unknown, Some(format!("the program takes times of the device ({DEVICE_TIME})"))),
-            false => timed(&layouts, clocks(&[chosen.instructions, text.map_or(&[], |text| text.instructions)])),
+        let clocks = match calls_device_time(&btf)? {
+            true => None,
+            false => Some(clocks(&[chosen.instructions, text.map_or(&[], |text| text.instructions)])),
         };
+        let (clock, without_time) = timed(&layouts, None, clocks.as_deref());
         Ok(UserObject {
             bytes,
             section: chosen.name.clone(),
             program: program.to_owned(),
             columns: Columns::of(layouts)?,
+            time: None,
+            clocks,
             clock,
             without_time,
         })
+    }
+
+    /// The same, with this member as the packet's arrival time, in each struct that has it.
+    ///
+    /// # Errors
+    /// If no struct has it, or not as an unsigned integer of 8 bytes.
+    pub fn timed_by(mut self, member: &str) -> Result<UserObject<'a>, UserError> {
+        let layouts = self.columns.layouts();
+        if layouts.iter().all(|layout| times(layout).all(|name| name != member)) {
+            let there: BTreeSet<&str> = layouts.iter().flat_map(times).collect();
+            return Err(UserError::NoTime { asked: member.to_owned(), there: listed(there) });
+        }
+        (self.clock, self.without_time) = timed(layouts, Some(member), self.clocks.as_deref());
+        self.time = Some(member.to_owned());
+        Ok(self)
+    }
+
+    /// The member that was named as the arrival time.
+    pub fn time(&self) -> Option<&str> {
+        self.time.as_deref()
     }
 
     /// The section of the program.
@@ -180,14 +210,21 @@ fn listed<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
     }
 }
 
-/// The member of a struct that is a packet's arrival time; an error if several may be.
-pub(crate) fn time_of(layout: &Layout) -> Result<Option<&str>, Vec<&str>> {
+/// The members of a struct that can hold a time.
+fn times(layout: &Layout) -> impl Iterator<Item = &str> {
+    let is_unsigned = |kind: &MemberKind| matches!(kind, MemberKind::Integer { signed: false });
+    let unsigned = layout.members.iter().filter(move |member| is_unsigned(&member.kind) && member.size == 8);
+    unsigned.map(|member| member.name.as_str())
+}
+
+/// The member of a struct that is a packet's arrival time: the one that was `asked` for, or the one
+/// that its name shows; an error if several may be.
+pub(crate) fn time_of<'l>(layout: &'l Layout, asked: Option<&str>) -> Result<Option<&'l str>, Vec<&'l str>> {
     let is_time = |name: &str| ["_time", "_ns", "timestamp"].iter().any(|end| name.ends_with(end));
-    let unsigned = layout
-        .members
-        .iter()
-        .filter(|member| matches!(member.kind, MemberKind::Integer { signed: false }) && member.size == 8);
-    let names: Vec<&str> = unsigned.map(|member| member.name.as_str()).collect();
+    let names: Vec<&str> = times(layout).collect();
+    if asked.is_some() {
+        return Ok(names.into_iter().find(|name| Some(*name) == asked));
+    }
     if let Some(name) = names.iter().find(|name| **name == "time") {
         return Ok(Some(name));
     }
@@ -198,25 +235,33 @@ pub(crate) fn time_of(layout: &Layout) -> Result<Option<&str>, Vec<&str>> {
     }
 }
 
-/// The clock of the stamps, and why some or all packets have none.
-fn timed(layouts: &Layouts, clocks: Vec<(StampClock, &str)>) -> (StampClock, Option<String>) {
+/// The clock of the stamps, and why some or all packets have none. No clocks are those of a device.
+fn timed(
+    layouts: &Layouts,
+    asked: Option<&str>,
+    clocks: Option<&[(StampClock, &str)]>,
+) -> (StampClock, Option<String>) {
+    let Some(clocks) = clocks else {
+        return (StampClock::Unknown, Some(format!("the program takes times of the device ({DEVICE_TIME})")));
+    };
     let mut lacking = Vec::new();
     let mut has_time = false;
     for layout in layouts.iter() {
-        match time_of(layout) {
-            Ok(Some(_)) => has_time = true,
-            Ok(None) => lacking.push(format!("{} has no member that is a time", layout.name)),
-            Err(several) => {
+        let name = &layout.name;
+        match (time_of(layout, asked), asked) {
+            (Ok(Some(_)), _) => has_time = true,
+            (Ok(None), None) => lacking.push(format!("{name} has no member that is a time")),
+            (Ok(None), Some(asked)) => lacking.push(format!("{name} has no member `{asked}`")),
+            (Err(several), _) => {
+                let several = several.join(", ");
                 lacking.push(format!(
-                    "{} has several members that may be its time: {}",
-                    layout.name,
-                    several.join(", ")
+                    "{name} has several members that may be its time, so name one of them, as FILE@MEMBER: {several}"
                 ));
             }
         }
     }
     let lacking = (!lacking.is_empty()).then(|| lacking.join("; "));
-    match clocks[..] {
+    match *clocks {
         _ if !has_time => (StampClock::Unknown, lacking),
         [(StampClock::Unknown, name)] => {
             (StampClock::Unknown, Some(format!("the program calls {name}, which gives the time of the last tick")))

@@ -19,7 +19,7 @@ use tardy_model::sample::{Batch, MaybeNanos};
 use tardy_model::stream::{Side, Stream};
 use tardy_model::time::{ClockReading, Conversion, EndOffsets, Instant, Nanos, Offset, Tai};
 use tardy_model::trial::{Counters, OwnNotes, ReplyRecord, SpinGaps, StreamRecord, TagRecord, WarmUp};
-use tardy_model::xdp::{CoreRecord, DeviceHint, DeviceHintCount, Hints, XdpRecord, XdpSendRecord};
+use tardy_model::xdp::{CoreRecord, DeviceHint, DeviceHintCount, Hints, XdpRecord, XdpSeen, XdpSendRecord};
 
 /// What was recorded of a stream's replies.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,6 +115,15 @@ fn device_hints(asked: &[DeviceHint], hints: Option<&Hints>) -> Vec<DeviceHintCo
     asked.iter().map(count).collect()
 }
 
+/// Why not one packet has an answer, though the program asked, and the device left room for its
+/// stamp.
+fn without_answers(counts: &[DeviceHintCount], seen: &XdpSeen) -> Option<String> {
+    let answers: u64 = counts.iter().map(|of| of.given + of.absent + of.not_offered).sum();
+    let stamped = seen.by_cpu.values().any(|packets| *packets > 0);
+    let why = "the kernel leaves room for the program's stamp before a packet, and none for the hints: older kernels give 32 bytes";
+    (!counts.is_empty() && answers == 0 && stamped).then(|| why.to_owned())
+}
+
 /// The same halves in the coordinator's clock. Where both ends were on its host nothing is copied.
 fn to_here<'h>(halves: &'h Halves, stream: &Stream, base: Instant<Tai>) -> Cow<'h, Halves> {
     if halves.offsets.are_none() {
@@ -180,6 +189,7 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         cycle: stream.cycle,
         deadline: stream.deadline,
         late_by_xdp: halves.xdp.as_ref().is_some_and(|port| port.triggered.is_some()),
+        xdp_bound_ns: halves.xdp.as_ref().map_or(0, |port| port.clock_bound_ns),
         sent: &halves.sent,
         arrivals: &halves.arrivals,
         xdp: &halves.xdp_stamps,
@@ -221,7 +231,8 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         xdp: halves.xdp.clone().map(|port| {
             let core = CoreRecord::of(stream.rx.core, only_cpu(&halves.rx_thread), &matched.xdp.by_cpu);
             let device_hints = device_hints(&stream.rx.hints, matched.batch.hints.as_ref());
-            XdpRecord { seen: matched.xdp, core, device_hints, ..port }
+            let without_hints = port.without_hints.clone().or_else(|| without_answers(&device_hints, &matched.xdp));
+            XdpRecord { seen: matched.xdp, core, device_hints, without_hints, ..port }
         }),
         xdp_sent: halves.xdp_sent.clone(),
         own_work: halves.own.work.clone(),

@@ -29,6 +29,8 @@ pub struct Match<'a> {
     /// The receiver comes to its packets late by design: what was late is seen by when the XDP
     /// program saw them.
     pub late_by_xdp: bool,
+    /// By how much the XDP program's times may be wrong, ns.
+    pub xdp_bound_ns: i64,
     /// The sender's half.
     pub sent: &'a SentRows,
     /// The receiver's half, in the order of arrival.
@@ -89,13 +91,13 @@ struct Taken {
 
 impl Taken {
     /// When the XDP program saw a packet that was received at `receive_ns`, if what it wrote is
-    /// this packet's.
-    fn passed_xdp(&mut self, stamp: XdpStamp, receive_ns: i64) -> Option<i64> {
+    /// this packet's: a stamp that is later than that by more than its clock's bound is another's.
+    fn passed_xdp(&mut self, stamp: XdpStamp, receive_ns: i64, bound_ns: i64) -> Option<i64> {
         let Some(ns) = stamp.time_ns.get() else {
             self.xdp.unstamped += 1;
             return None;
         };
-        if ns > receive_ns {
+        if ns > receive_ns.saturating_add(bound_ns) {
             self.xdp.implausible += 1;
             return None;
         }
@@ -270,7 +272,8 @@ impl Match<'_> {
                 column[row] = MaybeNanos::some(offset);
             }
             let stamp = stamps.get(n);
-            let xdp = stamp.and_then(|stamp| taken.passed_xdp(*stamp, arrival.receive_ns)).map(|ns| ns - scheduled);
+            let xdp = stamp.and_then(|stamp| taken.passed_xdp(*stamp, arrival.receive_ns, self.xdp_bound_ns));
+            let xdp = xdp.map(|ns| ns - scheduled);
             // What a stamp that cannot be this packet's is in is another packet's too.
             let is_another = stamp.is_some_and(|stamp| stamp.time_ns.is_some()) && xdp.is_none();
             if let Some(of) = taken.hints.get_mut(row).filter(|_| !is_another) {
@@ -283,7 +286,8 @@ impl Match<'_> {
                 column[row] = MaybeNanos::some(app);
             }
             // Two clocks that may disagree make no packet early.
-            if kernel.or(xdp).unwrap_or(app) < -hosts_bound_ns {
+            let bound_ns = if kernel.is_none() && xdp.is_some() { self.xdp_bound_ns } else { 0 };
+            if kernel.or(xdp).unwrap_or(app) < hosts_bound_ns.saturating_add(bound_ns).saturating_neg() {
                 batch.flags[row].set(Flags::EARLY);
             }
             if !ends {

@@ -30,7 +30,7 @@ use tardy_model::trial::{OwnNotes, SpinGaps};
 use tardy_model::xdp::{ObjectRecord, ProgramCost, ProgramRecord, XdpRecord, XdpSendRecord};
 
 /// Version of the messages, also of those to a steward. Both sides must have the same.
-pub const PROTOCOL: u32 = 14;
+pub const PROTOCOL: u32 = 15;
 /// No message is longer; a longer length prefix is not one of ours.
 pub const LONGEST: usize = 64 << 20;
 /// Rows in one piece of a half.
@@ -289,6 +289,20 @@ pub enum FromAgent {
 }
 
 impl FromAgent {
+    /// True if it answers nothing: a live figure, or a piece with nothing in it. An agent that goes
+    /// on like this does not do what it was asked to.
+    pub fn answers_nothing(&self) -> bool {
+        match self {
+            FromAgent::Progress { .. } => true,
+            FromAgent::SenderPiece { rows, .. } => rows.longest() == 0,
+            FromAgent::ArrivalPiece { arrivals, .. } => arrivals.is_empty(),
+            FromAgent::XdpPiece { stamps, .. } => stamps.is_empty(),
+            FromAgent::AreaPiece { areas, .. } => areas.is_empty(),
+            FromAgent::LoadOutput { bytes, .. } => bytes.is_empty(),
+            _ => false,
+        }
+    }
+
     /// The activities that the message is about.
     pub fn activities(&self) -> Vec<ActivityId> {
         match self {

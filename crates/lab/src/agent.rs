@@ -12,7 +12,7 @@ use std::time::Duration;
 use tardy_engine::message::{self, ActivityId, FromAgent, MessageError, ToAgent};
 
 /// Under which number an agent speaks, and where that is heard.
-pub type Voice = (StationId, mpsc::Sender<Incoming>);
+pub type Voice = (StationId, mpsc::SyncSender<Incoming>);
 
 /// A message with the station it came from.
 pub type Incoming = (StationId, Result<FromAgent, MessageError>);
@@ -137,9 +137,11 @@ impl Agent {
             while !over {
                 let message = message::receive(&mut from);
                 over = message.is_err();
-                if let Some((id, inbox)) = &*theirs.lock().unwrap_or_else(PoisonError::into_inner) {
+                // Not under the lock: the message may have to wait until somebody reads.
+                let voice = theirs.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                if let Some((id, inbox)) = voice {
                     // Where nobody listens any more, somebody may do so later.
-                    let _ = inbox.send((*id, message));
+                    let _ = inbox.send((id, message));
                 }
             }
         });

@@ -215,7 +215,11 @@ fn ends(
         let through = if replies { stream.port } else { stream.rx.port };
         let order = StreamOrder { port: through, ..order.clone() };
         let object = stream.rx.object.as_ref().filter(|_| through.passes_xdp());
-        let object = object.map(|object| ObjectOrder { bytes: object.bytes.to_vec(), section: object.section.clone() });
+        let object = object.map(|object| ObjectOrder {
+            bytes: object.bytes.to_vec(),
+            section: object.section.clone(),
+            time: object.time.clone(),
+        });
         let hints = if through.passes_xdp() { stream.rx.hints.clone() } else { Vec::new() };
         ReceiveOrder { order, thread, local, port, device, wait, queue: stream.rx.queue, replies, object, hints }
     };

@@ -68,6 +68,9 @@ pub struct XdpObjectEntry {
     pub columns: Vec<String>,
     /// Members that make none, with the reason.
     pub unrecorded: Vec<String>,
+    /// The member that is the packet's arrival time, where the experiment names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<String>,
     /// The clock of its stamps: `tai`, `monotonic` or `boottime`; null if there is no `rx_xdp`.
     pub clock: Option<String>,
     /// Why there is no `rx_xdp`, or none with some structs.

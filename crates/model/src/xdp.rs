@@ -317,21 +317,36 @@ pub struct XdpObject {
     pub file: String,
     /// The section of the program; the object's only one if none is named.
     pub section: Option<String>,
+    /// The member of its hint structs that is the packet's arrival time; chosen by its name if none
+    /// is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<String>,
     /// What is in the file, once it was read.
     #[serde(skip)]
     pub bytes: Arc<Vec<u8>>,
 }
 
 impl XdpObject {
-    /// Of `FILE` or `FILE:SECTION`. What follows the last colon is a section, unless it looks like
-    /// the rest of a path.
+    /// Of `FILE`, `FILE:SECTION`, and either with `@MEMBER` behind it. What follows the last colon
+    /// is a section, and what follows the last `@` a member, unless it looks like the rest of a
+    /// path.
     pub fn of(text: &str) -> XdpObject {
+        let is_word =
+            |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         let is_section = |part: &str| part.starts_with("xdp") || !part.contains(['/', '.']);
-        let (file, section) = match text.rsplit_once(':').filter(|(_, part)| is_section(part)) {
-            Some((file, section)) => (file, Some(section.to_owned())),
-            None => (text, None),
+        let split = |text: &'_ str, at: char, is: &dyn Fn(&str) -> bool| match text.rsplit_once(at) {
+            Some((rest, part)) if is(part) => (rest.len(), Some(part.to_owned())),
+            _ => (text.len(), None),
         };
-        XdpObject { file: file.to_owned(), section, bytes: Arc::default() }
+        let (length, time) = split(text, '@', &is_word);
+        let text = &text[..length];
+        let (length, section) = split(text, ':', &is_section);
+        XdpObject { file: text[..length].to_owned(), section, time, bytes: Arc::default() }
+    }
+
+    /// True if both name the same of the same file, whatever is in it.
+    pub fn names_the_same(&self, other: &XdpObject) -> bool {
+        (&self.file, &self.section, &self.time) == (&other.file, &other.section, &other.time)
     }
 }
 

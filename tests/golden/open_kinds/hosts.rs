@@ -248,7 +248,8 @@ fn a_station_measured_what_a_line_costs_in_each_trial_and_while_another_one_watc
     assert_eq!(kept.trials.len(), 2);
     for (record, _) in &kept.trials {
         let inspection = record.inspection.as_ref().expect("it was looked for");
-        assert_eq!((inspection.programs.len(), inspection.line_cost.map(|cost| cost.pairs)), (2, Some(101)));
+        let pairs: Vec<u32> = inspection.line_costs.values().map(|cost| cost.pairs).collect();
+        assert_eq!((inspection.programs.len(), pairs), (2, vec![101, 101]));
     }
 }
 

@@ -92,6 +92,8 @@ pub(super) struct Faults {
     pub(super) misnamed: u32,
     /// The receiver of the first stream hands over 200 pieces like this one in addition.
     pub(super) endless: Option<fn(ActivityId) -> FromAgent>,
+    /// It hands over a piece with nothing in it every second instead, and nothing else.
+    pub(super) empty: Option<fn(ActivityId) -> FromAgent>,
     /// Where the XDP program runs, as the warm-up shows it.
     pub(super) program_cpus: &'static [u32],
 }
@@ -245,6 +247,10 @@ impl World {
         let packets = self.packets.get(&stream).copied().unwrap_or(0);
         if let Some(piece) = self.faults.endless.filter(|_| end == EndId { stream: 0, side: Side::Rx }) {
             (0..200).for_each(|_| _ = self.say(at, piece(activity)));
+        }
+        if let Some(piece) = self.faults.empty.filter(|_| end == EndId { stream: 0, side: Side::Rx }) {
+            (1..=100).for_each(|second| self.come(second * 1_000_000_000, Input::Message(at, piece(activity))));
+            return;
         }
         let is_whole = [
             side == Side::Rx || self.say(at, FromAgent::SenderPiece { activity, rows: SentRows::only_sent(packets) }),

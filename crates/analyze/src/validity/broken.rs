@@ -212,19 +212,22 @@ fn printks(found: &Inspection) -> Vec<Verdict> {
     // How long it ran while the lines were counted is no figure: counting costs more than printing.
     let of_others = watched(found).filter(|(_, seen)| seen.lines > 0).map(|(program, seen)| {
         let each = seen.lines as f64 / seen.runs.max(1) as f64;
-        let cost =
-            found.line_cost.map(|cost| format!("; a line costs {} here ({})", says::time(cost.ns as i64), range(cost)));
+        let cost = found.line_costs.get(&program.station);
+        let costs = match (cost, found.unmeasured.get(&program.station)) {
+            (Some(cost), _) => format!("; a line costs {} there ({})", says::time(cost.ns as i64), range(*cost)),
+            (None, Some(why)) => format!("; what a line costs there could not be measured: {why}"),
+            (None, None) => String::new(),
+        };
         let says = format!(
-            "{} writes {each:.1} lines into the kernel's trace for each packet (bpf_printk){}",
-            program.called(),
-            cost.unwrap_or_default()
+            "{} writes {each:.1} lines into the kernel's trace for each packet (bpf_printk){costs}",
+            program.called()
         );
         let verdict = on(PRINTK.id, Level::Warning, program, says)
             .with("runs", seen.runs)
             .with("lines", seen.lines)
             .with("lines_per_packet", each);
-        match found.line_cost {
-            Some(cost) => with_cost(verdict, ["line_ns", "line_low_ns", "line_high_ns"], cost),
+        match cost {
+            Some(cost) => with_cost(verdict, ["line_ns", "line_low_ns", "line_high_ns"], *cost),
             None => verdict,
         }
     });
@@ -273,7 +276,7 @@ fn numbered(found: &Inspection) -> Vec<Verdict> {
             None => format!("no device of {} has it", object.station),
         };
         let says = format!(
-            "program `{}` redirects packets to device number {}, which is written into its code ({}): {is}, and such \
+            "program `{}` redirects packets to device number {}, which is written into the object ({}): {is}, and such \
              numbers change from boot to boot; let it take the number from a map that is filled by name",
             object.program, device.number, device.function
         );
@@ -337,7 +340,7 @@ fn no_metadata(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let told = bare.map(|(stream, record, port)| {
         let says = format!(
             "none of {} of {stream} has the XDP program's stamp: the device leaves no room for it before a packet \
-             (bpf_xdp_adjust_meta), in {} mode",
+             (bpf_xdp_adjust_meta), in {} mode, or a program of your own writes none",
             says::count(record.warmup.received.into(), "warm-up packet", "warm-up packets"),
             port.mode.name()
         );

@@ -261,7 +261,10 @@ fn causality(evidence: &Evidence<'_>) -> Vec<Verdict> {
                 let of_device = if pair.points().contains(&Point::TxHw) { record.tx_hw_bound_ns } else { 0 };
                 // The clocks of two hosts are in question only where a pair has an end on each.
                 let of_hosts = if pair.crosses_stations() { record.offsets.bound_ns() } else { 0 };
-                let bound_ns = both_ns.saturating_add(of_device).saturating_add(of_hosts);
+                let by_xdp = record.xdp.as_ref().filter(|_| pair.points().contains(&Point::RxXdp));
+                let of_xdp = by_xdp.map_or(0, |port| port.clock_bound_ns);
+                let bounds = [both_ns, of_device, of_hosts, of_xdp];
+                let bound_ns = bounds.into_iter().fold(0, i64::saturating_add);
                 Some((metric.figures.min_ns?, name, metric.negative, bound_ns))
             })
             .filter(|(min_ns, _, _, bound_ns)| *min_ns < bound_ns.saturating_neg())

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tardy_bpf::pitfalls::{MOST_CALLS, scan_of};
 use tardy_bpf::source::plain_file;
-use tardy_bpf::user::{MOST_BYTES, StampClock, UserObject};
+use tardy_bpf::user::{MOST_BYTES, StampClock, UserError, UserObject};
 use tardy_lab::guest::sha256;
 use tardy_model::manifest::XdpObjectEntry;
 use tardy_model::xdp::{MOST_COLUMNS, XdpObject};
@@ -31,15 +31,18 @@ pub fn load(args: &Asked, object: Option<&str>) -> Result<Experiment> {
         let why = "--xdp-object: no stream of the experiment is received through port xdp: write rx.port = \"xdp\"";
         return Err(usage(why.to_owned()));
     }
-    let XdpObject { file, section, .. } = XdpObject::of(text);
+    let XdpObject { file, section, time, .. } = XdpObject::of(text);
     // A file's key is relative to the file; what the caller writes is relative to the caller.
     let file = std::path::absolute(&file).map_err(|error| usage(format!("--xdp-object: {file}: {error}")))?;
-    let suffix = section.as_ref().map(|section| format!(":{section}")).unwrap_or_default();
+    let suffix = |mark, part: &Option<String>| part.as_ref().map(|part| format!("{mark}{part}")).unwrap_or_default();
+    let suffix = suffix(':', &section) + &suffix('@', &time);
     let whole = file.to_str().map(|file| format!("{file}{suffix}"));
     let named = whole.as_ref().map(|whole| XdpObject::of(whole));
-    let Some(named) = named.filter(|named| Path::new(&named.file) == file && named.section == section) else {
-        let why = "--xdp-object: its absolute path cannot be written into an experiment, for it is not UTF-8 or has a colon \
-                   that looks like a section's: move the file";
+    let is_same =
+        |named: &XdpObject| Path::new(&named.file) == file && (&named.section, &named.time) == (&section, &time);
+    let Some(named) = named.filter(is_same) else {
+        let why = "--xdp-object: its absolute path cannot be written into an experiment, for it is not UTF-8, or has a colon \
+                   or an @ that looks like a section's or a member's: move the file";
         return Err(usage(why.to_owned()));
     };
     let text = serde_json::to_string(&format!("{}{suffix}", named.file))?;
@@ -48,7 +51,7 @@ pub fn load(args: &Asked, object: Option<&str>) -> Result<Experiment> {
     // The caller consents to this object alone, and the experiment's file may have changed since
     // its streams were listed.
     let streams = experiment.cells.iter().flat_map(|cell| &cell.setup.streams);
-    let other = |object: &&XdpObject| (&object.file, &object.section) != (&named.file, &named.section);
+    let other = |object: &&XdpObject| !object.names_the_same(&named);
     if let Some(other) = streams.filter_map(|stream| stream.rx.object.as_ref()).find(other) {
         let why = format!(
             "--xdp-object: the experiment's file changed while it was read, and names {} now: call again",
@@ -71,8 +74,7 @@ pub fn read(experiment: &mut Experiment, args: &Asked) -> Result<Vec<XdpObjectEn
     for stream in streams {
         let (by_core, name) = (stream.rx.core.is_some(), &stream.name);
         let Some(object) = stream.rx.object.as_mut() else { continue };
-        let same =
-            |known: &&(XdpObject, XdpObjectEntry)| (&known.0.file, &known.0.section) == (&object.file, &object.section);
+        let same = |known: &&(XdpObject, XdpObjectEntry)| known.0.names_the_same(object);
         if let Some((read, _)) = known.iter().find(same) {
             object.bytes = Arc::clone(&read.bytes);
             continue;
@@ -80,7 +82,7 @@ pub fn read(experiment: &mut Experiment, args: &Asked) -> Result<Vec<XdpObjectEn
         let path = folder.map_or_else(|| PathBuf::from(&object.file), |folder| folder.join(&object.file));
         object.bytes = Arc::new(bytes(&path)?);
         let entry = entry(object).map_err(|why| usage(format!("the XDP object {}: {why}", path.display())))?;
-        if by_core && !UserObject::of(&object.bytes, object.section.as_deref()).is_ok_and(|user| user.shows_cpu()) {
+        if by_core && !user(object).is_ok_and(|user| user.shows_cpu()) {
             return Err(usage(format!(
                 "the XDP object {}: stream.{name}.rx.core needs hints that all show the program's CPU and a time, and these \
                  do not: add a member `cpu` to each struct, or write rx.cpu instead",
@@ -94,9 +96,8 @@ pub fn read(experiment: &mut Experiment, args: &Asked) -> Result<Vec<XdpObjectEn
     }
     for cell in &experiment.cells {
         let objects = cell.setup.streams.iter().filter_map(|stream| stream.rx.object.as_ref());
-        let is_its = |known: &&(XdpObject, XdpObjectEntry)| {
-            objects.clone().any(|object| (&object.file, &object.section) == (&known.0.file, &known.0.section))
-        };
+        let is_its =
+            |known: &&(XdpObject, XdpObjectEntry)| objects.clone().any(|object| object.names_the_same(&known.0));
         one_table(known.iter().filter(is_its).map(|(_, entry)| entry)).map_err(usage)?;
     }
     Ok(known.into_iter().map(|(_, entry)| entry).collect())
@@ -167,8 +168,17 @@ fn bytes(path: &Path) -> Result<Vec<u8>> {
     }
 }
 
-fn entry(object: &XdpObject) -> Result<XdpObjectEntry, tardy_bpf::user::UserError> {
+/// What is known of an object whose bytes were read.
+fn user(object: &XdpObject) -> Result<UserObject<'_>, UserError> {
     let user = UserObject::of(&object.bytes, object.section.as_deref())?;
+    match &object.time {
+        Some(member) => user.timed_by(member),
+        None => Ok(user),
+    }
+}
+
+fn entry(object: &XdpObject) -> Result<XdpObjectEntry, UserError> {
+    let user = user(object)?;
     let clock = match user.clock() {
         StampClock::Tai => Some("tai"),
         StampClock::Monotonic => Some("monotonic"),
@@ -183,6 +193,7 @@ fn entry(object: &XdpObject) -> Result<XdpObjectEntry, tardy_bpf::user::UserErro
         sha256: sha256::of(&object.bytes),
         columns: user.columns().names().map(str::to_owned).collect(),
         unrecorded: unrecorded.map(|one| format!("{}.{} {}", one.layout, one.member, one.why)).collect(),
+        time: user.time().map(str::to_owned),
         clock: clock.map(str::to_owned),
         without_time: user.without_time().map(str::to_owned),
         printing: scan.lines.iter().take(MOST_CALLS).map(|call| call.function.to_string()).collect(),
@@ -197,9 +208,10 @@ pub fn in_words(entry: &XdpObjectEntry) -> Vec<String> {
         format!("  its columns of samples.parquet: hint, {}", entry.columns.join(", ")),
     ];
     lines.extend(entry.unrecorded.iter().map(|what| format!("  not recorded: {what}")));
+    let time = entry.time.as_ref().map_or_else(|| "its time".to_owned(), |member| format!("its member {member}"));
     lines.push(match (&entry.clock, &entry.without_time) {
-        (Some(clock), None) => format!("  rx_xdp is of its time, by the clock {clock}"),
-        (Some(clock), Some(why)) => format!("  rx_xdp is of its time, by the clock {clock}; {why}"),
+        (Some(clock), None) => format!("  rx_xdp is of {time}, by the clock {clock}"),
+        (Some(clock), Some(why)) => format!("  rx_xdp is of {time}, by the clock {clock}; {why}"),
         (None, why) => format!("  rx_xdp is absent: {}", why.as_deref().unwrap_or("it has no time")),
     });
     for (function, calls) in counted(&entry.printing) {
@@ -211,7 +223,7 @@ pub fn in_words(entry: &XdpObjectEntry) -> Vec<String> {
     }
     for (number, _) in counted(&entry.device_numbers) {
         lines.push(format!(
-            "  it redirects to device number {number}, a constant in its code: numbers change from namespace to namespace"
+            "  it redirects to device number {number}, which is written into the object: numbers change from namespace to namespace"
         ));
     }
     lines

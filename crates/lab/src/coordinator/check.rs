@@ -301,7 +301,7 @@ pub(super) fn inspect(
 ) -> Result<Inspection, RunError> {
     let (looks, ways) = looks(plan, ordered)?;
     let mut looked = stations.inspect(&looks, PROBES)?;
-    // One station is asked for what a line costs: the same in each trial.
+    // One station of a host is asked for what a line costs: the same in each trial.
     looked.sort_by_key(|looked| looked.station);
     let names = stations.names();
     let name = |station: StationId| names.get(&station).cloned().unwrap_or_else(|| station.to_string());
@@ -317,11 +317,10 @@ pub(super) fn inspect(
     for looked in looked {
         let (at, station) = (looked.station, name(looked.station));
         let prints = looked.programs.iter().any(|of| of.seen.as_ref().is_some_and(|seen| seen.lines > 0));
-        let mut unchecked = looked.unchecked;
-        if prints && found.line_cost.is_none() {
+        if prints {
             match stations.cost(at, CostOrder::Line, costs)? {
-                Ok(cost) => found.line_cost = Some(cost),
-                Err(why) => _ = unchecked.get_or_insert(format!("what a line costs was not measured: {why}")),
+                Ok(cost) => _ = found.line_costs.insert(station.clone(), cost),
+                Err(why) => _ = found.unmeasured.insert(station.clone(), why),
             }
         }
         let objects = looks.iter().find(|look| look.station == at).map_or(&[][..], |look| &look.objects);
@@ -338,7 +337,7 @@ pub(super) fn inspect(
         }
         let of_station = |program| ProgramRecord { station: station.clone(), ..program };
         found.programs.extend(looked.programs.into_iter().map(of_station));
-        found.unchecked.extend(unchecked.map(|why| (station, why)));
+        found.unchecked.extend(looked.unchecked.map(|why| (station, why)));
     }
     Ok(found)
 }

@@ -21,18 +21,23 @@ pub(crate) const ANSWER: Nanos = Nanos(20_000_000_000);
 
 /// The stations of one built path.
 pub struct Stations {
+    /// Dropped before the agents: one whose messages nobody reads any more could not end.
+    inbox: mpsc::Receiver<Incoming>,
     agents: Vec<Agent>,
     /// The host of each.
     hosts: Vec<HostId>,
     clocks: Box<dyn OffsetSource>,
-    inbox: mpsc::Receiver<Incoming>,
     /// Of which each agent's connection has a copy.
-    tell: mpsc::Sender<Incoming>,
+    tell: mpsc::SyncSender<Incoming>,
 }
+
+/// Messages of stations that wait here until they are read. Further ones wait in the stations' own
+/// pipes, which holds the stations up. A station that talks without end fills no memory.
+const UNREAD: usize = 64;
 
 impl Default for Stations {
     fn default() -> Self {
-        let (tell, inbox) = mpsc::channel();
+        let (tell, inbox) = mpsc::sync_channel(UNREAD);
         Stations { agents: Vec::new(), hosts: Vec::new(), clocks: Box::new(OneHost), inbox, tell }
     }
 }
@@ -157,7 +162,7 @@ impl Stations {
     }
 
     /// Waits for one answer that `take` accepts from each of the stations asked. What it does not
-    /// accept is passed over, but a message that is no mere progress shows that its station works,
+    /// accept is passed over, but a message that answers something shows that its station works,
     /// and the time limit starts anew.
     pub(crate) fn answers<T>(
         &mut self,
@@ -180,7 +185,7 @@ impl Stations {
                 Some((station, Ok(FromAgent::Failed(what) | FromAgent::Broke { why: what, .. }))) => {
                     return Err(self.agent(station)?.refused(what));
                 }
-                Some((_, Ok(FromAgent::Progress { .. }))) => {}
+                Some((_, Ok(message))) if message.answers_nothing() => {}
                 Some((station, Ok(message))) => {
                     until = Instant::now() + limit;
                     if let Some(answer) = take(station, message) {

@@ -134,11 +134,8 @@ impl<'a> Shared<'a> {
                 return Err(AgentError::Refused { station: self.name(station), what });
             }
             Input::Lost(_, error) => return Err(error),
-            Input::Message(_, FromAgent::Progress { .. })
-            | Input::Tick
-            | Input::Stop
-            | Input::Looked(_)
-            | Input::Unseen(..) => None,
+            Input::Message(_, message) if message.answers_nothing() => None,
+            Input::Tick | Input::Stop | Input::Looked(_) | Input::Unseen(..) => None,
             Input::Message(station, message) => {
                 asked.hear(now.monotonic);
                 Some((station, message))

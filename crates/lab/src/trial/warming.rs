@@ -231,10 +231,11 @@ impl Warming {
             )));
         }
         let near = near.map(|(side, near)| (near, wants(side, &[Point::ReplyRxKernel])));
+        let is_counted = rx_wanted || wants(Side::Rx, &[Point::RxXdp]);
         let warm = shared.warmups.entry(ordered.id).or_default();
         warm.sent += PACKETS;
         warm.received = far.received;
-        warm.without_rx_stamp = if rx_wanted { far.unstamped } else { 0 };
+        warm.without_rx_stamp = if is_counted { far.unstamped } else { 0 };
         if tx_wanted {
             warm.without_tx_stamp += PACKETS.saturating_sub(stamped);
         }

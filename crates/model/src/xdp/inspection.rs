@@ -215,8 +215,12 @@ pub struct NumberedDevice {
 pub struct Inspection {
     /// Programs on its devices.
     pub programs: Vec<ProgramRecord>,
-    /// What one line of a program's costs on this machine, where one wrote some.
-    pub line_cost: Option<ProgramCost>,
+    /// What one line of a program's costs at a station where one wrote some.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub line_costs: BTreeMap<String, ProgramCost>,
+    /// Why that could not be measured, by station.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unmeasured: BTreeMap<String, String>,
     /// Why what programs do could not be watched, by station.
     pub unchecked: BTreeMap<String, String>,
     /// What the code of users' own programs shows, which port `xdp` loads.

@@ -125,7 +125,7 @@ fn orders() -> Vec<ToAgent> {
         wait: Wait::Poll,
         queue: None,
         replies,
-        object: Some(ObjectOrder { bytes: b"\x7fELF".to_vec(), section: Some("xdp".into()) }),
+        object: Some(ObjectOrder { bytes: b"\x7fELF".to_vec(), section: Some("xdp".into()), time: None }),
         hints: vec![DeviceHint::HwTime, DeviceHint::Vlan],
     };
     let load = LoadOrder {
@@ -162,10 +162,13 @@ fn orders() -> Vec<ToAgent> {
             probes: vec![ProbeOrder { device: "tardy0-0".into(), priority: 3, frame: vec![7; 60] }],
             times: 4,
         },
-        ToAgent::Inspected { each: 4, objects: vec![ObjectOrder { bytes: b"\x7fELF".to_vec(), section: None }] },
+        ToAgent::Inspected {
+            each: 4,
+            objects: vec![ObjectOrder { bytes: b"\x7fELF".to_vec(), section: None, time: None }],
+        },
         ToAgent::Cost(CostOrder::Line),
         ToAgent::Cost(CostOrder::Object {
-            object: ObjectOrder { bytes: b"\x7fELF".to_vec(), section: Some("xdp".into()) },
+            object: ObjectOrder { bytes: b"\x7fELF".to_vec(), section: Some("xdp".into()), time: Some("at_ns".into()) },
             packet: vec![0; 64],
         }),
         ToAgent::Prepare { activities },

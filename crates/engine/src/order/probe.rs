@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Probe packets: whole frames like those of a stream, for the inspection of its path before the
+//! first packet.
+
+use super::{SendOrder, StreamOrder};
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+use tardy_model::ethernet;
+use tardy_model::frame::{Frame, HEAD, PROBE, PacketKind};
+
+/// Probe packets of one way of a stream, whole frames, so that a station without a port for
+/// them can send them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProbeOrder {
+    /// The device that they leave by.
+    pub device: String,
+    pub priority: u32,
+    pub frame: Vec<u8>,
+}
+
+/// Protocol numbers of IP.
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+/// Flag of a TCP segment that nobody answers.
+const RESET: u8 = 4;
+
+impl SendOrder {
+    /// A frame like those of the stream, there or back, and the head of the test frame in it. No
+    /// receiver takes it for a packet of the trial.
+    pub fn probe(&self, back: bool) -> (Vec<u8>, [u8; HEAD]) {
+        let StreamOrder { stream, nonce, tag, ethertype, port, .. } = self.order;
+        let (kind, size) = match back {
+            false => (PacketKind::WarmUp, self.order.size),
+            true => (PacketKind::WarmUpReply, self.order.reply_size),
+        };
+        let mut head = [0; HEAD];
+        Frame { kind, stream: stream.number(), size, nonce, seq: PROBE }.write(&mut head);
+        let mut payload = vec![0; usize::from(size).clamp(HEAD, LONGEST_PROBE)];
+        payload[..HEAD].copy_from_slice(&head);
+        let ([far, near], [from, to]) = (self.macs, [self.local, self.peer]);
+        let (macs, ips) = if back { ([near, far], [to, from]) } else { ([far, near], [from, to]) };
+        let (ethertype, packet) = match port.traits() {
+            traits if traits.is_frames => (ethertype, payload),
+            traits => {
+                let protocol = if traits.is_connection { TCP } else { UDP };
+                ip_packet(ips, protocol, self.port, &payload)
+            }
+        };
+        ([ethernet::head(macs[0], macs[1], tag, ethertype), packet].concat(), head)
+    }
+}
+
+/// Payload bytes of a probe: it fits into one frame of any path.
+const LONGEST_PROBE: usize = 256;
+
+/// A packet of IP from one address to another, from and to the same port of TCP or UDP, with its
+/// EtherType.
+fn ip_packet([from, to]: [IpAddr; 2], protocol: u8, port: u16, payload: &[u8]) -> (u16, Vec<u8>) {
+    let mut segment = [port.to_be_bytes(), port.to_be_bytes()].concat();
+    let sum_at = match protocol {
+        // Numbers, then the head's length in words, flags, window, checksum, urgent pointer.
+        TCP => {
+            segment.extend([0, 0, 0, 0, 0, 0, 0, 0, 5 << 4, RESET, 0, 0, 0, 0, 0, 0]);
+            16
+        }
+        _ => {
+            segment.extend((8 + payload.len() as u16).to_be_bytes());
+            segment.extend([0, 0]);
+            6
+        }
+    };
+    segment.extend(payload);
+    let bytes = |address: IpAddr| match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    };
+    let length = segment.len() as u16;
+    // What both versions sum up in front of the segment comes to the same.
+    let before = [bytes(from), bytes(to), vec![0, protocol], length.to_be_bytes().to_vec()].concat();
+    let sum = checksum(&[before, segment.clone()].concat());
+    segment[sum_at..sum_at + 2].copy_from_slice(&sum.to_be_bytes());
+    let addresses = [bytes(from), bytes(to)].concat();
+    if from.is_ipv6() {
+        let head = [vec![0x60, 0, 0, 0], length.to_be_bytes().to_vec(), vec![protocol, 64]].concat();
+        return (IPV6, [head, addresses, segment].concat());
+    }
+    let mut head =
+        [vec![0x45, 0], (20 + length).to_be_bytes().to_vec(), vec![0, 0, 0x40, 0, 64, protocol, 0, 0]].concat();
+    head.extend(addresses);
+    let sum = checksum(&head);
+    head[10..12].copy_from_slice(&sum.to_be_bytes());
+    (IPV4, [head, segment].concat())
+}
+
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
+
+/// The checksum of IP, TCP and UDP.
+fn checksum(bytes: &[u8]) -> u16 {
+    let word = |pair: &[u8]| u64::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]));
+    let mut sum: u64 = bytes.chunks(2).map(word).sum();
+    while sum > 0xffff {
+        sum = (sum >> 16) + (sum & 0xffff);
+    }
+    // Zero would say that there is none.
+    if sum == 0xffff { 0xffff } else { !(sum as u16) }
+}
