@@ -40,6 +40,11 @@ fn a_spinning_af_xdp_receiver_was_advised_to_wait_as_no_such_receiver_can() {
     let [one] = &said[..] else { panic!("{said:?}") };
     assert!(one.contains("(write rx.wait = \"poll\", or rx.policy = \"other\", or lift"), "{one}");
     assert_eq!(reported(&spin.replace("\"spin\"", "\"poll\""), &usual()), Vec::<String>::new());
+    // Replies have a thread of their own, with a policy of its own.
+    let reply = "duration = \"5s\"\nreflect = true\ntx.wait = \"spin\"\nreply.policy = \"fifo:80\"\n";
+    let said = reported(reply, &usual());
+    let [one] = &said[..] else { panic!("{said:?}") };
+    assert!(one.contains("(write tx.wait = \"block\", or reply.policy = \"other\", or lift"), "{one}");
 }
 
 #[test]

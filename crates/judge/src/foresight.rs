@@ -166,13 +166,17 @@ fn spin(_: &Experiment, cell: &Cell, machine: &Machine) -> Vec<Foreseen> {
                      and the rule rt-bandwidth makes every trial not valid"
                 ),
             };
+            let policy = match side {
+                Side::Reply => "reply.policy".to_owned(),
+                Side::Tx | Side::Rx => field.replace("wait", "policy"),
+            };
             let instead = match field {
                 "tx.spin" => format!("write a tx.spin below {}", show_duration(Nanos(stream.cycle.0 / 10 * 9))),
                 // An AF_XDP socket has no receive call that sleeps.
                 field if stream.rx.port.passes_xdp() => {
-                    format!("write {field} = \"poll\", or {} = \"other\"", field.replace("wait", "policy"))
+                    format!("write {field} = \"poll\", or {policy} = \"other\"")
                 }
-                field => format!("write {field} = \"block\", or {} = \"other\"", field.replace("wait", "policy")),
+                field => format!("write {field} = \"block\", or {policy} = \"other\""),
             };
             let help = match is_fair {
                 true => format!("{instead}, or keep all other tasks off that CPU: docs/how-to/isolation.md"),

@@ -235,13 +235,18 @@ pub(crate) fn receivers(picture: &Picture<'_>, separator: Option<char>) -> Optio
 /// there too, as the hints have it.
 fn program_of(cell: &CellResult, stream: &str) -> String {
     let Some(port) = cell.xdp.iter().find(|port| port.stream == stream) else { return figure::ABSENT.to_owned() };
+    if port.packets_by_program_cpu.is_empty() {
+        return figure::ABSENT.to_owned();
+    }
     let of = match (port.same, port.remote, port.unknown) {
-        (0, 0, _) => return figure::ABSENT.to_owned(),
-        (_, 0, 0) => "same core",
-        (0, _, 0) => "another core",
-        _ => "several cores",
+        (0, 0, _) => "",
+        (_, 0, 0) => ", same core",
+        (0, _, 0) => ", another core",
+        (_, 0, _) => ", same core or not known",
+        (0, _, _) => ", another core or not known",
+        _ => ", same core and another",
     };
-    format!("CPU {}, {of}", cpus(port.packets_by_program_cpu.keys()))
+    format!("CPU {}{of}", cpus(port.packets_by_program_cpu.keys()))
 }
 
 fn receiver(

@@ -5,6 +5,7 @@
 use super::{Evidence, Rule, SPOILS, Spoils};
 use crate::outcomes::{Broke, of_receive};
 use crate::says;
+use tardy_model::point::Point;
 use tardy_model::verdict::{Figure, Level, Verdict};
 use tardy_model::xdp::{Inspection, ObjectRecord, ProgramCost, ProgramRecord, ProgramSeen};
 
@@ -328,7 +329,8 @@ fn programs(found: &Inspection) -> Vec<Verdict> {
     }
 }
 
-/// `no-metadata`: no warm-up packet that came through an XDP program has its stamp.
+/// `no-metadata`: no packet that came through an XDP program has its stamp, in the warm-up and in
+/// the trial.
 pub(super) const NO_METADATA: Rule = inspecting("no-metadata", Spoils::Measuring, no_metadata);
 
 fn no_metadata(evidence: &Evidence<'_>) -> Vec<Verdict> {
@@ -337,6 +339,11 @@ fn no_metadata(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let bare = streams.filter(|(_, record, _)| {
         record.warmup.received > 0 && record.warmup.without_rx_stamp >= record.warmup.received
     });
+    // A program of a user's own may leave the warm-up's packets alone.
+    let bare = bare.filter(|(stream, _, port)| {
+        let received = evidence.results.get(*stream).map_or(0, |result| result.outcomes.received);
+        port.seen.unstamped >= received
+    });
     let told = bare.map(|(stream, record, port)| {
         let says = format!(
             "none of {} of {stream} has the XDP program's stamp: the device leaves no room for it before a packet \
@@ -344,7 +351,8 @@ fn no_metadata(evidence: &Evidence<'_>) -> Vec<Verdict> {
             says::count(record.warmup.received.into(), "warm-up packet", "warm-up packets"),
             port.mode.name()
         );
-        Verdict::new(NO_METADATA.id, Level::Invalid, says)
+        let (level, _) = evidence.lack(stream, Point::RxXdp);
+        Verdict::new(NO_METADATA.id, level, says)
             .with("stream", stream.as_str())
             .with("mode", port.mode.name())
             .with("warmup_received", record.warmup.received)

@@ -75,20 +75,21 @@ pub fn read(experiment: &mut Experiment, args: &Asked) -> Result<Vec<XdpObjectEn
         let (by_core, name) = (stream.rx.core.is_some(), &stream.name);
         let Some(object) = stream.rx.object.as_mut() else { continue };
         let same = |known: &&(XdpObject, XdpObjectEntry)| known.0.names_the_same(object);
-        if let Some((read, _)) = known.iter().find(same) {
-            object.bytes = Arc::clone(&read.bytes);
-            continue;
-        }
+        let before = known.iter().find(same).map(|(read, _)| Arc::clone(&read.bytes));
+        let is_known = before.is_some();
         let path = folder.map_or_else(|| PathBuf::from(&object.file), |folder| folder.join(&object.file));
-        object.bytes = Arc::new(bytes(&path)?);
-        let entry = entry(object).map_err(|why| usage(format!("the XDP object {}: {why}", path.display())))?;
-        if by_core && !user(object).is_ok_and(|user| user.shows_cpu()) {
+        object.bytes = before.map_or_else(|| bytes(&path).map(Arc::new), Ok)?;
+        if by_core && user(object).is_ok_and(|user| !user.shows_cpu()) {
             return Err(usage(format!(
                 "the XDP object {}: stream.{name}.rx.core needs hints that all show the program's CPU and a time, and these \
                  do not: add a member `cpu` to each struct, or write rx.cpu instead",
                 path.display()
             )));
         }
+        if is_known {
+            continue;
+        }
+        let entry = entry(object).map_err(|why| usage(format!("the XDP object {}: {why}", path.display())))?;
         known.push((object.clone(), entry));
         if known.len() > MOST_OBJECTS {
             return Err(usage(format!("the experiment names more than {MOST_OBJECTS} XDP objects: split it")));

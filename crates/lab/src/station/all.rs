@@ -32,7 +32,7 @@ pub struct Stations {
 }
 
 /// Messages of stations that wait here until they are read. Further ones wait in the stations' own
-/// pipes, which holds the stations up. A station that talks without end fills no memory.
+/// pipes, which holds the stations up.
 const UNREAD: usize = 64;
 
 impl Default for Stations {
@@ -176,7 +176,9 @@ impl Stations {
         let mut taken = Vec::new();
         while let Some(first) = missing.first() {
             let left = until.saturating_duration_since(Instant::now());
-            match self.next(left) {
+            // What lies ready would be read even if no time is left, without end.
+            let next = if left.is_zero() { None } else { self.next(left) };
+            match next {
                 None => {
                     let station = self.agent(*first)?.station().to_owned();
                     return Err(AgentError::Silent { station, seconds: limit.as_secs(), doing });

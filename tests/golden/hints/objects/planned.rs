@@ -224,6 +224,13 @@ fn a_receiver_was_placed_by_the_cpu_that_a_users_hints_do_not_show() {
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{error}");
     assert!(error.contains("stream.ctl.rx.core needs hints that all show the program's CPU and a time"), "{error}");
+    // The same object in another stream before it must not hide that.
+    let two = "rx.object = \"one.o\"\n[stream.two]\nfrom = \"b\"\nto = \"a\"\nport = \"packet\"\nrx.port = \"xdp\"\n\
+               rx.wait = \"poll\"\nrx.core = \"same\"\nrx.object = \"one.o\"\n";
+    let twice = Planned::new(two);
+    fs::copy(&object, twice.path("one.o")).expect("copied");
+    let error = text(&twice.plan(&[]).stderr);
+    assert!(error.contains("stream.two.rx.core needs hints that all show the program's CPU and a time"), "{error}");
     compiled(test, &source, Path::new(&object), &["-g", "-DLAST=__u32 cpu, btf_id"]).expect("clang");
     let output = planned.plan(&[]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
