@@ -161,8 +161,8 @@ impl<'a> Shared<'a> {
         // A load that starts before the first packet must still have its start before it.
         let at = now.tai + self.loads.lead();
         let base_of = |ordered: &Ordered| base_of(ordered, at, self.ahead);
-        // What belongs to no stream starts with the earliest one, or as soon as it may.
-        let of_others = self.streams.iter().map(base_of).min().unwrap_or(at + self.ahead);
+        // What belongs to no stream starts with the first one, or as soon as it may.
+        let of_others = self.streams.first().map_or(at + self.ahead, base_of);
         for turn in StartTurn::ALL {
             // One order for all of a station that start together: each order takes time, and the
             // base time comes nearer.
