@@ -5,7 +5,8 @@ export TARDY_CACHE ?= $(CURDIR)/.cache
 export PATH := $(PATH):$(HOME)/.cargo/bin
 export CARGO_TARGET_DIR := $(TARDY_CACHE)/target
 PAGE := crates/report/page
-# Of this machine's processor; .cargo/config.toml has the flags and the folders of libraries of each.
+# Of this machine's processor; .cargo/config.toml has the flags and the folders of libraries of
+# each.
 export CARGO_BUILD_TARGET ?= $(shell uname -m)-unknown-linux-gnu
 RELEASE := $(CARGO_TARGET_DIR)/$(CARGO_BUILD_TARGET)/release
 # Tests and runs make network namespaces: as root, or by sudo.
@@ -37,7 +38,8 @@ setup-soak:
 # A running tardy keeps its file: the new one takes the name.
 INSTALL = @mkdir -p dist && cp -f $(RELEASE)/tardy dist/tardy.new && mv -f dist/tardy.new dist/tardy && packaging/pages.sh
 
-# What the page is drawn with, from npm's registry, checked against the lock file; the crate's build puts it into the binary.
+# What the page is drawn with, from npm's registry, checked against the lock file; the crate's build
+# puts it into the binary.
 $(PAGE)/node_modules/.package-lock.json: $(PAGE)/package-lock.json
 	cd $(PAGE) && npm_config_cache=$(TARDY_CACHE)/npm npm ci --ignore-scripts --loglevel=error
 	@touch $@
@@ -50,7 +52,8 @@ build: page
 	cargo build --release --locked
 	$(INSTALL)
 
-# Binary and tests in one go: built apart, they would choose other features of shared dependencies and build those twice.
+# Binary and tests in one go: built apart, they would choose other features of shared dependencies
+# and build those twice.
 build-all: setup-test page
 	cargo build --release --locked --workspace --all-targets
 	$(INSTALL)

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Keeps of what fuzz/run.sh has found since: lays those inputs into fuzz/corpus/TARGET.tar that reach what the ones there do not, the
-# smallest first and not too many, for they are committed and every `make test` goes through them. What was found beside is shrunk to
-# what adds something.
+# Keeps of what fuzz/run.sh has found since: lays those inputs into fuzz/corpus/TARGET.tar that
+# reach what the ones there do not, the smallest first and not too many, for they are committed and
+# every `make test` goes through them. What else was found is shrunk to what adds something.
 #
 #   fuzz/keep.sh [TARGET...]
 set -eu

@@ -1,14 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Builds the fuzz targets and runs each for so many seconds (default 60), or only those named. A stable Rust and a C++ compiler
-# for libFuzzer are all it takes: the flags below are what `cargo fuzz --sanitizer none` sets; the crates have no unsafe
-# code that a sanitizer would watch.
+# Builds the fuzz targets and runs each for that number of seconds (default 60), or only those
+# named. A stable Rust and a C++ compiler for libFuzzer are all it takes: the flags below are what
+# `cargo fuzz --sanitizer none` sets; the crates have no unsafe code that a sanitizer would watch.
 #
 #   fuzz/run.sh [SECONDS [TARGET...]]        0 s: the corpus once, nothing new
 #
-# Seeds are in fuzz/corpus/TARGET.tar; what libFuzzer finds beside them grows in $TARDY_CACHE/fuzz/corpus/TARGET, and fuzz/keep.sh
-# makes seeds of it; an input that fails is kept in $TARDY_CACHE/fuzz/artifacts/TARGET and its path is printed. Run the target on it to
-# see it fail again.
+# Seeds are in fuzz/corpus/TARGET.tar; what libFuzzer finds in addition grows in
+# $TARDY_CACHE/fuzz/corpus/TARGET, and fuzz/keep.sh makes seeds of it; an input that fails is kept
+# in $TARDY_CACHE/fuzz/artifacts/TARGET and its path is printed. Run the target on it to see it fail
+# again.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -32,7 +33,8 @@ coverage="$coverage -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-
 coverage="$coverage -Cllvm-args=-sanitizer-coverage-trace-compares"
 RUSTFLAGS="$coverage --cfg fuzzing" cargo build --release --locked --quiet --manifest-path fuzz/Cargo.toml --target $target
 
-# Where a target lays its files, which it leaves behind when it ends: in memory if there is room, for a disk would be the slowest part.
+# Where a target lays its files, which it leaves behind when it ends: in memory if there is room,
+# for a disk would be the slowest part.
 TMPDIR=$(mktemp -d /dev/shm/tardy-fuzz.XXXXXX 2>/dev/null || mktemp -d)
 export TMPDIR
 trap 'rm -rf "$TMPDIR"' EXIT
@@ -52,7 +54,8 @@ for name in "$@"; do
   if [ "$seconds" = 0 ]; then limit=-runs=0; else limit=-max_total_time=$seconds; fi
   echo "== fuzz $name, $seconds s"
   outcome=ok
-  # The address space is bounded too: one allocation by an untrusted length must fail here and not take the machine down.
+  # The address space is bounded too: one allocation by an untrusted length must fail here and not
+  # take the machine down.
   if ! (ulimit -v $((MEMORY * 2 * 1024)) && "$CARGO_TARGET_DIR/$target/release/$name" $limit -rss_limit_mb=$MEMORY \
     -timeout=$PATIENCE -max_len=$LONGEST -print_final_stats=1 -artifact_prefix="$kept/" "$grown" "$seeds") \
     >"$log" 2>&1; then

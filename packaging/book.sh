@@ -1,12 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Builds the manual as a book at $TARDY_CACHE/book: gathers the chapters from where they lie, has $TARDY make the reference,
-# runs mdBook, and fails on a link within the book that leads nowhere. `book.sh gather FOLDER` only gathers.
+# Builds the manual as a book at $TARDY_CACHE/book: gathers the chapters from where they lie, has
+# $TARDY make the reference, runs mdBook, and fails on a link within the book that leads nowhere.
+# `book.sh gather FOLDER` only gathers.
 set -eu
 cd "$(dirname "$0")/.."
 : "${TARDY:=dist/tardy}"
 
-# All chapters keep their places, so a link between two files is true in the repository and in the book.
+# All chapters keep their places, so a link between two files is true in the repository and in the
+# book.
 gather() {
   rm -rf "$1"
   mkdir -p "$1/src"

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Has cargo-deny check the crates against deny.toml, and their advisories where a database can be reached. Where it is not installed it is
-# put into $TARDY_CACHE/deny; the golden layer checks licences, sources and doubled crates without it.
+# Has cargo-deny check the crates against deny.toml, and their advisories where a database can be
+# reached. Where it is not installed it is put into $TARDY_CACHE/deny; the golden layer checks
+# licences, sources and doubled crates without it.
 set -eu
 cd "$(dirname "$0")/.."
 : "${TARDY_CACHE:=$PWD/.cache}"
@@ -17,7 +18,8 @@ if [ -z "$deny" ]; then
   rm -rf "$TARDY_CACHE/deny-target"
   deny="$TARDY_CACHE/deny/bin/cargo-deny"
 fi
-# It looks at what is built for this machine, the golden layer at all targets: there deny.toml has more than it meets.
+# It looks at what is built for this machine, the golden layer at all targets: there deny.toml has
+# more than it meets.
 more="-A unmatched-skip -A unnecessary-skip -A license-not-encountered"
 # shellcheck disable=SC2086
 "$deny" --locked check $more licenses bans sources

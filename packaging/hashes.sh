@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Makes packaging/requirements.txt of packaging/requirements.in: every Python package that is installed, also those that the named
-# ones need, with its version and the SHA-256 of each of its files on the index. Needs the network and Python's venv.
+# Makes packaging/requirements.txt of packaging/requirements.in: every Python package that is
+# installed, also those that the named ones need, with its version and the SHA-256 of each of its
+# files on the index. Needs the network and Python's venv.
 set -eu
 cd "$(dirname "$0")"
 work=$(mktemp -d)

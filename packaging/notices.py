@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Writes NOTICES: what the binary is made of beside tardy's own code, each part with its licence and the licence's text.
+"""Writes NOTICES: what the binary is made of apart from tardy's own code, each part with its licence and the licence's text.
 
 The crates are those that `cargo metadata` has for the program on x86-64 Linux, the texts the files of their packages, as the registry
 has them. What is not a crate stands in PARTS: the C libraries that the program is linked with, the Rust standard library, what the page
@@ -20,7 +20,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGET = "x86_64-unknown-linux-gnu"
 # Crates of the Rust standard library that are only built for other machines than x86-64 Linux.
 OTHERS = re.compile(r"(fortanix-sgx-abi|hermit-abi|moto-rt|r-efi.*|vex-sdk|wasi.*|windows.*|wit-bindgen|dlmalloc|cc|rand.*|rustc-std-workspace.*)")
-# Crates that the toolchain's own list leaves out, and that the program has through the library's backtraces.
+# Crates that the toolchain's own list leaves out, and that the program has through the library's
+# backtraces.
 LEFT_OUT = {"addr2line": "0.25.1", "adler2": "2", "memchr": "2", "miniz_oxide": "0.8.9", "object": "0.37"}
 NAMES = re.compile(r"(licen[cs]e|copying|notice|unlicense|copyright)", re.IGNORECASE)
 

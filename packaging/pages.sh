@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Lays the man pages, the shell completions and the licences of others beside the binary that makes them: dist/man, dist/completions,
-# dist/NOTICES.
+# Lays the man pages, the shell completions and the licences of others next to the binary that makes
+# them: dist/man, dist/completions, dist/NOTICES.
 set -eu
 rm -rf dist/man dist/completions dist/NOTICES
 mkdir -p dist/completions

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Installs what is missing on Debian 12 for the purposes named: `build` (and run), `test`, `bench`, `soak`; none named means
-# `build`. Needs root or sudo only if something is missing.
+# Installs what is missing on Debian 12 for the purposes named: `build` (and run), `test`, `bench`,
+# `soak`; none named means `build`. Needs root or sudo only if something is missing.
 set -eu
 [ $# -gt 0 ] || set -- build
 
@@ -79,8 +79,9 @@ for component in clippy rustfmt; do
     echo "setup: $component is missing: make lint will not run" >&2
 done
 
-# Tests let other people's tools read what tardy writes, benchmarks let them compute the same: Python's packages, in an
-# environment of their own. Without them those tests are skipped and counted.
+# Tests let other people's tools read what tardy writes, benchmarks let them compute the same:
+# Python's packages, in an environment of their own. Without them those tests are skipped and
+# counted.
 case " $* " in *" test "* | *" bench "*)
   venv="${TARDY_CACHE:-$PWD/.cache}/venv"
   if ! cmp -s packaging/requirements.txt "$venv/requirements.txt"; then

@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The slow tests: the layer sim, of netns the tests that look for what is left behind, and of vm those of other kernels and modules,
-# which it fetches, with TARDY_SOAK=1, which makes the soak tests long; then each fuzz target for 60 s. Goes on where a part failed, and prints
-# what became of each. The rest of netns injects faults and wants no other verdict than theirs, which takes a machine without other
-# work: that is for `make test`.
+# The slow tests: the layer sim, of netns the tests that look for what is left behind, and of vm
+# those of other kernels and modules, which it fetches, with TARDY_SOAK=1, which makes the soak
+# tests long; then each fuzz target for 60 s. Goes on where a part failed, and prints what became of
+# each. The rest of netns injects faults and wants no other verdict than theirs, which takes a
+# machine without other work: that is for `make test`.
 set -u
 cd "$(dirname "$0")/.."
 
@@ -14,8 +15,9 @@ mkdir -p "$parts"
 failed=0
 table=""
 
-# What it is, the most seconds that it may take, the command. What hangs is ended and has failed (124): whatever it holds is
-# of its own process group, or a station's, which goes with its coordinator.
+# What it is, the most seconds that it may take, the command. What hangs is ended and has failed
+# (124): whatever it holds is of its own process group, or a station's, which goes with its
+# coordinator.
 part() {
   what=$1
   most=$2

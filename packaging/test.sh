@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Runs the test layers named, each a binary of its own, cheapest first; then counts what was skipped and why. More skips
-# than packaging/skips.txt lists fail the run: a machine that cannot test is not a green machine.
-# TARDY_ONLY="leftovers:: lab::" runs only the tests of these names. Only the layers that build paths and look for what a killed guest leaves
-# run as root, and root gets sudo's own PATH.
+# Runs the test layers named, each a binary of its own, cheapest first; then counts what was skipped
+# and why. More skips than packaging/skips.txt lists fail the run: a machine that cannot test is not
+# a green machine.
+# TARDY_ONLY="leftovers:: lab::" runs only the tests of these names. Only the layers that build
+# paths and look for what a killed guest leaves run as root, and root gets sudo's own PATH.
 set -eu
 
 sudo=""
@@ -11,7 +12,8 @@ sudo=""
 : "${TARDY_SKIPS:=$TARDY_CACHE/skips}"
 : > "$TARDY_SKIPS"
 
-# The whole workspace as `make test` has built it: naming a package would choose other features and build all anew.
+# The whole workspace as `make test` has built it: naming a package would choose other features and
+# build all anew.
 built=$(cargo test --release --locked --no-run --message-format=json 2>/dev/null |
   sed -n 's/.*"executable":"\([^"]*\)".*/\1/p')
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The least program that moves stamped UDP packets: sendmmsg on one side, recvmmsg on the other, the kernel's stamps of
-// both kept in memory by packet number. No schedule, no checks, no statistics: what tardy's ends are measured against.
+// The least program that moves stamped UDP packets: sendmmsg on one side, recvmmsg on the other,
+// the kernel's stamps of both kept in memory by packet number. No schedule, no checks, no
+// statistics: what tardy's ends are measured against.
 //
-//   bare rx ADDRESS PORT COUNT SIZE CPU STAMPS       prints what came, when it has all come or nothing came for 1 s
+//   bare rx ADDRESS PORT COUNT SIZE CPU STAMPS       prints what came, when it has all come or
+//                                                    nothing came for 1 s
 //   bare tx ADDRESS PORT COUNT SIZE CPU STAMPS       sends; STAMPS is 0 or 1
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -34,7 +36,8 @@ static void die(const char *what) {
 
 static int64_t ns(struct timespec t) { return t.tv_sec * 1000000000LL + t.tv_nsec; }
 
-// The stamp among a message's control data, 0 if there is none; `key` is set where the error queue gives one.
+// The stamp among a message's control data, 0 if there is none; `key` is set where the error queue
+// gives one.
 static int64_t stamp_of(struct msghdr *message, uint32_t *key) {
     int64_t stamp = 0;
     for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {

@@ -22,7 +22,8 @@ def by_duckdb(run):
     db = duckdb.connect()
     db.sql(f"SET file_search_path = '{run}'")
     db.sql(json.loads(os.environ["TARDY_SAMPLES"])["view"])
-    # Without delta, which takes DuckDB a window over all rows in order of arrival: minutes at 100 M rows.
+    # Without delta, which takes DuckDB a window over all rows in order of arrival: minutes at 100 M
+    # rows.
     metrics = METRICS[:-1]
     figures = ", ".join(
         f'count("{m}"), min("{m}"), max("{m}"), avg("{m}"), stddev_pop("{m}"), quantile_disc("{m}", {QUANTILES})'

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The least ping-pong that stamps: one blocking request at a time over UDP, the kernel's stamps of every packet fetched at both
-// ends. No frame, no matching, no statistics but the percentile, and by how much each 8th, 16th and 64th round trip is longer.
+// The least ping-pong that stamps: one blocking request at a time over UDP, the kernel's stamps of
+// every packet fetched at both ends. No frame, no matching, no statistics but the percentile, and
+// by how much each 8th, 16th and 64th round trip is longer.
 //
-//   pong far ADDRESS PORT COUNT CPU [STAMPS]     answers so many requests
+//   pong far ADDRESS PORT COUNT CPU [STAMPS]     answers that number of requests
 //   pong near ADDRESS PORT COUNT CPU [STAMPS]    asks; prints the median round trip
 //
-// STAMPS is what becomes of tx stamps: fetch (behind each packet), leave (in the error queue), none (not asked for).
+// STAMPS is what becomes of tx stamps: fetch (behind each packet), leave (in the error queue), none
+// (not asked for).
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>

@@ -8,7 +8,8 @@
 //   rings drop DEVICE CPU plain|hints                        takes packets and drops them unread
 //   rings delay DEVICE CPU spin|poll COUNT                   the loop of AF_XDP-interaction
 //   rings hold DEVICE QUEUE                                  only a socket, until killed
-//   rings attach DEVICE native|generic                       a program that passes all, until killed
+//   rings attach DEVICE native|generic                       a program that passes all,
+//                                                            until killed
 //
 // Those that wait for packets print `ready` when they can receive.
 #define _GNU_SOURCE

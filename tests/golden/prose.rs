@@ -22,6 +22,10 @@ fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
+        // What npm brings is not ours.
+        if path.is_dir() && path.file_name().is_some_and(|name| name == "node_modules" || name == "target") {
+            continue;
+        }
         if path.is_dir() {
             found.extend(files(&path, ending));
         } else if path.extension().is_some_and(|extension| extension == ending) {
@@ -39,13 +43,43 @@ fn documents() -> BTreeMap<String, String> {
     paths.iter().map(|path| (named(path), fs::read_to_string(path).expect("text"))).collect()
 }
 
-/// The source files of each part of the repository: `crates/<name>` and `tests`.
+/// Endings of files with comments, and what a whole line of comment begins with.
+const KINDS: [(&str, &[&str]); 8] = [
+    ("rs", &[]),
+    ("js", &[]),
+    ("toml", &["# "]),
+    ("sh", &["# "]),
+    ("py", &["# "]),
+    ("c", &["/* ", "* "]),
+    ("h", &["/* ", "* "]),
+    ("css", &["/* ", "* "]),
+];
+
+/// The source files of each part of the repository: `crates/<name>`, `tests`, the experiments, and
+/// what builds, measures and fuzzes. A whole line of comment is one as Rust has it.
 fn sources() -> BTreeMap<String, Vec<String>> {
-    let mut parts = vec![root().join("tests")];
+    let mut parts = ["tests", "experiments", "packaging", "benches", "fuzz"].map(|part| root().join(part)).to_vec();
     parts.extend(fs::read_dir(root().join("crates")).expect("crates").map(|entry| entry.expect("an entry").path()));
     let named = |path: &PathBuf| path.strip_prefix(root()).expect("below the root").display().to_string();
-    let read = |path: &PathBuf| fs::read_to_string(path).expect("source");
-    parts.iter().map(|part| (named(part), files(part, "rs").iter().map(read).collect())).collect()
+    let read = |path: &PathBuf, marks: &[&str]| as_rust(&fs::read_to_string(path).expect("source"), marks);
+    let all = |part: &PathBuf| {
+        let of_kind = |(ending, marks): &(&str, &[&str])| -> Vec<String> {
+            files(part, ending).iter().map(|path| read(path, marks)).collect()
+        };
+        KINDS.iter().flat_map(of_kind).collect::<Vec<_>>()
+    };
+    parts.iter().map(|part| (named(part), all(part))).collect()
+}
+
+/// The text with whole lines of comment as in Rust. An example of a command, which is indented, is
+/// none.
+fn as_rust(text: &str, marks: &[&str]) -> String {
+    let line = |line: &str| {
+        let start = line.trim_start();
+        let comment = marks.iter().find_map(|mark| start.strip_prefix(mark)).filter(|words| !words.starts_with(' '));
+        comment.map_or_else(|| line.to_owned(), |words| format!("{}//{words}", &line[..line.len() - start.len()]))
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// A document's lines that are prose: no code block, no table, no heading.
@@ -203,6 +237,7 @@ fn what_is_code_and_where_a_link_leads_is_no_prose() {
     assert_eq!(plain("It `tells` [of\n  it](of/tells.md) here"), "it [of it] here");
     assert_eq!(occurrences("untie the tie, the tied", "the tie"), 1);
     assert_eq!(words_of("/// The tie\nlet a = \"x y\" + \"z\";"), "the tie x y");
+    assert_eq!(as_rust("a = 1\n  # The tie\n#   tardy run", &["# "]), "a = 1\n  //The tie\n#   tardy run");
     assert_eq!(prose("a\n```\nb\n```\n| c |\n# d\ne"), ["a", "e"]);
     assert!(is_wide(&"ab ".repeat(40)) && !is_wide(&"ab".repeat(60)));
 }

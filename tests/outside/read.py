@@ -78,7 +78,8 @@ def read(path, digits):
     sums = {}
     while (histogram := reader.get_next_interval_histogram()) is not None:
         tag = histogram.get_tag()
-        # A ping-pong has no schedule whose length an interval could have: it lasts as long as its round trips took.
+        # A ping-pong has no schedule whose length an interval could have: it lasts as long as its
+        # round trips took.
         true(histogram.get_end_time_stamp() > histogram.get_start_time_stamp(), f"{path} {tag}: an interval has a length")
         if tag in sums:
             sums[tag].add(histogram)
@@ -231,7 +232,8 @@ def samples(results, schema, csv, run):
     same(db.execute("SELECT count(*) FROM exported").fetchone()[0], rows, "rows of the CSV")
     true(rows > 0, "there are rows")
     same(db.execute(f"({view}) EXCEPT ALL ({copy})").fetchall()[:3], [], "rows of the Parquet that the CSV lacks")
-    # The round trip less what the reflector's program held it: a difference of two columns, and none of its own.
+    # The round trip less what the reflector's program held it: a difference of two columns, and
+    # none of its own.
     parts = ["send..reply_receive", "receive..reply_send"]
     answered = set(parts) <= set(spans)
     transit = f', "{parts[0]}" - "{parts[1]}" AS transit' if answered else ""

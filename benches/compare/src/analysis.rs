@@ -13,7 +13,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(900);
 const SEED: &str = "1";
 
-/// A run folder with so many rows, made once.
+/// A run folder with this number of rows, made once.
 fn generated(bench: &Bench, rows: u64) -> Result<PathBuf> {
     let program = std::env::current_exe()?.with_file_name("generate");
     // Another build may write other files.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a run takes in addition to its packets: building and taking down a cell, and the way from the
-//! command to the first packet.
+//! What a run takes in addition to its packets: building and taking down a cell, and the way from
+//! the command to the first packet.
 
 use crate::row::{Bound, Raw, Row};
 use crate::{Bench, samples};

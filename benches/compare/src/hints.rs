@@ -95,7 +95,8 @@ fn members() -> Result<(f64, f64)> {
 /// Calls of a pair: a single one of ten milliseconds is mostly what else the machine did.
 const CALLS: usize = 9;
 
-/// Wall time of `tardy hints vmlinux` in ms, start of the program included: the median of its calls.
+/// Wall time of `tardy hints vmlinux` in ms, start of the program included: the median of its
+/// calls.
 fn list(bench: &Bench) -> Result<f64> {
     let calls = (0..CALLS).map(|_| call(bench)).collect::<Result<Vec<_>>>()?;
     median(calls).context("no call was made")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `bench`: tardy compared with its peers. Each comparison is a file and a line in [`COMPARISONS`]; each
-//! measures pairs, one after the other, keeps the raw outputs, and gives rows for the table.
+//! `bench`: tardy compared with its peers. Each comparison is a file and a line in [`COMPARISONS`];
+//! each measures pairs, one after the other, keeps the raw outputs, and gives rows for the table.
 
 mod analysis;
 mod bulk;

@@ -50,7 +50,7 @@ fn whole(trial: &Value) -> Result<()> {
 /// What follows `name` in a line of words.
 pub fn figure(text: &str, name: &str) -> Result<f64> {
     let mut words = text.split_whitespace().skip_while(|word| *word != name);
-    words.nth(1).and_then(|word| word.parse().ok()).with_context(|| format!("`{name}` is not told by: {text}"))
+    words.nth(1).and_then(|word| word.parse().ok()).with_context(|| format!("`{name}` is not in: {text}"))
 }
 
 /// Both ends of a C loop; its packet rate.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! An experiment file and its `--set` arguments, from any bytes: an experiment, or clear errors.
-//! What an experiment says of itself as its effective file loads again to the same experiment.
+//! What an experiment says about itself as its effective file loads again to the same experiment.
 
 use miette::{GraphicalReportHandler, GraphicalTheme};
 use tardy_spec::{Source, SpecError, load};

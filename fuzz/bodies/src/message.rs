@@ -109,7 +109,7 @@ struct Handed {
 }
 
 /// What the coordinator makes of the pieces that it was handed: those of the sender first, then
-/// the reflector's, then those of who receives the replies.
+/// the reflector's, then those of the end that receives the replies.
 fn trial(told: Vec<FromAgent>) {
     let clocks = clocks();
     let mut ends: [Handed; 3] = Default::default();

@@ -13,7 +13,7 @@ use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
 use tardy_parquet::{BATCH_ROWS, CodecError, PAGE_ROWS, Reader, Source};
 
 /// The fewest bytes that the pages take of the four columns that every row has: ten each for a
-/// header and what stands behind it.
+/// header and what follows it.
 const LEAST_PAGES: usize = 40;
 
 /// A file with more rows is only read: to pack it again would take seconds.

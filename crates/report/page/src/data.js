@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The page's data, unpacked (bins, envelopes, what a distribution answers), and figures as people read them: one unit for each plot,
-// grouped digits, shares, ticks inside a decade.
+// The page's data, unpacked (bins, envelopes, what a distribution answers), and figures as people
+// read them: one unit for each plot, grouped digits, shares, ticks inside a decade.
 "use strict";
 
 const THIN = "\u202f";
@@ -16,7 +16,7 @@ function grouped(text) {
 
 const count = (n) => grouped(String(Math.round(n)));
 
-/** The unit in which a plot of values (ns) up to `greatest` with that median reads best; the tables choose alike. */
+/** The unit in which a plot of values (ns) up to `greatest` with that median reads best; the tables choose the same way. */
 function unitFor(median, greatest) {
   if (Math.abs(greatest) < 10e3) return "ns";
   if (median !== null && Math.abs(median) >= 10e6) return "ms";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// One metric's distribution: the histogram, and how many packets are later than a value (CCDF), alone or of all cells.
+// One metric's distribution: the histogram, and how many packets are later than a value (CCDF),
+// alone or of all cells.
 "use strict";
 
 const PERCENTILES = ["p50", "p90", "p99", "p99.9", "p99.99"];
@@ -20,7 +21,8 @@ function valueAxis(name, all) {
   const medians = some.map((metric) => metric.q[0]).filter((p50) => typeof p50 === "number");
   const unit = unitFor(name === "delta" ? null : medians.length ? Math.min(...medians) : null, Math.max(Math.abs(least), Math.abs(greatest)));
   const text = (ns) => inUnit(ns, unit);
-  // Ticks are round, so their digits are needed: between 499.99 and 500.01 four would name all alike.
+  // Ticks are round, so their digits are needed: between 499.99 and 500.01 four would give all
+  // the same name.
   const tick = (ns) => inUnit(ns, unit, 8);
   return { low: from(to(least) - edge), high: from(to(greatest + 1) + edge), middle, narrow, linear: false, grain: 1, label: `${name}, ${unit}`, unit, text, tick };
 }

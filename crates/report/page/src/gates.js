@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// When in a cycle packets came to the driver, a row for each traffic class, with the windows of its gate behind.
+// When in a cycle packets came to the driver, a row for each traffic class, with the windows of its
+// gate behind.
 "use strict";
 
 /** Parts of `[open, close)` within a cycle: one that reaches over the cycle's end is two. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Where packets lie in time and magnitude: a grid of counts, the stronger the colour the more, on a logarithmic scale. What an
-// envelope hides, two humps or a drift below the greatest value, stands here.
+// Where packets lie in time and magnitude: a grid of counts, the stronger the colour the more, on a
+// logarithmic scale. What an envelope hides, two humps or a drift below the greatest value, stands
+// here.
 "use strict";
 
 // Steps of colour, the faintest and the strongest.

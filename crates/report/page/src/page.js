@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The page comes alive: plots are drawn when they come near the window, the picker chooses the metric, the button the theme.
+// The page comes alive: plots are drawn when they come near the window, the picker chooses the
+// metric, the button the theme.
 "use strict";
 
 const data = load();

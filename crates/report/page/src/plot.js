@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// One plot: uPlot gives canvas, scales, axes, grid and the drag; what is painted, what the readout says, zoom and keys are here.
+// One plot: uPlot gives canvas, scales, axes, grid and the drag; what is painted, what the readout
+// says, zoom and keys are here.
 "use strict";
 
 const FONT = '11px system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif';
-// Room in px above a plot, the same with a verdict in it, and beside.
+// Room in px above a plot, the same with a verdict in it, and at its side.
 const [TOP, STAMP, EDGE] = [8, 20, 12];
 const probe = document.createElement("span");
 probe.hidden = true;
@@ -107,7 +108,8 @@ class Plot {
   }
 
   axis(of, key, more) {
-    // Gridlines at all ticks, labels where there is room: numbers inside a decade are what makes a logarithm readable.
+    // Gridlines at all ticks, labels where there is room: numbers inside a decade are what makes a
+    // logarithm readable.
     const labels = new Map();
     return {
       font: FONT,
@@ -298,7 +300,7 @@ function write({ ctx, ratio }, text, x, y, fill, align = "left") {
   ctx.fillText(text, x, y);
 }
 
-/** Lines across the plot at values of the x axis, each with its name; names that would touch stand in different rows. */
+/** Lines across the plot at values of the x axis, each with its name; names that would touch are in different rows. */
 function flags(brush, marks) {
   const { ctx, bbox, ratio } = brush;
   const taken = [];

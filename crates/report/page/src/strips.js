@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Distributions side by side on one scale, a row each: the trials of a cell, the cells of a run, the stages of a way.
+// Distributions side by side on one scale, a row each: the trials of a cell, the cells of a run,
+// the stages of a way.
 "use strict";
 
 const rowHeight = (rows) => (rows <= 3 ? 64 : rows <= 8 ? 46 : rows <= 20 ? 30 : 20);

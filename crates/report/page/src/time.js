@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A metric over time: the trials one after another, each as an envelope of least, median and greatest value, with the packets that
-// stand out and those that never arrived. Below it, on the same time axis and so that they hide nothing, background loads are steps in a
-// strip. What they moved and what they copied each has an axis of its own at the right.
+// A metric over time: the trials one after another, each as an envelope of least, median and
+// greatest value, with the packets that stand out and those that never arrived. Below it, on the
+// same time axis and so that they hide nothing, background loads are steps in a strip. What they
+// moved and what they copied each has an axis of its own at the right.
 "use strict";
 
 /** From a rate in bytes a second to what the axis says. What is copied in memory is no traffic. */
@@ -174,7 +175,7 @@ function overTime(name, stream) {
   const edge = (to(greatest + 1) - to(least)) * 0.08 + 1e-6;
   const y = value.narrow ? { ...value, size: 54 } : { ...value, low: from(to(least) - edge), high: from(to(greatest + 1) + 2 * edge), size: 54 };
   if (loads) y.low = from(loads.below(to(y.low), to(y.high)));
-  // Where all are alike, none stands out.
+  // Where all are equal, none stands out.
   const worst = (value.narrow ? [] : all.slice()).sort((a, b) => b.bucket.max - a.bucket.max).slice(0, OUTLIERS);
   const placeOf = ({ part, bucket }) => part.edge((bucket.seq + 0.5) / part.trial.each);
   return {
@@ -231,7 +232,7 @@ function overTime(name, stream) {
         ctx.fillStyle = colour(met === false ? "bad" : met ? "good" : "soft");
         ctx.fillRect(bbox.left, py, bbox.width, ratio);
         const above = py - bbox.top > 16 * ratio;
-        // Beside each other, for two limits may be close.
+        // Next to each other, for two limits may be close.
         write(brush, `limit ${of}`, bbox.left + bbox.width - (6 + i * 76) * ratio, py + (above ? -8 : 9) * ratio, ctx.fillStyle, "right");
       }
     },

@@ -179,8 +179,8 @@ pub fn many(members: u16) -> Vec<u8> {
     table.bytes()
 }
 
-/// This number of small structs that each lead to 250 members with long names: 36 bytes of the table make
-/// more than a hundred thousand of memory.
+/// This number of small structs that each lead to 250 members with long names: 36 bytes of the
+/// table make more than a hundred thousand of memory.
 pub fn bombs(count: usize) -> Vec<u8> {
     let mut table = Table::default();
     let word = table.integer("__u32", 4, 0, 32);

@@ -32,7 +32,7 @@ use tardy_spec::Source;
 use tardy_store::{RunFolder, SamplesFile, write_samples};
 use tempfile::TempDir;
 
-/// Two cells of two trials; every kind of outcome, a metric that cannot be had, an expectation,
+/// Two cells of two trials; every kind of outcome, a metric that is not available, an expectation,
 /// two streams; gates of taprio, which gives launch times, and launch times of the streams' own,
 /// which etf keeps.
 const EXPERIMENT: &str = r#"
