@@ -26,7 +26,7 @@ use tardy_spec::experiment::Setup;
 /// Packets of a short trial at most; of a slow stream fewer, so that it takes no longer than this.
 /// The number of trials counts for more than their length: trials differ more than packets do.
 const PACKETS: u32 = 30;
-const LONGEST: Nanos = Nanos(125_000_000);
+const LONGEST: Nanos = Nanos(250_000_000);
 /// With fewer packets the observer reports nothing.
 const LEAST: u32 = 20;
 /// In this order, so that a machine that drifts favours neither: with tx stamps or without.

@@ -171,6 +171,6 @@ fn mend(reason: &io::Error) -> &'static str {
         ErrorKind::ReadOnlyFilesystem => "choose a folder on a file system that can be written",
         ErrorKind::NotFound => "the run folder is not whole: copy it again from where it is, or run it again",
         ErrorKind::InvalidFilename => "shorten the name of the case or the values of its axes",
-        _ => "mend that and try again",
+        _ => "fix that and try again",
     }
 }

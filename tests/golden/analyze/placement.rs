@@ -132,7 +132,7 @@ fn packets_that_another_cpu_took_in() {
     let one = record.after.work.insert(1, zero).expect("CPU 1");
     record.after.work.insert(0, one);
     let says = "packets that arrive at b were to be taken in on CPU 0, by packet steering, and were not: CPU 0 took in 12 \
-                packets, and at least 10000 came to who asked for it";
+                packets, and at least 10000 came to the receivers that asked for this CPU";
     let verdict = assert_only(&record, "softirq", Level::Invalid, says);
     assert_eq!((&verdict.evidence["cpu_packets"], &verdict.evidence["cpu"]), (&Figure::Int(12), &Figure::Int(0)));
     // Two stations on one CPU need twice as many.
@@ -295,6 +295,7 @@ fn by_program(asked: Core, cpu: Option<u32>, by_cpu: &[(u32, u64)]) -> XdpRecord
         queues: 4,
         umem_bytes: 1 << 26,
         huge_pages: false,
+        small_pages: None,
         clock: XdpClock::Tai,
         clock_bound_ns: 0,
         losses: XdpLosses::default(),

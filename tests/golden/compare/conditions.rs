@@ -45,7 +45,7 @@ fn a_condition_is_read_word_by_word() {
 
 #[test]
 fn a_condition_that_cannot_be_read_is_told_with_the_place_and_what_is_accepted() {
-    // The marks stand below what is wrong.
+    // The marks are below what is wrong.
     for (text, marks, says) in [
         ("scheduled..receive p95 > +2%", "                   ^^^", "`p95` is no figure (p50, p90"),
         ("scheduled..receive p50", "                      ^", "neither `>` nor `<`"),

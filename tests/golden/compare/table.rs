@@ -267,7 +267,7 @@ fn the_figures_stood_below_a_screen_of_facts() {
         at(line) < at("scheduled..rx_kernel") && at("scheduled..rx_kernel") < at("\nfacts that differ\n"),
         "{said}"
     );
-    assert!(said.contains("facts, which stand below the figures\n"), "{said}");
+    assert!(said.contains("facts, which follow the figures\n"), "{said}");
 }
 
 /// A run in a guest that booted what has this sum, of an experiment with this cycle.

@@ -86,7 +86,7 @@ impl ConditionError {
 
 impl fmt::Display for ConditionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A line each, or what is below would not stand below its word.
+        // A line each, or what is below would not be below its word.
         let line = self.text.replace(tardy_model::harmless::acts, " ");
         // Rust formats to no more than 65 535 columns.
         let (before, marks) = (self.at.start.min(1_000), self.at.len().clamp(1, 1_000));
@@ -123,7 +123,7 @@ pub fn parse(text: &str) -> Result<Condition, ConditionError> {
     let colon = chars[..sign].iter().position(|c| *c == ':');
     let mut cell = words(&chars, 0..colon.unwrap_or(0));
     if cell.len() != usize::from(colon.is_some()) {
-        return fault(0..colon.unwrap_or(0), "before `:` stands the id of one cell".to_owned());
+        return fault(0..colon.unwrap_or(0), "write the id of one cell before `:`".to_owned());
     }
     let from = colon.map_or(0, |colon| colon + 1);
     let mut named = words(&chars, from..sign);

@@ -119,7 +119,9 @@ fn elsewhere(evidence: &Evidence<'_>, station: &SoftirqRecord) -> Option<(String
     let all = evidence.record.placement.softirq.values();
     let there = all.filter(|other| other.cpu == Some(cpu) && host(other) == on);
     let came = there.map(|other| other.packets).fold(0, u64::saturating_add);
-    let says = || format!("CPU {cpu} took in {took} packets, and at least {came} came to who asked for it");
+    let says = || {
+        format!("CPU {cpu} took in {took} packets, and at least {came} came to the receivers that asked for this CPU")
+    };
     ((took as f64) < came as f64 * MOST).then(|| (says(), took, came))
 }
 

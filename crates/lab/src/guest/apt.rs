@@ -50,7 +50,7 @@ pub enum FetchError {
         "the archive's suite {suite} has no package {package}: take another kernel of `tardy guest list`, or give one by --kernel FILE"
     )]
     NoPackage { package: String, suite: &'static str },
-    #[error("cannot {doing} {}: {source}; look at the rights and the room there, or name another folder by TARDY_CACHE", path.display())]
+    #[error("cannot {doing} {}: {source}; check its permissions and the free space, or name another folder by TARDY_CACHE", path.display())]
     File {
         doing: &'static str,
         path: PathBuf,

@@ -36,7 +36,7 @@ pub enum GuestError {
         source: io::Error,
     },
     #[error(
-        "cannot {doing} {}: {source}; look at the rights and the room there, or name another folder for the run by --out",
+        "cannot {doing} {}: {source}; check its permissions and the free space, or name another folder for the run by --out",
         path.display()
     )]
     File {

@@ -115,7 +115,7 @@ impl Frames {
         }
         let number = |at: usize| rest.get(at..at + 4).and_then(|part| part.try_into().ok()).map(u32::from_le_bytes);
         if !rest.starts_with(&MARK[..rest.len().min(MARK.len())]) {
-            return Err(damaged("no frame begins there"));
+            return Err(damaged("there is no beginning of a frame"));
         }
         let (Some(kind), Some(length), Some(sum)) = (number(4), number(8), number(12)) else { return Ok(None) };
         let kind = FrameKind::of(kind).ok_or_else(|| damaged("a frame of an unknown kind"))?;

@@ -28,7 +28,8 @@ fn has_simulator() -> bool {
 }
 
 const WHY_NOT: &str = "path netdevsim needs the kernel's module of that name, of Linux 6.9 or newer, and it is not loaded: `tardy guest fetch --with \
-     netdevsim` builds it for a guest, then `--in guest:exact`";
+     netdevsim` builds it for a guest, then `--in guest:exact`. It takes schedules and keeps none, so a cell with full \
+     offload prints no latency there either";
 
 pub(super) const KIND: PathMethods = PathMethods {
     is_possible: has_simulator,

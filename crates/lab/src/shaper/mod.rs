@@ -61,7 +61,7 @@ pub enum ShaperError {
     },
     /// Its link is faster or slower than what the schedule or the credits were written for.
     #[error(
-        "the link of {device} runs at {} and `shaper.port_rate` is {}: windows and credits would be checked and set for another wire; write \
+        "the link of {device} runs at {} and `shaper.port_rate` is {}: windows and credits would be computed for another speed; write \
          shaper.port_rate = \"{}\"",
         show_rate(*is),
         show_rate(*asked),

@@ -20,7 +20,7 @@ pub(super) fn line(compared: &Comparison) -> String {
     let (differ, facts) = (compared.differences.len(), compared.facts);
     match differ {
         0 => format!("nothing differs in machine, programs and experiment ({facts} facts)"),
-        _ => format!("what differs: {differ} of {facts} facts, which stand below the figures"),
+        _ => format!("what differs: {differ} of {facts} facts, which follow the figures"),
     }
 }
 
