@@ -17,7 +17,7 @@ use tardy_bpf::xsk::{METADATA, Putting, Taking, completion, request, went_out};
 use tardy_model::ethernet::MOST_TAGS;
 use tardy_model::verdict::{Figure, Level, Verdict};
 use tardy_model::xdp::{
-    FaultKind, Inspection, ProbeRecord, ProgramCost, ProgramFault, ProgramHook, ProgramRecord, ProgramSeen,
+    FaultKind, Inspection, ProbeRecord, ProbeWay, ProgramCost, ProgramFault, ProgramHook, ProgramRecord, ProgramSeen,
 };
 use tardy_sys::nic::{XdpFeatures, read_xdp_features};
 
@@ -266,8 +266,10 @@ fn inspected(hook: ProgramHook, seen: Option<ProgramSeen>, tags: &[(u8, u32)]) -
         seen,
     };
     let by_tags = tags.iter().copied().collect();
+    let way = ProbeWay { leaves: vec!["eth0".into()], arrives: vec!["eth0".into(), "eth0.5".into()], is_made: true };
+    let way = Some(way);
     let (stream, from, to) = ("ctl".into(), "a".into(), "b".into());
-    let probes = vec![ProbeRecord { stream, from, to, sent: 8, tags: 0, by_tags }];
+    let probes = vec![ProbeRecord { stream, from, to, sent: 8, tags: 0, by_tags, let_on: None, carries: true, way }];
     Inspection { programs: vec![program], probes, ..Inspection::default() }
 }
 
@@ -341,9 +343,89 @@ fn what_programs_of_others_do_on_the_path_is_named_with_what_was_measured() {
     assert_eq!(verdicts(quiet), BTreeMap::new());
 }
 
+#[test]
+fn a_program_that_took_every_probe_in_silence_cost_a_trial() {
+    let ran = |runs| Some(ProgramSeen { runs, ..ProgramSeen::default() });
+    // The hook, how often it ran, how many probes arrived and how many the filters of tc let on.
+    let of = |hook, runs, arrived: u32, let_on| {
+        let tags: &[(u8, u32)] = if arrived > 0 { &[(0, arrived)] } else { &[] };
+        let mut found = inspected(hook, ran(runs), tags);
+        found.probes[0].let_on = let_on;
+        found
+    };
+    let (xdp, ingress, egress) = (ProgramHook::XdpGeneric, ProgramHook::TcIngress, ProgramHook::TcEgress);
+    for (taker, says) in [
+        (
+            of(xdp, 8, 0, None),
+            "program `watcher` (id 7, xdp-generic) on eth0 of b seems to take the packets: a sent 8 probe \
+            packets of ctl to b, none arrived, and it ran 8 times meanwhile",
+        ),
+        (of(xdp, 9, 0, Some(0)), "none arrived, and it ran 9 times meanwhile"),
+        (
+            of(ingress, 8, 8, Some(0)),
+            "8 arrived at the device and the filters of tc let none on, and it ran 8 times meanwhile",
+        ),
+    ] {
+        assert!(taker.dead_end().is_some(), "{taker:?}");
+        let verdict = &verdicts(taker.clone())["program-drops"];
+        assert_is(verdict, "program-drops", Level::Invalid, says);
+        assert_eq!((&verdict.evidence["packets"], &verdict.evidence["from"]), (&8_i64.into(), &"a".into()));
+        let spoils: [fn(&mut ProbeRecord); 2] =
+            [|of| of.carries = false, |of| of.way.as_mut().expect("a way").is_made = false];
+        // Nothing of the stream goes that way, or other machines may have lost them: it is worth a
+        // word, and no cell.
+        for spoil in spoils {
+            let mut spared = taker.clone();
+            spoil(&mut spared.probes[0]);
+            assert_eq!(spared.dead_end(), None);
+            assert_eq!(verdicts(spared)["program-drops"].level, Level::Warning);
+        }
+        // A folder of a version that did not keep the way is judged as it was.
+        let mut old = taker;
+        old.probes[0].way = None;
+        assert!(old.dead_end().is_none() && !verdicts(old).contains_key("program-drops"));
+    }
+    // The sender's program has let them go, the stack's filters come behind, some came through, or
+    // it did not see them all: it was another one.
+    for innocent in [
+        of(egress, 8, 0, None),
+        of(ingress, 8, 0, Some(0)),
+        of(xdp, 8, 8, Some(0)),
+        of(ingress, 8, 8, Some(1)),
+        of(ingress, 8, 8, None),
+        of(xdp, 7, 0, None),
+    ] {
+        assert_eq!(innocent.dead_end(), None, "{innocent:?}");
+        assert!(!verdicts(innocent).contains_key("program-drops"));
+    }
+    let mut leaving = of(egress, 8, 0, None);
+    leaving.programs[0].station = "a".into();
+    assert!(leaving.dead_end().is_some());
+    assert!(
+        verdicts(leaving.clone())["program-drops"]
+            .says
+            .contains("(id 7, tc-egress) on eth0 of a seems to take the packets")
+    );
+    // The stream passes no filter on leaving, as AF_XDP's does.
+    leaving.probes[0].way.as_mut().expect("a way").leaves.clear();
+    assert_eq!(leaving.dead_end(), None);
+    // On the VLAN's device even XDP comes behind the packet socket, and on another device nothing
+    // of the stream passes.
+    for (device, arrived, let_on, is_it) in [
+        ("eth0.5", 8, Some(0), true),
+        ("eth0.5", 0, Some(0), false),
+        ("eth1", 0, Some(0), false),
+        ("eth1", 8, Some(0), false),
+    ] {
+        let mut found = of(xdp, 8, arrived, let_on);
+        found.programs[0].device = device.into();
+        assert_eq!(found.dead_end().is_some(), is_it, "{device} {arrived}");
+    }
+}
+
 /// A device at which frames wait.
-fn waiting<S>(from: S, mark: &[u8]) -> Option<Arriving<S>> {
-    Some(Arriving { from, mark: mark.to_vec(), by_tags: BTreeMap::new() })
+fn waiting<S>(from: S, mark: &[u8]) -> Arriving<S> {
+    Arriving { from, mark: mark.to_vec(), by_tags: BTreeMap::new() }
 }
 
 /// A frame with this many tags, in which `mark` comes after `between` bytes of other headers.
@@ -356,9 +438,9 @@ fn a_flood_at_one_device_kept_the_inspection_for_ever_and_hid_the_probes_at_anot
     let mark = [7; 24];
     let flood = marked(0, 40, &[9; 24]);
     let probes = vec![marked(1, 0, &mark); 8];
-    let mut places = [waiting(None, &mark), None, waiting(Some(probes), &mark)];
+    let (mut flooded, mut other) = (waiting(None, &mark), waiting(Some(probes), &mark));
     let (began, mut looked) = (Instant::now(), 0_u64);
-    count_marks(&mut places, 8, |from: &mut Option<Vec<Vec<u8>>>, bytes| {
+    count_marks(&mut [&mut flooded, &mut other], 8, |from: &mut Option<Vec<Vec<u8>>>, bytes| {
         looked += 1;
         let frame = match from {
             None => flood.clone(),
@@ -369,9 +451,8 @@ fn a_flood_at_one_device_kept_the_inspection_for_ever_and_hid_the_probes_at_anot
         Some((length, 1))
     });
     assert!(began.elapsed() < Duration::from_secs(10) && looked < 100_000, "{looked} frames in {:?}", began.elapsed());
-    let counted: Vec<_> = places.iter().map(|place| place.as_ref().map(|place| place.by_tags.clone())).collect();
     // One tag is in the frame, and the kernel had taken another one out of it.
-    assert_eq!(counted, [Some(BTreeMap::new()), None, Some(BTreeMap::from([(2, 8)]))]);
+    assert_eq!((flooded.by_tags, other.by_tags), (BTreeMap::new(), BTreeMap::from([(2, 8)])));
 }
 
 #[test]

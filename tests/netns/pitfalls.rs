@@ -41,6 +41,50 @@ SEC("xdp") int into_nothing(struct xdp_md *ctx)
 	return redirect(TARGET, 0);
 }
 #endif
+#ifdef ABORTS
+/* Nobody has filled the map. */
+struct {
+	int (*type)[BPF_MAP_TYPE_DEVMAP];
+	int (*max_entries)[4];
+	__u32 *key;
+	__u32 *value;
+} ports SEC(".maps");
+static long (*const redirect_map)(void *, __u64, __u64) = (void *)BPF_FUNC_redirect_map;
+SEC("xdp") int by_map(struct xdp_md *ctx)
+{
+	unsigned char *data = (void *)(long)ctx->data;
+
+	if ((void *)(data + 14) > (void *)(long)ctx->data_end || data[12] != 0x88)
+		return XDP_PASS;
+	return redirect_map(&ports, 3, 0);
+}
+#endif
+#ifdef TAKES
+/* IPv4, and frames of port packet; ARP passes. */
+SEC("tc") int takes(struct __sk_buff *skb)
+{
+	return skb->protocol == 0x0008 || skb->protocol == 0xb588 ? TAKES : TC_ACT_OK;
+}
+#endif
+#ifdef DROPS
+SEC("xdp") int takes(struct xdp_md *ctx)
+{
+	unsigned char *data = (void *)(long)ctx->data;
+
+	if ((void *)(data + 14) > (void *)(long)ctx->data_end || data[12] != 8 || data[13])
+		return XDP_PASS;
+	return XDP_DROP;
+}
+#endif
+#ifdef PRINTS_IN_TC
+SEC("tc") int prints_in_tc(struct __sk_buff *skb)
+{
+	char text[] = "a packet of %d bytes\n";
+
+	print(text, sizeof(text), (int)skb->len);
+	return TC_ACT_OK;
+}
+#endif
 #ifdef PUSHES
 SEC("tc") int pushes_a_tag(struct __sk_buff *skb)
 {
@@ -95,6 +139,13 @@ fn tc(netns: &str, args: &str) {
     assert!(output.status.success(), "tc -n {netns} {args}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// Attaches a program to the path's device as a filter.
+fn filters(netns: &str, way: &str, object: &Path) {
+    let device = device(netns);
+    tc(netns, &format!("qdisc add dev {device} clsact"));
+    tc(netns, &format!("filter add dev {device} {way} bpf da obj {} sec tc", object.display()));
+}
+
 const TEXT: &str = "name = \"pitfall\"\ntrials = 2\n[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n\
     count = 500\n";
 
@@ -140,25 +191,27 @@ fn a_program_that_prints_a_line_for_each_packet_is_named_with_its_cost() {
         return;
     }
     let before = machine();
-    for (mode, hook) in [("xdpdrv", "xdp-native"), ("xdpgeneric", "xdp-generic")] {
+    for (mode, hook, name) in [
+        ("xdpdrv", "xdp-native", "prints_each"),
+        ("xdpgeneric", "xdp-generic", "prints_each"),
+        ("tc", "tc-ingress", "prints_in_tc"),
+    ] {
         let place = Place::new();
-        let object = object(&place, &["PRINTS"]);
-        let run = run(&place, TEXT, |_, b| {
-            ip(b, &format!("link set dev {} {mode} obj {} sec xdp", device(b), object.display()));
+        let object = object(&place, &[if mode == "tc" { "PRINTS_IN_TC" } else { "PRINTS" }]);
+        let run = run(&place, TEXT, |_, b| match mode {
+            "tc" => filters(b, "ingress", &object),
+            _ => ip(b, &format!("link set dev {} {mode} obj {} sec xdp", device(b), object.display())),
         });
         run.ran();
-        was_named_first(&place, &run, "printk", "prints_each");
+        was_named_first(&place, &run, "printk", name);
         let printk = verdict(&run, "printk");
         assert_eq!(printk["level"], "warning", "{printk}");
         let of = |name: &str| printk["evidence"][name].as_f64().unwrap_or_else(|| panic!("no {name}: {printk}"));
-        assert_eq!(
-            (&printk["evidence"]["program"], &printk["evidence"]["hook"]),
-            (&json!("prints_each"), &json!(hook))
-        );
+        assert_eq!((&printk["evidence"]["program"], &printk["evidence"]["hook"]), (&json!(name), &json!(hook)));
         assert!(of("line_ns") > 0.0 && of("line_low_ns") <= of("line_ns"), "{printk}");
         assert!(of("line_ns") <= of("line_high_ns") && of("runs") >= 8.0, "{printk}");
         assert!((0.99..=1.01).contains(&of("lines_per_packet")), "{printk}");
-        assert_eq!(verdict(&run, "programs")["evidence"]["programs"], json!(["prints_each"]));
+        assert_eq!(verdict(&run, "programs")["evidence"]["programs"], json!([name]));
         assert_eq!(run.ids("warning").contains(&"generic-xdp".to_owned()), mode == "xdpgeneric", "{}", run.stdout);
         let trial = place.out().join("trials/all/1/trial.json");
         let trial: Value = serde_json::from_slice(&std::fs::read(trial).expect("a record")).expect("JSON");
@@ -220,6 +273,75 @@ fn a_redirect_into_a_device_that_drops_stops_the_trial() {
     assert!(drops["evidence"]["packets"].as_u64() >= Some(8), "{drops}");
 }
 
+#[test]
+fn a_place_of_a_map_that_nobody_filled_stops_the_trial() {
+    if !can_run("a_place_of_a_map_that_nobody_filled_stops_the_trial") {
+        return;
+    }
+    let place = Place::new();
+    let object = object(&place, &["ABORTS"]);
+    let run = run(&place, &format!("{TEXT}port = \"packet\"\n"), |_, b| {
+        ip(b, &format!("link set dev {} xdpdrv obj {} sec xdp", device(b), object.display()));
+    });
+    assert_eq!(run.code, Some(3), "{}{}", run.stdout, run.stderr);
+    was_named_first(&place, &run, "program-drops", "by_map");
+    let drops = verdict(&run, "program-drops");
+    assert!(drops["says"].as_str().is_some_and(|says| says.contains("it aborted 8 packets")), "{drops}");
+    assert!(!place.out().join("trials/all/1").exists(), "no packet was measured");
+}
+
+#[test]
+fn a_program_that_takes_every_packet_in_silence_stops_the_trial_before_its_first() {
+    if !can_run("a_program_that_takes_every_packet_in_silence_stops_the_trial_before_its_first") {
+        return;
+    }
+    // Dropped, or sent to a device that is not there: the kernel reports neither.
+    let [shot, redirected] = ["TAKES=TC_ACT_SHOT", "TAKES=redirect(9999,0)"];
+    let behind = "8 arrived at the device and the filters of tc let none on";
+    for (words, at_a, way, port, says) in [
+        (["TAKES_ALL", shot], false, "ingress", "udp", behind),
+        (["TAKES_ALL", redirected], false, "ingress", "udp", behind),
+        (["TAKES_ALL", redirected], true, "egress", "udp", "none arrived"),
+        // A tag that no device here has: the stack takes the packet for another host's.
+        (["PUSHES", "ANY"], false, "ingress", "udp", behind),
+        (["DROPS", "ANY"], false, "xdpgeneric", "udp", "none arrived"),
+        // It comes behind the receiver of these.
+        (["TAKES_ALL", shot], false, "ingress", "packet", ""),
+        // Nothing of the stream goes back.
+        (["TAKES_ALL", shot], true, "ingress", "udp", behind),
+    ] {
+        let place = Place::new();
+        let object = object(&place, &words);
+        let run = run(&place, &format!("{TEXT}port = \"{port}\"\n"), |a, b| {
+            let netns = if at_a { a } else { b };
+            match way {
+                "xdpgeneric" => {
+                    ip(netns, &format!("link set dev {} {way} obj {} sec xdp", device(netns), object.display()))
+                }
+                way => filters(netns, way, &object),
+            }
+        });
+        let case = format!("{words:?} {at_a} {way} {port}: {}{}", run.stdout, run.stderr);
+        if says.is_empty() {
+            run.ran();
+            assert!(!run.ids("warning").contains(&"program-drops".to_owned()), "{case}");
+            continue;
+        }
+        let name = if words[0] == "PUSHES" { "pushes_a_tag" } else { "takes" };
+        was_named_first(&place, &run, "program-drops", name);
+        let drops = verdict(&run, "program-drops");
+        assert!(drops["says"].as_str().is_some_and(|sentence| sentence.contains(says)), "{drops}");
+        assert_eq!((&drops["evidence"]["program"], &drops["evidence"]["packets"]), (&json!(name), &json!(8)));
+        if at_a && way == "ingress" {
+            run.ran();
+            assert_eq!(drops["level"], "warning", "{case}");
+        } else {
+            assert_eq!((run.code, &drops["level"]), (Some(3), &json!("invalid")), "{case}");
+            assert!(!place.out().join("trials/all/1").exists(), "no packet was measured");
+        }
+    }
+}
+
 /// The path's own device, which was there first.
 fn first_device(netns: &str) -> String {
     let output = Command::new("ip").args(["-n", netns, "-j", "link"]).output().expect("ip");
@@ -238,10 +360,7 @@ fn a_frame_that_leaves_with_one_more_tag_stops_the_trial() {
         let place = Place::new();
         let object = object(&place, &["PUSHES"]);
         let run = run(&place, &format!("{TEXT}{stream}"), |a, b| {
-            let netns = if at_a { a } else { b };
-            let device = device(netns);
-            tc(netns, &format!("qdisc add dev {device} clsact"));
-            tc(netns, &format!("filter add dev {device} egress bpf da obj {} sec tc", object.display()));
+            filters(if at_a { a } else { b }, "egress", &object);
         });
         assert_eq!(run.code, Some(3), "{}{}", run.stdout, run.stderr);
         was_named_first(&place, &run, "added-tag", "ctl");

@@ -7,7 +7,7 @@ use crate::command::{Place, agents, can_run, machine, same, wait};
 use crate::xdp::{FILTER, Pair, TEXT, asked, frame, record, write};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use tardy_bpf::program::{Chosen, device_columns};
@@ -166,11 +166,36 @@ fn the_members_of_a_users_own_hints_are_columns_and_its_times_are_rx_xdp() {
             assert!(value("arrival_time").is_some_and(|time| time > 0), "{seq}");
             assert_eq!(value("cpu").is_some(), !odd, "{seq}");
         }
+        if clock == "tai" {
+            in_duckdb(test, &place.out().join("trials/all/1/samples.parquet"));
+        }
         // The folder is read as any other.
         let again = place.call(place.command("report").arg(place.out()));
         assert_eq!(again.code, Some(0), "{}", again.stderr);
     }
     same(&before);
+}
+
+/// DuckDB reads the members of both structs by their names in BTF.
+fn in_duckdb(test: &str, samples: &Path) {
+    let cache = std::env::var_os("TARDY_CACHE").map_or_else(|| "../.cache".into(), PathBuf::from);
+    let python = cache.join("venv/bin/python");
+    if !python.exists() {
+        return tardy_tests::skip(test, "the Python packages are not there: `make setup-test` fetches them");
+    }
+    let query = format!(
+        "SELECT hint, count(*), sum(\"even.seq\"), sum(\"odd.seq\"), min(below), max(length), max(\"all\"), \
+         count(cpu), bool_and(arrival_time > 0) FROM '{}' GROUP BY hint ORDER BY hint",
+        samples.display()
+    );
+    let script = "import duckdb, json, sys\nprint(json.dumps(duckdb.sql(sys.argv[1]).fetchall()))";
+    let mut command = Command::new(python);
+    let output = command.args(["-B", "-c", script, &query]).env_remove("PYTHONPATH").output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let rows: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let even = json!(["even", 300, 89_700, null, -98, null, null, 300, true]);
+    let odd = json!(["odd", 300, null, 90_000, null, 114, u64::MAX - 1, 0, true]);
+    assert_eq!(rows, json!([even, odd]));
 }
 
 #[test]

@@ -21,7 +21,7 @@ use tardy_model::ethernet;
 use tardy_model::frame::{Heads, PacketKind};
 use tardy_model::port::Port;
 use tardy_model::stream::{Kind, Wait};
-use tardy_model::xdp::XdpLosses;
+use tardy_model::xdp::{Triggered, XdpLosses};
 use tempfile::TempDir;
 
 /// Compiles the C program; `None`, counted, where there is no compiler.
@@ -182,11 +182,15 @@ fn no_wait_is_endless_when_either_end_of_the_device_vanishes() {
     if !can_run("no_wait_is_endless_when_either_end_of_the_device_vanishes") {
         return;
     }
-    for wait in [Wait::Spin, Wait::Poll, Wait::Select, Wait::Epoll, Wait::Busypoll] {
+    for wait in [Wait::Spin, Wait::Poll, Wait::Select, Wait::Epoll, Wait::Busypoll, Wait::Scheduled] {
         for end in ["near", "far"] {
             let pair = Pair::new();
             pair.inside(|| {
-                let mut port = XdpReceive::open(&order("far", wait)).expect("sockets");
+                let mut of = order("far", wait);
+                if wait == Wait::Scheduled {
+                    of.order.triggered = Triggered { sync: 64, bulk: 8 };
+                }
+                let mut port = XdpReceive::open(&of).expect("sockets");
                 port.receive(true).expect("the device is there");
                 ip(&format!("-n {} link del {end}", pair.0));
                 let began = Instant::now();

@@ -323,3 +323,31 @@ fn a_sender_whose_device_vanishes_or_that_is_killed_ends_the_run() {
         assert_eq!(agents(&place), [0u32; 0]);
     }
 }
+
+#[test]
+fn a_queue_was_busy_after_its_sender_was_killed() {
+    if !can_run("a_queue_was_busy_after_its_sender_was_killed") {
+        return;
+    }
+    let place = Place::new();
+    let text = TEXT.replace("count = 600", "count = 20000").replace("trials = 2", "trials = 1");
+    let mut child = place.start(place.run(&[]).arg(write(&place, &text)));
+    let (a, agent) = (place.netns("a"), place.agent("a"));
+    place.wait_for("trial");
+    let netns = std::path::Path::new("/run/netns").join(&a);
+    let opened = || {
+        let of = device(&a);
+        let opened = tardy_sys::process::in_netns(&netns, || Outlet::open(&outlet(&of)).map(drop));
+        opened.expect("the namespace")
+    };
+    let busy = wait(Duration::from_secs(10), || opened().err());
+    assert!(matches!(busy, Some(XdpError::Bound { queue: 0, .. })), "while it sends: {busy:?}");
+    // Nobody is left to close anything.
+    for pid in [child.id(), agent] {
+        tardy_sys::process::signal(pid, libc::SIGKILL).expect("it can be killed");
+    }
+    let _ = child.wait().expect("the run ends");
+    assert!(wait(Duration::from_secs(5), || opened().ok()).is_some(), "a queue is busy");
+    assert_eq!(place.undo().code, Some(0));
+    assert_eq!(agents(&place), [0u32; 0]);
+}

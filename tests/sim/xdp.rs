@@ -32,6 +32,7 @@ fn port() -> XdpRecord {
         queues: 4,
         umem_bytes: 1 << 26,
         huge_pages: false,
+        small_pages: None,
         clock: XdpClock::Tai,
         clock_bound_ns: 0,
         losses: XdpLosses::default(),

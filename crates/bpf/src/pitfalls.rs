@@ -20,7 +20,8 @@ use std::time::{Duration, Instant};
 use tardy_model::ethernet::{MOST_TAGS, TAGS, UNTAGGED};
 use tardy_model::frame::HEAD;
 use tardy_model::xdp::{
-    FaultKind, NumberedDevice, ObjectRecord, ProgramCost, ProgramFault, ProgramHook, ProgramRecord, ProgramSeen,
+    ArrivedProbes, AwaitedProbes, FaultKind, NumberedDevice, ObjectRecord, ProgramCost, ProgramFault, ProgramHook,
+    ProgramRecord, ProgramSeen,
 };
 use tardy_sys::nic;
 use tardy_sys::packet::{self, Instruction};
@@ -255,17 +256,13 @@ impl Watch {
     }
 }
 
-/// A packet that is to arrive at a device: the bytes by which it is known.
-pub type Mark = Vec<u8>;
-
 /// What was found at a station.
 pub struct Seen {
     /// Without the station's name.
     pub programs: Vec<ProgramRecord>,
     pub unchecked: Option<String>,
-    /// Packets of each mark, by the VLAN tags that they arrived with; `None` where the device could
-    /// not be listened to.
-    pub by_tags: Vec<Option<BTreeMap<u8, u32>>>,
+    /// What arrived of all that is awaited; `None` where the device could not be listened to.
+    pub arrived: Vec<Option<ArrivedProbes>>,
 }
 
 /// Looks at the devices of a station while probe packets pass.
@@ -274,7 +271,8 @@ pub struct Inspector {
     watch: Option<Watch>,
     before: BTreeMap<u32, ProgramInfo>,
     unchecked: Option<String>,
-    receivers: Vec<Option<Arriving<UdpRx>>>,
+    /// Of all that is awaited: where it comes in, and behind the filters of tc.
+    receivers: [Vec<Option<Arriving<UdpRx>>>; 2],
 }
 
 /// Every frame.
@@ -291,8 +289,8 @@ const MARKED: usize = FARTHEST + HEAD;
 
 impl Inspector {
     /// Lists the programs on these devices, and from now on watches what they do and receives
-    /// packets with these marks. Where nothing is attached nothing is watched.
-    pub fn begin(devices: &[String], marks: &[(String, Mark)]) -> Inspector {
+    /// what is awaited. Where nothing is attached nothing is watched.
+    pub fn begin(devices: &[String], awaited: &[AwaitedProbes]) -> Inspector {
         let (mut all, mut unchecked, mut watch) = (Vec::new(), None, None);
         for device in devices {
             match attached(device) {
@@ -307,18 +305,20 @@ impl Inspector {
             }
         }
         let before = infos(&all.iter().map(|program| program.id).collect());
-        let receiver = |(device, mark): &(String, Mark)| {
-            // Whoever makes the trial's ports ready reports a device that is gone.
-            let socket = packet::receiver(device, &ALL, true, false, BUFFER).ok()?;
-            Some(Arriving { from: socket, mark: mark.clone(), by_tags: BTreeMap::new() })
-        };
-        let receivers = marks.iter().map(receiver).collect();
+        let at = |from, mark: &[u8]| Arriving { from, mark: mark.to_vec(), by_tags: BTreeMap::new() };
+        // Whoever makes the trial's ports ready reports a device that is gone.
+        let first =
+            |of: &AwaitedProbes| Some(at(packet::receiver(&of.device, &ALL, true, false, BUFFER).ok()?, &of.mark));
+        let behind =
+            |of: &AwaitedProbes| Some(at(packet::behind_filters(&of.device, of.protocol?, BUFFER).ok()?, &of.mark));
+        let receivers = [awaited.iter().map(first).collect(), awaited.iter().map(behind).collect()];
         Inspector { attached: all, watch, before, unchecked, receivers }
     }
 
-    /// Ends when `each` packets of each mark have arrived, or no more will.
+    /// Ends when `each` packets of all that is awaited have arrived, or no more will.
     pub fn end(mut self, each: u32) -> Seen {
-        count_marks(&mut self.receivers, each, |socket, bytes| {
+        let mut places = self.receivers.iter_mut().flatten().flatten().collect::<Vec<_>>();
+        count_marks(&mut places, each, |socket, bytes| {
             let mut heard = Heard::default();
             let packets = socket.receive(bytes, &mut heard, false).unwrap_or(0);
             (packets > 0).then_some((heard.length, u8::from(heard.taken.is_some())))
@@ -358,8 +358,13 @@ impl Inspector {
             }
         };
         let programs: Vec<ProgramRecord> = self.attached.iter().map(record).collect();
-        let by_tags = self.receivers.into_iter().map(|of| of.map(|place| place.by_tags)).collect();
-        Seen { programs, unchecked: self.unchecked, by_tags }
+        let [first, behind] = self.receivers;
+        let came = |(first, behind): (Option<Arriving<_>>, Option<Arriving<_>>)| {
+            let let_on = behind.map(|place| place.by_tags.values().sum());
+            Some(ArrivedProbes { by_tags: first?.by_tags, let_on })
+        };
+        let arrived = first.into_iter().zip(behind).map(came).collect();
+        Seen { programs, unchecked: self.unchecked, arrived }
     }
 }
 
@@ -367,7 +372,7 @@ impl Inspector {
 pub struct Arriving<S> {
     /// What gives the frames.
     pub from: S,
-    pub mark: Mark,
+    pub mark: Vec<u8>,
     pub by_tags: BTreeMap<u8, u32>,
 }
 
@@ -383,7 +388,7 @@ const MOST_FRAMES: u32 = 1 << 16;
 /// into the bytes, and says how long it was and how many tags were taken out of it; `None` if none
 /// waits.
 pub fn count_marks<S>(
-    places: &mut [Option<Arriving<S>>],
+    places: &mut [&mut Arriving<S>],
     each: u32,
     mut next: impl FnMut(&mut S, &mut [u8]) -> Option<(usize, u8)>,
 ) {
@@ -391,7 +396,7 @@ pub fn count_marks<S>(
     let mut bytes = [0; MARKED];
     loop {
         let before = left;
-        for Arriving { from, mark, by_tags } in places.iter_mut().flatten() {
+        for Arriving { from, mark, by_tags } in places.iter_mut().map(|place| &mut **place) {
             for _ in 0..TURN {
                 if left == 0 {
                     return;
@@ -404,8 +409,8 @@ pub fn count_marks<S>(
                 }
             }
         }
-        let has_all = |place: &Arriving<S>| place.by_tags.values().sum::<u32>() >= each;
-        if places.iter().flatten().all(has_all) || Instant::now() > until {
+        let has_all = |place: &&mut Arriving<S>| place.by_tags.values().sum::<u32>() >= each;
+        if places.iter().all(has_all) || Instant::now() > until {
             return;
         }
         if left == before {

@@ -114,10 +114,10 @@ impl Station {
                 let records: Result<_, String> = threads.iter().map(ruler::measure).collect();
                 return tell(records.map_or_else(FromAgent::Failed, FromAgent::Ruler));
             }
-            ToAgent::Inspect { devices, marks } => {
+            ToAgent::Inspect { devices, awaited } => {
                 // What the trial before had attached, or received by, is not the path's.
                 self.activities = Activities::default();
-                self.inspector = Some(Inspector::begin(&devices, &marks));
+                self.inspector = Some(Inspector::begin(&devices, &awaited));
                 return tell(FromAgent::Inspecting);
             }
             ToAgent::Probe { probes, times } => {
@@ -126,11 +126,11 @@ impl Station {
             }
             ToAgent::Inspected { each, objects } => match self.inspector.take() {
                 Some(inspector) => {
-                    let Seen { programs, unchecked, by_tags } = inspector.end(each);
+                    let Seen { programs, unchecked, arrived } = inspector.end(each);
                     // One that cannot be read is refused with the reason when its port is opened.
                     let look = |object: &ObjectOrder| pitfalls::of_object(&object.read().ok()?).ok();
                     let objects = objects.iter().map(look).collect();
-                    return tell(FromAgent::Inspected { programs, unchecked, by_tags, objects });
+                    return tell(FromAgent::Inspected { programs, unchecked, arrived, objects });
                 }
                 None => Err(format!("an order asks what was seen, and nothing was being watched: {REPORT}")),
             },

@@ -17,7 +17,6 @@ use crate::receiver::{Arrival, ReceiverCounters};
 use crate::sender::{SenderCounters, SentRows};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Read, Write};
 use tardy_model::load::SideRecord;
@@ -27,10 +26,12 @@ use tardy_model::port::TcpRecord;
 use tardy_model::stream::Side;
 use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
 use tardy_model::trial::{OwnNotes, SpinGaps};
-use tardy_model::xdp::{ObjectRecord, ProgramCost, ProgramRecord, XdpRecord, XdpSendRecord};
+use tardy_model::xdp::{
+    ArrivedProbes, AwaitedProbes, ObjectRecord, ProgramCost, ProgramRecord, XdpRecord, XdpSendRecord,
+};
 
 /// Version of the messages, also of those to a steward. Both sides must have the same.
-pub const PROTOCOL: u32 = 15;
+pub const PROTOCOL: u32 = 16;
 /// No message is longer; a longer length prefix is not one of ours.
 pub const LONGEST: usize = 64 << 20;
 /// Rows in one piece of a half.
@@ -66,14 +67,13 @@ pub enum ToAgent {
     Inspect {
         /// Those whose programs are watched.
         devices: Vec<String>,
-        /// Probe packets that are to arrive: the device, and the bytes by which each is known.
-        marks: Vec<(String, Vec<u8>)>,
+        awaited: Vec<AwaitedProbes>,
     },
     /// Send each of these probe packets this number of times.
     Probe { probes: Vec<ProbeOrder>, times: u32 },
     /// What was seen, when all packets have arrived or no more will?
     Inspected {
-        /// Packets of each mark.
+        /// Packets of all that is awaited.
         each: u32,
         /// Users' own programs that this station will receive through.
         objects: Vec<ObjectOrder>,
@@ -195,9 +195,8 @@ pub enum FromAgent {
         programs: Vec<ProgramRecord>,
         /// Why what programs do could not be watched.
         unchecked: Option<String>,
-        /// Packets of each mark, by the VLAN tags that they arrived with; `None` where the device
-        /// could not be listened to.
-        by_tags: Vec<Option<BTreeMap<u8, u32>>>,
+        /// What arrived of all that is awaited; `None` where the device could not be listened to.
+        arrived: Vec<Option<ArrivedProbes>>,
         /// What the code of each user's own program shows, without the station's name and without
         /// costs; `None` of one that cannot be read.
         objects: Vec<Option<ObjectRecord>>,

@@ -339,7 +339,7 @@ impl Run<'_, '_> {
         let (nonce, ordered) = orders(&cell.setup, plan, &chosen, &mut random)?;
         let (places, _) = loads::place(&cell.setup, &chosen, &self.found)?;
         let mut loads = Loads::of(&cell.setup, plan, &places, &mut random)?;
-        let inspection = check::inspect(stations, plan, &ordered, &mut self.costs)?;
+        let inspection = check::inspect(stations, (&cell.setup, plan), &ordered, &mut self.costs)?;
         self.tell_found(cell, &inspection);
         if let Some(why) = check::dead_end(&inspection) {
             self.refuse_for(cell, why, Some(inspection));

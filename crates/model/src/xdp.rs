@@ -7,8 +7,8 @@ mod inspection;
 use crate::frame::MOST_PACKETS;
 use crate::point::Point;
 pub use inspection::{
-    FaultKind, Inspection, NumberedDevice, ObjectRecord, ProbeRecord, ProgramCost, ProgramFault, ProgramHook,
-    ProgramRecord, ProgramSeen,
+    ArrivedProbes, AwaitedProbes, FaultKind, Inspection, NumberedDevice, ObjectRecord, ProbeRecord, ProbeWay,
+    ProgramCost, ProgramFault, ProgramHook, ProgramRecord, ProgramSeen,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -161,6 +161,9 @@ pub struct XdpRecord {
     pub umem_bytes: u64,
     /// It is of huge pages.
     pub huge_pages: bool,
+    /// Why it is not; `None` if it is, and of versions that did not keep it.
+    #[serde(default)]
+    pub small_pages: Option<String>,
     pub clock: XdpClock,
     /// By how much the conversion of its stamps to TAI may be wrong, ns; 0 for those of TAI.
     pub clock_bound_ns: i64,
@@ -451,5 +454,8 @@ pub struct XdpSendRecord {
     pub umem_bytes: u64,
     /// It is of huge pages.
     pub huge_pages: bool,
+    /// Why it is not; `None` if it is, and of versions that did not keep it.
+    #[serde(default)]
+    pub small_pages: Option<String>,
     pub counted: XdpSent,
 }

@@ -71,6 +71,30 @@ pub fn receiver(
     UdpRx::over(fd, stamp, true)
 }
 
+/// Lets a packet on unless the kernel takes it for another host's (PACKET_OTHERHOST), as it takes
+/// one with a VLAN tag that no device here has.
+const TO_THIS_HOST: [Instruction; 4] = [
+    // A = the packet's type (SKF_AD_OFF + SKF_AD_PKTTYPE).
+    Instruction { code: 0x30, yes: 0, no: 0, k: 0xffff_f004 },
+    Instruction { code: 0x15, yes: 0, no: 1, k: 3 },
+    Instruction { code: 6, yes: 0, no: 0, k: 0 },
+    Instruction { code: 6, yes: 0, no: 0, k: u32::MAX },
+];
+
+/// A socket that receives what the kernel hands to the protocol of this EtherType: packets to this
+/// host that came in by `device` and that the filters of tc there let through, which [`receiver`]
+/// comes before.
+///
+/// # Errors
+/// As [`sender`]; or if the kernel refuses the filter.
+pub fn behind_filters(device: &str, ethertype: u16, receive_buffer_bytes: i32) -> Result<UdpRx, SysError> {
+    let fd = socket(device)?;
+    buffer(&fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, receive_buffer_bytes, "SO_RCVBUF")?;
+    attach(&fd, &TO_THIS_HOST)?;
+    bind(&fd, device, ethertype)?;
+    UdpRx::over(fd, false, true)
+}
+
 fn socket(device: &str) -> Result<OwnedFd, SysError> {
     // SAFETY: takes numbers only. Protocol 0 receives nothing.
     let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };

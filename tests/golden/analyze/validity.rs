@@ -70,6 +70,7 @@ fn packets_that_come_to_af_xdp_by_a_slower_way_than_others_are_noted() {
         queues: 4,
         umem_bytes: 1 << 26,
         huge_pages: false,
+        small_pages: None,
         clock: XdpClock::Tai,
         clock_bound_ns: 0,
         losses: XdpLosses::default(),
@@ -91,11 +92,26 @@ fn packets_that_come_to_af_xdp_by_a_slower_way_than_others_are_noted() {
     assert_eq!(slow.evidence["refused"], "zero-copy native".into());
     let sends = |mode, refused| {
         let counted = XdpSent::default();
-        Some(XdpSendRecord { mode, refused, queue: 0, umem_bytes: 1 << 24, huge_pages: false, counted })
+        Some(XdpSendRecord {
+            mode,
+            refused,
+            queue: 0,
+            umem_bytes: 1 << 24,
+            huge_pages: false,
+            small_pages: None,
+            counted,
+        })
     };
     let copied = verdict(|record, _| ctl(record).xdp_sent = sends(XdpSendMode::Copy, refused[..1].to_vec()));
     let says = "packets of ctl are sent by AF_XDP in copy mode, because what is faster was refused: zero-copy (no)";
     assert_is(&copied, "xdp-mode", Level::Note, says);
+    // Ordinary pages are slower than huge ones, in whatever mode.
+    let small = verdict(|record, _| {
+        let small_pages = Some("none are free".to_owned());
+        ctl(record).xdp = Some(XdpRecord { small_pages, ..port(XdpMode::ZeroCopy, Vec::new()) });
+    });
+    let says = "packets of ctl come to AF_XDP in zero-copy mode; the memory of its packets is not of huge pages: none are free";
+    assert_is(&small, "xdp-mode", Level::Note, says);
     let mut fast = record(1, COUNT);
     ctl(&mut fast).xdp = Some(port(XdpMode::ZeroCopy, Vec::new()));
     ctl(&mut fast).xdp_sent = sends(XdpSendMode::ZeroCopy, Vec::new());

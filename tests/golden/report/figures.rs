@@ -5,7 +5,7 @@
 use super::sample::{Run, metric, run};
 use std::collections::BTreeMap;
 use tardy_model::histogram::Histogram;
-use tardy_model::result::{ClassResult, XdpPlacement};
+use tardy_model::result::{ClassResult, Placement, XdpPlacement};
 use tardy_model::time::Nanos;
 use tardy_model::verdict::Figure;
 use tardy_report::figure::{SPACE, THIN, Unit};
@@ -388,6 +388,36 @@ fn time_delays_of_af_xdp_have_a_table_of_their_own_and_one_of_the_systems() {
     let text = alone.draw("org", 100);
     assert!(!text.contains("R4") && text.contains("no idle states"), "{text}");
     assert!(!self::run(&["all"]).draw("md", 100).contains("XDP program"), "no table without such a port");
+}
+
+#[test]
+fn receivers_have_a_table_of_what_they_cost_and_know() {
+    let mut run = by_xdp();
+    // Of a second: on a CPU, waiting for one, and wake-ups. The rest is idle.
+    for (cell, (run_ns, wait_ns, wakeups)) in
+        run.results.cells.iter_mut().zip([(999_000_000, 1_000_000, 0), (25_000_000, 5_000_000, 1_250)])
+    {
+        let tx = cell.placement[0].clone();
+        let (thread, over_ns) = ("ctl.rx".into(), Some(1_000_000_000));
+        let (run_ns, wait_ns, wakeups) = (Some(run_ns), Some(wait_ns), Some(wakeups));
+        cell.placement.push(Placement { thread, over_ns, run_ns, wait_ns, wakeups, ..tx });
+        cell.streams.get_mut("ctl").expect("ctl").outcomes.received = 5_000;
+    }
+    let (_, receivers) =
+        run.draw("md", 100).split_once("## Receivers\n").map(|of| (of.0.len(), of.1.to_owned())).expect("it");
+    let rows = table(&receivers);
+    let figures: Vec<&[String]> = rows.iter().map(|row| &row[1..]).collect();
+    assert_eq!(figures[0], ["CPU 1, same core", "99.9 %", "0 %", "0", "–", "949 ns", "1.7 µs"]);
+    assert_eq!(figures[1], ["CPU 0, another core", "2.5 %", "97 %", "1250", "4.0", "2.3 µs", "3.1 µs"]);
+    // In the terminal and on the page it is the same table.
+    for (format, row) in [("text", "CPU 0, another core 2.5 % 97 % 1 250 4.0 2.3 µs 3.1 µs"), ("html", "packets each")]
+    {
+        let text = run.draw(format, 120).replace('\u{202f}', " ").split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(row), "{format}: {text}");
+    }
+    // A thread that nobody timed has no row.
+    run.results.cells.iter_mut().for_each(|cell| cell.placement[1].over_ns = None);
+    assert!(!run.draw("md", 100).contains("## Receivers"));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 use super::{Evidence, Rule, SPOILS, Spoils};
 use crate::outcomes::{Broke, of_receive};
 use crate::says;
+use std::collections::BTreeSet;
 use tardy_model::point::Point;
 use tardy_model::verdict::{Figure, Level, Verdict};
 use tardy_model::xdp::{Inspection, ObjectRecord, ProgramCost, ProgramRecord, ProgramSeen};
@@ -206,7 +207,40 @@ fn drops(found: &Inspection) -> Vec<Verdict> {
             .with("errno", i64::from(first.code))
             .with("to_device", first.to)
     });
-    told.collect()
+    told.chain(takers(found, level)).collect()
+}
+
+/// The verdicts on programs that let no probe packet on, and did nothing that the kernel reports:
+/// each for the first way on which it did that.
+fn takers(found: &Inspection, level: Level) -> impl Iterator<Item = Verdict> {
+    let mut told = BTreeSet::new();
+    let has_fault = |program: &ProgramRecord| program.seen.as_ref().is_some_and(|seen| !seen.faults.is_empty());
+    let ways = found.probes.iter().flat_map(|probe| found.takers(probe).map(move |program| (probe, program)));
+    let first = ways.filter(move |(_, program)| !has_fault(program) && told.insert((&program.device, program.id)));
+    first.map(move |(probe, program)| {
+        // Only where nothing else can have lost them the cell was refused.
+        let level =
+            if probe.carries && probe.way.as_ref().is_some_and(|way| way.is_made) { level } else { Level::Warning };
+        let runs = program.seen.as_ref().map_or(0, |seen| seen.runs);
+        let came = match probe.arrived() {
+            0 => "none arrived".to_owned(),
+            arrived => format!("{arrived} arrived at the device and the filters of tc let none on"),
+        };
+        let says = format!(
+            "{} seems to take the packets: {} sent {} of {} to {}, {came}, and it ran {} meanwhile",
+            program.called(),
+            probe.from,
+            says::count(probe.sent.into(), "probe packet", "probe packets"),
+            probe.stream,
+            probe.to,
+            says::count(runs, "time", "times"),
+        );
+        on(PROGRAM_DROPS.id, level, program, says)
+            .with("stream", probe.stream.as_str())
+            .with("from", probe.from.as_str())
+            .with("packets", probe.sent)
+            .with("runs", runs)
+    })
 }
 
 fn printks(found: &Inspection) -> Vec<Verdict> {

@@ -432,11 +432,11 @@ fn mode(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let streams = || evidence.record.streams.iter();
     let came = streams().filter_map(|(stream, record)| {
         let port = record.xdp.as_ref()?;
-        fell_back(stream, "come to", port.mode.name(), &port.refused)
+        fell_back(stream, "come to", port.mode.name(), (&port.refused, port.small_pages.as_deref()))
     });
     let went = streams().filter_map(|(stream, record)| {
         let port = record.xdp_sent.as_ref()?;
-        fell_back(stream, "are sent by", port.mode.name(), &port.refused)
+        fell_back(stream, "are sent by", port.mode.name(), (&port.refused, port.small_pages.as_deref()))
     });
     let unasked = streams().filter_map(|(stream, record)| {
         let why = record.xdp.as_ref()?.without_hints.as_ref()?;
@@ -446,14 +446,23 @@ fn mode(evidence: &Evidence<'_>) -> Vec<Verdict> {
     came.chain(went).chain(unasked).collect()
 }
 
-fn fell_back(stream: &str, way: &str, mode: &str, refused: &[XdpRefusal]) -> Option<Verdict> {
+/// What was refused and would have been faster: modes, and huge pages.
+fn fell_back(
+    stream: &str,
+    way: &str,
+    mode: &str,
+    (refused, small_pages): (&[XdpRefusal], Option<&str>),
+) -> Option<Verdict> {
     let why: Vec<String> = refused.iter().map(|of| format!("{} ({})", of.mode.name(), of.why)).collect();
-    let says = format!(
-        "packets of {stream} {way} AF_XDP in {mode} mode, because what is faster was refused: {}",
-        why.join(", ")
-    );
+    let modes = match why.is_empty() {
+        true => String::new(),
+        false => format!(", because what is faster was refused: {}", why.join(", ")),
+    };
+    let pages = small_pages.map(|why| format!("; the memory of its packets is not of huge pages: {why}"));
+    let says = format!("packets of {stream} {way} AF_XDP in {mode} mode{modes}{}", pages.unwrap_or_default());
     let modes: Vec<&str> = refused.iter().map(|of| of.mode.name()).collect();
     let verdict = Verdict::new(XDP_MODE.id, Level::Note, says);
     let verdict = verdict.with("stream", stream).with("mode", mode).with("refused", modes.join(" "));
-    (!refused.is_empty()).then_some(verdict)
+    let verdict = if small_pages.is_some() { verdict.with("without", "huge pages") } else { verdict };
+    (!refused.is_empty() || small_pages.is_some()).then_some(verdict)
 }

@@ -109,7 +109,8 @@ pub struct Opened {
     pub refused: Vec<XdpRefusal>,
     pub queues: u32,
     pub umem_bytes: u64,
-    pub huge_pages: bool,
+    /// Why the memory is not of huge pages; `None` if it is.
+    pub small_pages: Option<String>,
     pub clock: StampClock,
     /// The program asks the device: what it leaves before packets is of its own object.
     pub asks_device: bool,
@@ -181,7 +182,7 @@ impl Rings {
             refused,
             queues: queues.len() as u32,
             umem_bytes: memory.length() as u64,
-            huge_pages: memory.is_huge,
+            small_pages: memory.small_pages.clone(),
             clock: program.clock,
             asks_device,
             without_hints,

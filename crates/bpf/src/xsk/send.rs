@@ -69,7 +69,8 @@ pub struct OpenedToSend {
     /// Faster modes that were refused.
     pub refused: Vec<XdpRefusal>,
     pub umem_bytes: u64,
-    pub huge_pages: bool,
+    /// Why the memory is not of huge pages; `None` if it is.
+    pub small_pages: Option<String>,
 }
 
 /// What lies before a packet that is to be stamped, or to be sent at an instant of the device's
@@ -158,8 +159,9 @@ impl Outlet {
                 (copying(asked, index)?, XdpSendMode::Copy, refused)
             }
         };
-        let (umem_bytes, huge_pages) = (outlet.base + outlet.memory.length() as u64, outlet.memory.is_huge);
-        Ok((outlet, OpenedToSend { mode, refused, umem_bytes, huge_pages }))
+        let umem_bytes = outlet.base + outlet.memory.length() as u64;
+        let small_pages = outlet.memory.small_pages.clone();
+        Ok((outlet, OpenedToSend { mode, refused, umem_bytes, small_pages }))
     }
 
     /// Over the part of the memory that begins at `base`, through a socket that has `rings`.

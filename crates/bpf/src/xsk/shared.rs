@@ -27,8 +27,8 @@ const HUGE: usize = 2 << 20;
 pub struct Memory {
     start: NonNull<u8>,
     length: usize,
-    /// Of huge pages.
-    pub is_huge: bool,
+    /// Why it is not of huge pages; `None` if it is.
+    pub small_pages: Option<String>,
 }
 
 // SAFETY: the memory belongs to no thread; who has the value may read and write it.
@@ -40,12 +40,19 @@ impl Memory {
     /// # Errors
     /// ENOMEM.
     pub fn new(length: usize) -> io::Result<Memory> {
-        if length.is_multiple_of(HUGE)
-            && let Ok(start) = map(length, libc::MAP_HUGETLB)
-        {
-            return Ok(Memory { start, length, is_huge: true });
+        let huge = match length.is_multiple_of(HUGE) {
+            true => map(length, libc::MAP_HUGETLB).map_err(|error| {
+                format!(
+                    "the kernel has no {} MiB of them to give ({error}), and vm.nr_hugepages reserves some",
+                    length >> 20
+                )
+            }),
+            false => Err(format!("its {length} bytes are no whole number of them")),
+        };
+        match huge {
+            Ok(start) => Ok(Memory { start, length, small_pages: None }),
+            Err(why) => Ok(Memory { start: map(length, 0)?, length, small_pages: Some(why) }),
         }
-        Ok(Memory { start: map(length, 0)?, length, is_huge: false })
     }
 
     /// Where it begins, as a number for the kernel.
@@ -76,7 +83,7 @@ impl Memory {
         let at = at.min(whole.length);
         // SAFETY: within the mapping, or at its end.
         let second = unsafe { whole.start.add(at) };
-        let of = |start, length| Memory { start, length, is_huge: whole.is_huge };
+        let of = |start, length| Memory { start, length, small_pages: whole.small_pages.clone() };
         (of(whole.start, at), of(second, whole.length - at))
     }
 

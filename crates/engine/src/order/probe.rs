@@ -25,9 +25,17 @@ const UDP: u8 = 17;
 const RESET: u8 = 4;
 
 impl SendOrder {
+    /// The EtherType of the protocol whose sockets receive the stream, behind the filters of tc;
+    /// `None` of frames, which packet sockets and AF_XDP receive before these.
+    pub fn protocol(&self) -> Option<u16> {
+        let of_ip = if self.local.is_ipv6() { IPV6 } else { IPV4 };
+        (!self.order.port.traits().is_frames).then_some(of_ip)
+    }
+
     /// A frame like those of the stream, there or back, and the head of the test frame in it. No
-    /// receiver takes it for a packet of the trial.
-    pub fn probe(&self, back: bool) -> (Vec<u8>, [u8; HEAD]) {
+    /// receiver takes it for a packet of the trial. One that leaves by a VLAN device has no tag
+    /// yet.
+    pub fn probe(&self, back: bool, by_vlan_device: bool) -> (Vec<u8>, [u8; HEAD]) {
         let StreamOrder { stream, nonce, tag, ethertype, port, .. } = self.order;
         let (kind, size) = match back {
             false => (PacketKind::WarmUp, self.order.size),
@@ -46,7 +54,7 @@ impl SendOrder {
                 ip_packet(ips, protocol, self.port, &payload)
             }
         };
-        ([ethernet::head(macs[0], macs[1], tag, ethertype), packet].concat(), head)
+        ([ethernet::head(macs[0], macs[1], tag.filter(|_| !by_vlan_device), ethertype), packet].concat(), head)
     }
 }
 

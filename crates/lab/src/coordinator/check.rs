@@ -16,7 +16,7 @@ use crate::machine::FactsByHost;
 use crate::names::Names;
 use crate::not_found::NotFound;
 use crate::orders::{Ordered, is_same_path};
-use crate::path::Ends;
+use crate::path::{Ends, LinkEnd};
 use crate::placement::place;
 use crate::plan::{self, Kinds, Plan, PlanError, plan_of};
 use crate::run::RunError;
@@ -28,9 +28,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tardy_engine::halves::hint_bytes;
 use tardy_engine::order::{CostOrder, ProbeOrder};
+use tardy_model::port::TagBy;
 use tardy_model::shaper::Shaper;
 use tardy_model::stream::Stream;
-use tardy_model::xdp::{Inspection, ObjectRecord, ProbeRecord, ProgramFault, ProgramRecord};
+use tardy_model::xdp::{
+    ArrivedProbes, AwaitedProbes, Inspection, ObjectRecord, ProbeRecord, ProbeWay, ProgramFault, ProgramRecord,
+};
 use tardy_spec::experiment::{Experiment, Setup};
 use tardy_sys::clock;
 
@@ -239,14 +242,18 @@ const PROBES: u32 = 8;
 struct Way<'o> {
     stream: &'o str,
     tags: u8,
+    /// Packets of the stream go this way.
+    carries: bool,
+    /// Where programs can take the probes.
+    way: ProbeWay,
     /// The station, and which of its probes.
     sends: (StationId, usize),
-    /// The station, and which of its marks.
+    /// The station, and which of what it awaits.
     receives: (StationId, usize),
 }
 
 /// What each station is to look at, and what that says of the ways of the streams.
-fn looks<'o>(plan: &Plan, ordered: &'o [Ordered]) -> Result<(Vec<Look>, Vec<Way<'o>>), NotFound> {
+fn looks<'o>(setup: &Setup, plan: &Plan, ordered: &'o [Ordered]) -> Result<(Vec<Look>, Vec<Way<'o>>), NotFound> {
     let mut looks: BTreeMap<StationId, Look> = BTreeMap::new();
     for name in plan.stations.keys() {
         let station = plan.station(name)?;
@@ -255,7 +262,7 @@ fn looks<'o>(plan: &Plan, ordered: &'o [Ordered]) -> Result<(Vec<Look>, Vec<Way<
             over.chain([end.device.clone()])
         });
         let devices = devices.collect();
-        looks.insert(station, Look { station, devices, probes: Vec::new(), marks: Vec::new(), objects: Vec::new() });
+        looks.insert(station, Look { station, devices, probes: Vec::new(), awaited: Vec::new(), objects: Vec::new() });
     }
     let mut ways = Vec::new();
     for of in ordered {
@@ -265,26 +272,49 @@ fn looks<'o>(plan: &Plan, ordered: &'o [Ordered]) -> Result<(Vec<Look>, Vec<Way<
         // The trial's number is not in it, so that what is measured with it holds for all trials.
         let mut like = send.clone();
         like.order.nonce = 0;
-        let (packet, _) = like.probe(false);
+        let (packet, _) = like.probe(false, false);
         look.objects.extend(receives.map(|object| (object, packet.clone())));
-        let [near, far] = plan.ends.of_stream(&of.stream)?;
-        let devices = [plan.ends.end(near)?.device.clone(), plan.ends.end(far)?.device.clone()];
-        for (back, [from, to], [leaves, arrives]) in [
-            (false, [of.from, of.to], [&devices[0], &devices[1]]),
-            (true, [of.to, of.from], [&devices[1], &devices[0]]),
-        ] {
-            let (frame, mark) = send.probe(back);
-            let probe = ProbeOrder { device: leaves.clone(), priority: send.priority, frame };
+        let ends = plan.ends.of_stream(&of.stream)?;
+        let ends = [plan.ends.end(ends[0])?, plan.ends.end(ends[1])?];
+        let devices = [devices_of(ends[0], &of.stream)?, devices_of(ends[1], &of.stream)?];
+        for (back, [from, to], [near, far]) in [(false, [of.from, of.to], [0, 1]), (true, [of.to, of.from], [1, 0])] {
+            let (frame, mark) = send.probe(back, devices[near].len() > 1);
+            let device = devices[near].last().unwrap_or(&ends[near].device).clone();
+            let probe = ProbeOrder { device, priority: send.priority, frame };
             let sender = &mut looks.get_mut(&from).ok_or_else(|| NotFound::Station(of.stream.from.clone()))?.probes;
             sender.push(probe);
             let sends = (from, sender.len() - 1);
-            let receiver = &mut looks.get_mut(&to).ok_or_else(|| NotFound::Station(of.stream.to.clone()))?.marks;
-            receiver.push((arrives.clone(), mark.to_vec()));
+            let receiver = &mut looks.get_mut(&to).ok_or_else(|| NotFound::Station(of.stream.to.clone()))?.awaited;
+            let device = ends[far].device.clone();
+            receiver.push(AwaitedProbes { device, mark: mark.to_vec(), protocol: send.protocol() });
             let receives = (to, receiver.len() - 1);
-            ways.push(Way { stream: &of.stream.name, tags: u8::from(of.stream.tag.is_some()), sends, receives });
+            let way = way_of(setup, &of.stream, [&devices[near], &devices[far]]);
+            // A one-way stream has nothing to send back, but for what its connection answers.
+            let carries = !back || of.stream.kind.is_answered() || of.stream.port.traits().is_connection;
+            let tags = u8::from(of.stream.tag.is_some());
+            ways.push(Way { stream: &of.stream.name, tags, carries, way, sends, receives });
         }
     }
     Ok((looks.into_values().collect(), ways))
+}
+
+/// The device at which the path ends, and that of the stream's VLAN above it, by which a stream
+/// over IP leaves and arrives.
+fn devices_of(end: &LinkEnd, stream: &Stream) -> Result<Vec<String>, NotFound> {
+    let vlan = stream.tag.filter(|_| stream.port.traits().tag == TagBy::Device);
+    let above = vlan.map(|tag| end.vlan(tag.vlan).map(|vlan| vlan.device.clone())).transpose()?;
+    Ok([end.device.clone()].into_iter().chain(above).collect())
+}
+
+/// Where programs can take the probes of a stream that leave by these devices and arrive at those.
+fn way_of(setup: &Setup, stream: &Stream, [near, far]: [&[String]; 2]) -> ProbeWay {
+    // AF_XDP sends past the filters of tc, which probes pass; etf drops what has no launch time.
+    let passes_filters = stream.port.traits().passes_qdisc && setup.shaper == Shaper::None;
+    ProbeWay {
+        leaves: if passes_filters { near.to_vec() } else { Vec::new() },
+        arrives: far.to_vec(),
+        is_made: setup.path.traits().devices.are_made(),
+    }
 }
 
 /// Looks for faults on the path: what programs that others have attached do with packets like the
@@ -295,11 +325,11 @@ fn looks<'o>(plan: &Plan, ordered: &'o [Ordered]) -> Result<(Vec<Look>, Vec<Way<
 /// A station's.
 pub(super) fn inspect(
     stations: &mut Stations,
-    plan: &Plan,
+    (setup, plan): (&Setup, &Plan),
     ordered: &[Ordered],
     costs: &mut Costs,
 ) -> Result<Inspection, RunError> {
-    let (looks, ways) = looks(plan, ordered)?;
+    let (looks, ways) = looks(setup, plan, ordered)?;
     let mut looked = stations.inspect(&looks, PROBES)?;
     // One station of a host is asked for what a line costs: the same in each trial.
     looked.sort_by_key(|looked| looked.station);
@@ -308,11 +338,13 @@ pub(super) fn inspect(
     let at = |station: StationId| looked.iter().find(|looked| looked.station == station);
     let mut found = Inspection::default();
     for way in ways {
-        let ((from, probe), (to, mark)) = (way.sends, way.receives);
+        let ((from, probe), (to, awaited)) = (way.sends, way.receives);
         let sent = at(from).and_then(|looked| looked.sent.get(probe).copied()).unwrap_or(0);
-        let Some(by_tags) = at(to).and_then(|looked| looked.by_tags.get(mark)?.clone()) else { continue };
-        let (stream, tags) = (way.stream.to_owned(), way.tags);
-        found.probes.push(ProbeRecord { stream, from: name(from), to: name(to), sent, tags, by_tags });
+        let arrived = at(to).and_then(|looked| looked.arrived.get(awaited)?.clone());
+        let Some(ArrivedProbes { by_tags, let_on }) = arrived else { continue };
+        let Way { stream, tags, carries, way, .. } = way;
+        let (stream, from, to, way) = (stream.to_owned(), name(from), name(to), Some(way));
+        found.probes.push(ProbeRecord { stream, from, to, sent, tags, by_tags, let_on, carries, way });
     }
     for looked in looked {
         let (at, station) = (looked.station, name(looked.station));
@@ -354,6 +386,10 @@ pub(super) fn dead_end(found: &Inspection) -> Option<String> {
     let programs: Vec<String> = programs.map(says).collect();
     let programs = if programs.is_empty() { "no program that tardy can see".to_owned() } else { programs.join("; ") };
     Some(match way.with_more_tags() {
+        0 if way.arrived() > 0 => format!(
+            "probe packets of stream `{stream}` from {from} arrive at the device of {to}, and the filters of tc there let none \
+             on. On its devices there is {programs}. Take the program off, or have it let the stream's packets on, then run again"
+        ),
         0 => format!(
             "no probe packet of stream `{stream}` from {from} arrives at {to}. On its devices there is {programs}. Take \
              the program off, or have it send packets where they are wanted, then run again"

@@ -14,7 +14,7 @@ use tardy_engine::message::{FromAgent, ToAgent};
 use tardy_engine::order::{CostOrder, ObjectOrder, ProbeOrder, RulerOrder};
 use tardy_model::machine::RulerRecord;
 use tardy_model::time::Nanos;
-use tardy_model::xdp::{ObjectRecord, ProgramCost, ProgramRecord};
+use tardy_model::xdp::{ArrivedProbes, AwaitedProbes, ObjectRecord, ProgramCost, ProgramRecord};
 
 /// A station answers within this time, even next to a spinning realtime thread.
 pub(crate) const ANSWER: Nanos = Nanos(20_000_000_000);
@@ -48,8 +48,8 @@ pub(crate) struct Look {
     pub devices: Vec<String>,
     /// What it sends.
     pub probes: Vec<ProbeOrder>,
-    /// What is to arrive there: at which device, and how it is known.
-    pub marks: Vec<(String, Vec<u8>)>,
+    /// What is to arrive there.
+    pub awaited: Vec<AwaitedProbes>,
     /// Users' own programs that it receives through, each with a packet like the stream's.
     pub objects: Vec<(ObjectOrder, Vec<u8>)>,
 }
@@ -59,8 +59,8 @@ pub(crate) struct Looked {
     pub station: StationId,
     pub programs: Vec<ProgramRecord>,
     pub unchecked: Option<String>,
-    /// Of each mark, packets by the VLAN tags that they arrived with.
-    pub by_tags: Vec<Option<BTreeMap<u8, u32>>>,
+    /// What arrived of all that was awaited.
+    pub arrived: Vec<Option<ArrivedProbes>>,
     /// Of each probe, packets that its device took.
     pub sent: Vec<u32>,
     /// Of each object; `None` of one that cannot be read.
@@ -223,9 +223,9 @@ impl Stations {
         let doing = "looking for faults on the path";
         let limit = Duration::from_nanos(ANSWER.0 as u64);
         let asked: Vec<StationId> = looks.iter().map(|look| look.station).collect();
-        for Look { station, devices, marks, .. } in looks {
-            let (devices, marks) = (devices.clone(), marks.clone());
-            self.agent(*station)?.tell(&ToAgent::Inspect { devices, marks })?;
+        for Look { station, devices, awaited, .. } in looks {
+            let (devices, awaited) = (devices.clone(), awaited.clone());
+            self.agent(*station)?.tell(&ToAgent::Inspect { devices, awaited })?;
         }
         self.answers(&asked, doing, limit, |_, message| matches!(message, FromAgent::Inspecting).then_some(()))?;
         for Look { station, probes, .. } in looks {
@@ -241,9 +241,9 @@ impl Stations {
             self.agent(*station)?.tell(&ToAgent::Inspected { each: times, objects })?;
         }
         self.answers(&asked, doing, limit, |station, message| match message {
-            FromAgent::Inspected { programs, unchecked, by_tags, objects } => {
+            FromAgent::Inspected { programs, unchecked, arrived, objects } => {
                 let sent = sent.get(&station).cloned().unwrap_or_default();
-                Some(Looked { station, programs, unchecked, by_tags, sent, objects })
+                Some(Looked { station, programs, unchecked, arrived, sent, objects })
             }
             _ => None,
         })

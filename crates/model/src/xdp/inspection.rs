@@ -40,6 +40,24 @@ impl ProgramHook {
             ProgramHook::TcxEgress => "tcx-egress",
         }
     }
+
+    /// It sees packets that leave by its device.
+    pub const fn is_on_leaving(self) -> bool {
+        match self {
+            ProgramHook::TcEgress | ProgramHook::TcxEgress => true,
+            ProgramHook::XdpNative | ProgramHook::XdpGeneric | ProgramHook::XdpOffload => false,
+            ProgramHook::TcIngress | ProgramHook::TcxIngress => false,
+        }
+    }
+
+    /// It sees packets that arrive, before packet sockets do.
+    pub const fn is_before_taps(self) -> bool {
+        match self {
+            ProgramHook::XdpNative | ProgramHook::XdpGeneric | ProgramHook::XdpOffload => true,
+            ProgramHook::TcIngress | ProgramHook::TcxIngress => false,
+            ProgramHook::TcEgress | ProgramHook::TcxEgress => false,
+        }
+    }
 }
 
 /// What went wrong with packets that a program decided about.
@@ -149,6 +167,27 @@ pub struct ProgramCost {
     pub pairs: u32,
 }
 
+/// Probe packets that are to arrive at a station.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AwaitedProbes {
+    /// The device that they are to arrive at.
+    pub device: String,
+    /// The bytes by which each is known.
+    pub mark: Vec<u8>,
+    /// The EtherType of the protocol whose sockets are to get them, behind the filters of tc;
+    /// `None` where the stream's receiver takes its packets before these.
+    pub protocol: Option<u16>,
+}
+
+/// Those of them that arrived.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArrivedProbes {
+    /// By the VLAN tags that they arrived with.
+    pub by_tags: BTreeMap<u8, u32>,
+    /// Behind the filters of tc; `None` where nobody looked there.
+    pub let_on: Option<u32>,
+}
+
 /// Probe packets of one way of a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "probe")]
@@ -165,9 +204,43 @@ pub struct ProbeRecord {
     pub tags: u8,
     /// Packets that arrived, by the number of tags that they had then.
     pub by_tags: BTreeMap<u8, u32>,
+    /// Packets that the filters of tc let on to the kernel's stack; null for a stream that is
+    /// received before these filters, as frames are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub let_on: Option<u32>,
+    /// Packets of the stream go this way too: those that it measures, or what a connection answers.
+    #[serde(default = "yes")]
+    pub carries: bool,
+    /// Where programs can take it; null of versions that did not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub way: Option<ProbeWay>,
+}
+
+/// Versions that did not keep it judged every way.
+fn yes() -> bool {
+    true
+}
+
+/// Where programs can take the probe packets of one way of a stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "probe_way")]
+pub struct ProbeWay {
+    /// Devices that it leaves by, whose filters the stream's packets pass as well, and behind which
+    /// no queue discipline holds back what has no launch time. Empty where either is not so.
+    pub leaves: Vec<String>,
+    /// The device that it arrives at, and the VLAN device above it by which the stream's receiver
+    /// has it.
+    pub arrives: Vec<String>,
+    /// All devices were made for the path: nothing outside of this machine can lose a probe.
+    pub is_made: bool,
 }
 
 impl ProbeRecord {
+    /// The device took some, and none came to where the stream's receiver takes its packets.
+    pub fn is_lost(&self) -> bool {
+        self.sent > 0 && self.let_on.unwrap_or(self.arrived()) == 0
+    }
+
     /// Packets that arrived.
     pub fn arrived(&self) -> u32 {
         self.by_tags.values().sum()
@@ -240,16 +313,46 @@ impl Inspection {
     }
 
     /// A way on which no packet of a stream can be measured: the probes arrive with more tags than
-    /// they were sent with, or none arrives and a program at one of its ends sends packets where
-    /// nobody takes them.
+    /// they were sent with; or packets of the stream go this way, no probe comes through, and a
+    /// program at one of its ends sends packets where nobody takes them, or saw the probes and may
+    /// have taken them.
     pub fn dead_end(&self) -> Option<&ProbeRecord> {
-        let faulty = |program: &&ProgramRecord| program.seen.as_ref().is_some_and(|seen| !seen.faults.is_empty());
-        let at = |probe: &ProbeRecord| {
-            let mut faulty = self.programs.iter().filter(faulty);
+        let is_faulty = |program: &&ProgramRecord| program.seen.as_ref().is_some_and(|seen| !seen.faults.is_empty());
+        let by_fault = |probe: &ProbeRecord| {
+            let mut faulty = self.programs.iter().filter(is_faulty);
             faulty.any(|program| program.station == probe.from || program.station == probe.to)
         };
+        let is_made = |probe: &ProbeRecord| probe.way.as_ref().is_some_and(|way| way.is_made);
+        let by_taker = |probe: &ProbeRecord| is_made(probe) && self.takers(probe).next().is_some();
+        let by_program = |probe: &ProbeRecord| by_fault(probe) || by_taker(probe);
         self.probes
             .iter()
-            .find(|probe| probe.with_more_tags() > 0 || probe.sent > 0 && probe.arrived() == 0 && at(probe))
+            .find(|probe| probe.with_more_tags() > 0 || probe.carries && probe.is_lost() && by_program(probe))
+    }
+
+    /// Programs that may have taken the probes of a way on which none comes through: each ran as
+    /// often as packets were sent, at a place that these passed and where they came no further. On
+    /// a path through other machines these may have lost them too.
+    pub fn takers<'i>(&'i self, probe: &'i ProbeRecord) -> impl Iterator<Item = &'i ProgramRecord> {
+        let has = |devices: &[String], program: &ProgramRecord| devices.contains(&program.device);
+        let may = move |way: &ProbeWay, program: &ProgramRecord| {
+            let (base, above) = way.arrives.split_at(way.arrives.len().min(1));
+            match (program.hook.is_on_leaving(), probe.arrived()) {
+                (true, 0) => program.station == probe.from && has(&way.leaves, program),
+                (true, _) => false,
+                // Packet sockets come behind XDP, and before the filters of tc and what a VLAN
+                // device does.
+                (false, 0) => program.station == probe.to && has(base, program) && program.hook.is_before_taps(),
+                (false, _) => {
+                    let behind = has(base, program) && !program.hook.is_before_taps();
+                    program.station == probe.to && (behind || has(above, program))
+                }
+            }
+        };
+        let ran = |program: &ProgramRecord| program.seen.as_ref().map_or(0, |seen| seen.runs);
+        let way = probe.way.as_ref().filter(|_| probe.is_lost());
+        self.programs
+            .iter()
+            .filter(move |program| way.is_some_and(|way| may(way, program)) && ran(program) >= u64::from(probe.sent))
     }
 }

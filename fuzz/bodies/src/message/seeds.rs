@@ -32,8 +32,8 @@ use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos};
 use tardy_model::trial::TrialRecord;
 use tardy_model::xdp::{
-    DeviceHint, FaultKind, NumberedDevice, ObjectRecord, ProgramCost, ProgramFault, ProgramHook, ProgramRecord,
-    ProgramSeen, Triggered,
+    ArrivedProbes, AwaitedProbes, DeviceHint, FaultKind, NumberedDevice, ObjectRecord, ProgramCost, ProgramFault,
+    ProgramHook, ProgramRecord, ProgramSeen, Triggered,
 };
 
 /// How the bytes behind an input's first one are read: with a greeting, as orders, as what a guest
@@ -49,7 +49,7 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let mut greeted = vec![GREETING | ORDERS];
     message::greet(&mut greeted, "0.1.0").expect("memory takes it");
     let mut unlike = halves(Kind::Reflected);
-    // A sender that tells of fewer packets than arrived, and a column shorter than its rows.
+    // A sender that reports fewer packets than arrived, and a column shorter than its rows.
     if let Some(FromAgent::SenderPiece { rows, .. }) = unlike.first_mut() {
         rows.sending.truncate(3);
         rows.wakeup.truncate(1);
@@ -157,7 +157,10 @@ fn orders() -> Vec<ToAgent> {
     let base = Instant::from_ns(1_000_000_000);
     vec![
         ToAgent::Measure(vec![RulerOrder { thread: thread(), sends: true }]),
-        ToAgent::Inspect { devices: vec!["tardy0-0".into()], marks: vec![("tardy0-0".into(), vec![7; 24])] },
+        ToAgent::Inspect {
+            devices: vec!["tardy0-0".into()],
+            awaited: vec![AwaitedProbes { device: "tardy0-0".into(), mark: vec![7; 24], protocol: Some(0x86dd) }],
+        },
         ToAgent::Probe {
             probes: vec![ProbeOrder { device: "tardy0-0".into(), priority: 3, frame: vec![7; 60] }],
             times: 4,
@@ -198,7 +201,7 @@ fn inspected() -> FromAgent {
     FromAgent::Inspected {
         programs: vec![program],
         unchecked: None,
-        by_tags: vec![Some(BTreeMap::from([(2, 4)])), None],
+        arrived: vec![Some(ArrivedProbes { by_tags: BTreeMap::from([(2, 4)]), let_on: Some(3) }), None],
         objects: vec![
             Some(ObjectRecord {
                 program: "prints".into(),

@@ -49,7 +49,8 @@ impl XdpSend {
             refused: opened.refused,
             queue: order.queue,
             umem_bytes: opened.umem_bytes,
-            huge_pages: opened.huge_pages,
+            huge_pages: opened.small_pages.is_none(),
+            small_pages: opened.small_pages,
             counted: outlet.counted(),
         };
         Ok(XdpSend { outlet, record })
