@@ -266,7 +266,12 @@ fn inspected(hook: ProgramHook, seen: Option<ProgramSeen>, tags: &[(u8, u32)]) -
         seen,
     };
     let by_tags = tags.iter().copied().collect();
-    let way = ProbeWay { leaves: vec!["eth0".into()], arrives: vec!["eth0".into(), "eth0.5".into()], is_made: true };
+    let way = ProbeWay {
+        leaves: vec!["eth0".into()],
+        arrives: vec!["eth0".into(), "eth0.5".into()],
+        is_held: false,
+        is_certain: true,
+    };
     let way = Some(way);
     let (stream, from, to) = ("ctl".into(), "a".into(), "b".into());
     let probes = vec![ProbeRecord { stream, from, to, sent: 8, tags: 0, by_tags, let_on: None, carries: true, way }];
@@ -370,16 +375,29 @@ fn a_program_that_took_every_probe_in_silence_cost_a_trial() {
         let verdict = &verdicts(taker.clone())["program-drops"];
         assert_is(verdict, "program-drops", Level::Invalid, says);
         assert_eq!((&verdict.evidence["packets"], &verdict.evidence["from"]), (&8_i64.into(), &"a".into()));
-        let spoils: [fn(&mut ProbeRecord); 2] =
-            [|of| of.carries = false, |of| of.way.as_mut().expect("a way").is_made = false];
         // Nothing of the stream goes that way, or other machines may have lost them: it is worth a
         // word, and no cell.
-        for spoil in spoils {
+        let spoils: [(fn(&mut ProbeRecord), Level); 2] = [
+            (|of| of.carries = false, Level::Note),
+            (|of| of.way.as_mut().expect("a way").is_certain = false, Level::Warning),
+        ];
+        for (spoil, level) in spoils {
             let mut spared = taker.clone();
             spoil(&mut spared.probes[0]);
             assert_eq!(spared.dead_end(), None);
-            assert_eq!(verdicts(spared)["program-drops"].level, Level::Warning);
+            assert_eq!(verdicts(spared)["program-drops"].level, level);
         }
+        // A queue discipline may have kept those that did not arrive, and none of the others.
+        let mut held = taker.clone();
+        held.probes[0].way.as_mut().expect("a way").is_held = true;
+        assert_eq!(held.dead_end().is_some(), held.probes[0].arrived() > 0);
+        // A way that a program spares is reported after one that it stops, whichever comes first.
+        let mut both = taker.clone();
+        let spared = ProbeRecord { carries: false, stream: "other".into(), ..both.probes[0].clone() };
+        both.probes.insert(0, spared);
+        both.programs[0].seen = ran(18);
+        let verdict = &verdicts(both)["program-drops"];
+        assert_eq!((verdict.level, &verdict.evidence["stream"]), (Level::Invalid, &"ctl".into()));
         // A folder of a version that did not keep the way is judged as it was.
         let mut old = taker;
         old.probes[0].way = None;
@@ -406,6 +424,16 @@ fn a_program_that_took_every_probe_in_silence_cost_a_trial() {
             .says
             .contains("(id 7, tc-egress) on eth0 of a seems to take the packets")
     );
+    // One behind which another one saw them has let them go.
+    let mut passed = leaving.clone();
+    passed.programs.push(of(xdp, 8, 0, None).programs.remove(0));
+    let named: Vec<&str> = passed.takers(&passed.probes[0]).iter().map(|of| of.hook.name()).collect();
+    assert_eq!(named, ["xdp-generic"]);
+    // It ran for another stream's probes, and those of this one were lost elsewhere.
+    let mut elsewhere = of(xdp, 8, 0, None);
+    let well = ProbeRecord { by_tags: [(0, 8)].into(), stream: "well".into(), ..elsewhere.probes[0].clone() };
+    elsewhere.probes.push(well);
+    assert_eq!(elsewhere.dead_end(), None);
     // The stream passes no filter on leaving, as AF_XDP's does.
     leaving.probes[0].way.as_mut().expect("a way").leaves.clear();
     assert_eq!(leaving.dead_end(), None);
@@ -440,7 +468,7 @@ fn a_flood_at_one_device_kept_the_inspection_for_ever_and_hid_the_probes_at_anot
     let probes = vec![marked(1, 0, &mark); 8];
     let (mut flooded, mut other) = (waiting(None, &mark), waiting(Some(probes), &mark));
     let (began, mut looked) = (Instant::now(), 0_u64);
-    count_marks(&mut [&mut flooded, &mut other], 8, |from: &mut Option<Vec<Vec<u8>>>, bytes| {
+    let is_whole = count_marks(&mut [&mut flooded, &mut other], 8, |from: &mut Option<Vec<Vec<u8>>>, bytes| {
         looked += 1;
         let frame = match from {
             None => flood.clone(),
@@ -451,6 +479,7 @@ fn a_flood_at_one_device_kept_the_inspection_for_ever_and_hid_the_probes_at_anot
         Some((length, 1))
     });
     assert!(began.elapsed() < Duration::from_secs(10) && looked < 100_000, "{looked} frames in {:?}", began.elapsed());
+    assert!(!is_whole, "frames of the flood were left");
     // One tag is in the frame, and the kernel had taken another one out of it.
     assert_eq!((flooded.by_tags, other.by_tags), (BTreeMap::new(), BTreeMap::from([(2, 8)])));
 }

@@ -318,7 +318,7 @@ impl Inspector {
     /// Ends when `each` packets of all that is awaited have arrived, or no more will.
     pub fn end(mut self, each: u32) -> Seen {
         let mut places = self.receivers.iter_mut().flatten().flatten().collect::<Vec<_>>();
-        count_marks(&mut places, each, |socket, bytes| {
+        let is_whole = count_marks(&mut places, each, |socket, bytes| {
             let mut heard = Heard::default();
             let packets = socket.receive(bytes, &mut heard, false).unwrap_or(0);
             (packets > 0).then_some((heard.length, u8::from(heard.taken.is_some())))
@@ -359,9 +359,12 @@ impl Inspector {
         };
         let programs: Vec<ProgramRecord> = self.attached.iter().map(record).collect();
         let [first, behind] = self.receivers;
+        let count = |place: &Arriving<_>| place.by_tags.values().sum::<u32>();
+        // What was not read is not missing.
+        let is_known = |place: &Arriving<_>| is_whole || count(place) >= each;
         let came = |(first, behind): (Option<Arriving<_>>, Option<Arriving<_>>)| {
-            let let_on = behind.map(|place| place.by_tags.values().sum());
-            Some(ArrivedProbes { by_tags: first?.by_tags, let_on })
+            let let_on = behind.filter(is_known).map(|place| count(&place));
+            Some(ArrivedProbes { by_tags: first.filter(is_known)?.by_tags, let_on })
         };
         let arrived = first.into_iter().zip(behind).map(came).collect();
         Seen { programs, unchecked: self.unchecked, arrived }
@@ -383,15 +386,15 @@ const TURN: u32 = 64;
 const MOST_FRAMES: u32 = 1 << 16;
 
 /// Counts the frames with a mark until `each` of every mark have arrived, or [`LATEST`] has
-/// passed. Other traffic does not make it longer than by a turn of each device, and each has its
-/// first turn even if the thread was held up for that long. `next` puts the next frame that waits
-/// into the bytes, and says how long it was and how many tags were taken out of it; `None` if none
-/// waits.
+/// passed; true if all frames that had arrived by then were read. Other traffic does not make it
+/// longer than by a turn of each device, and each has its first turn even if the thread was held up
+/// for that long. `next` puts the next frame that waits into the bytes, and says how long it was
+/// and how many tags were taken out of it; `None` if none waits.
 pub fn count_marks<S>(
     places: &mut [&mut Arriving<S>],
     each: u32,
     mut next: impl FnMut(&mut S, &mut [u8]) -> Option<(usize, u8)>,
-) {
+) -> bool {
     let (until, mut left) = (Instant::now() + LATEST, MOST_FRAMES);
     let mut bytes = [0; MARKED];
     loop {
@@ -399,7 +402,7 @@ pub fn count_marks<S>(
         for Arriving { from, mark, by_tags } in places.iter_mut().map(|place| &mut **place) {
             for _ in 0..TURN {
                 if left == 0 {
-                    return;
+                    return false;
                 }
                 let Some((length, taken)) = next(from, &mut bytes) else { break };
                 left -= 1;
@@ -410,8 +413,11 @@ pub fn count_marks<S>(
             }
         }
         let has_all = |place: &&mut Arriving<S>| place.by_tags.values().sum::<u32>() >= each;
-        if places.iter().all(has_all) || Instant::now() > until {
-            return;
+        if places.iter().all(has_all) {
+            return true;
+        }
+        if Instant::now() > until {
+            return left == before;
         }
         if left == before {
             std::thread::sleep(Duration::from_millis(1));
@@ -435,8 +441,13 @@ fn tags_in(frame: &[u8]) -> u8 {
     (0..=MOST_TAGS).take_while(is_tag).count() as u8
 }
 
-/// Sends a frame out of a device several times. Gives how many the device took.
-pub fn send(device: &str, priority: u32, frame: &[u8], times: u32) -> u32 {
-    let Ok(mut socket) = packet::sender(device, priority, TxStamps::default(), BUFFER, None) else { return 0 };
-    (0..times).filter(|_| socket.send(frame, 0, None).is_ok()).count() as u32
+/// Sends a frame out of a device several times. Gives how many the device took, and how many were
+/// dropped before it, by a filter or a queue discipline: the kernel says ENOBUFS then.
+pub fn send(device: &str, priority: u32, frame: &[u8], times: u32) -> (u32, u32) {
+    let Ok(mut socket) = packet::sender(device, priority, TxStamps::default(), BUFFER, None) else { return (0, 0) };
+    (0..times).fold((0, 0), |(took, dropped), _| match socket.send(frame, 0, None) {
+        Ok(_) => (took + 1, dropped),
+        Err(libc::ENOBUFS) => (took, dropped + 1),
+        Err(_) => (took, dropped),
+    })
 }

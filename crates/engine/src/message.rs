@@ -186,8 +186,8 @@ pub enum FromAgent {
     Inspecting,
     /// The probe packets are sent.
     Probed {
-        /// How many of each the device took.
-        sent: Vec<u32>,
+        /// How many of each the device took, and how many were dropped before it.
+        sent: Vec<(u32, u32)>,
     },
     /// What was seen at the devices.
     Inspected {

@@ -8,7 +8,7 @@ use crate::says;
 use std::collections::BTreeSet;
 use tardy_model::point::Point;
 use tardy_model::verdict::{Figure, Level, Verdict};
-use tardy_model::xdp::{Inspection, ObjectRecord, ProgramCost, ProgramRecord, ProgramSeen};
+use tardy_model::xdp::{Inspection, ObjectRecord, ProbeRecord, ProgramCost, ProgramRecord, ProgramSeen};
 
 /// `failed`: something broke during the trial.
 pub(super) const FAILED: Rule = Rule { id: "failed", spoils: Spoils::Measuring, judge: failed };
@@ -211,16 +211,23 @@ fn drops(found: &Inspection) -> Vec<Verdict> {
 }
 
 /// The verdicts on programs that let no probe packet on, and did nothing that the kernel reports:
-/// each for the first way on which it did that.
-fn takers(found: &Inspection, level: Level) -> impl Iterator<Item = Verdict> {
+/// each for the way on which that weighs most.
+fn takers(found: &Inspection, level: Level) -> Vec<Verdict> {
     let mut told = BTreeSet::new();
     let has_fault = |program: &ProgramRecord| program.seen.as_ref().is_some_and(|seen| !seen.faults.is_empty());
-    let ways = found.probes.iter().flat_map(|probe| found.takers(probe).map(move |program| (probe, program)));
-    let first = ways.filter(move |(_, program)| !has_fault(program) && told.insert((&program.device, program.id)));
-    first.map(move |(probe, program)| {
-        // Only where nothing else can have lost them the cell was refused.
-        let level =
-            if probe.carries && probe.way.as_ref().is_some_and(|way| way.is_made) { level } else { Level::Warning };
+    let mut probes: Vec<_> = found.probes.iter().collect();
+    probes.sort_by_key(|probe| (!probe.is_certain(), !probe.carries));
+    let ways = probes.into_iter().flat_map(|probe| found.takers(probe).into_iter().map(move |of| (probe, of)));
+    let mut is_new = |of: &ProgramRecord| told.insert((of.station.clone(), of.device.clone(), of.id));
+    let first: Vec<_> = ways.filter(|(_, program)| !has_fault(program) && is_new(program)).collect();
+    let verdict = |(probe, program): (&ProbeRecord, &ProgramRecord)| {
+        // Only where nothing else can have lost them the cell was refused; and nothing of a stream
+        // goes by a way that carries none of it.
+        let level = match (probe.carries, probe.is_certain()) {
+            (_, true) => level,
+            (true, false) => Level::Warning,
+            (false, false) => Level::Note,
+        };
         let runs = program.seen.as_ref().map_or(0, |seen| seen.runs);
         let came = match probe.arrived() {
             0 => "none arrived".to_owned(),
@@ -240,7 +247,8 @@ fn takers(found: &Inspection, level: Level) -> impl Iterator<Item = Verdict> {
             .with("from", probe.from.as_str())
             .with("packets", probe.sent)
             .with("runs", runs)
-    })
+    };
+    first.into_iter().map(verdict).collect()
 }
 
 fn printks(found: &Inspection) -> Vec<Verdict> {

@@ -308,12 +308,14 @@ fn devices_of(end: &LinkEnd, stream: &Stream) -> Result<Vec<String>, NotFound> {
 
 /// Where programs can take the probes of a stream that leave by these devices and arrive at those.
 fn way_of(setup: &Setup, stream: &Stream, [near, far]: [&[String]; 2]) -> ProbeWay {
-    // AF_XDP sends past the filters of tc, which probes pass; etf drops what has no launch time.
-    let passes_filters = stream.port.traits().passes_qdisc && setup.shaper == Shaper::None;
+    let port = stream.port.traits();
     ProbeWay {
-        leaves: if passes_filters { near.to_vec() } else { Vec::new() },
+        // AF_XDP sends past the filters of tc, which probes pass.
+        leaves: if port.passes_qdisc { near.to_vec() } else { Vec::new() },
         arrives: far.to_vec(),
-        is_made: setup.path.traits().devices.are_made(),
+        is_held: setup.shaper != Shaper::None,
+        // A probe of a connection belongs to none.
+        is_certain: setup.path.traits().devices.are_made() && !port.is_connection,
     }
 }
 
@@ -339,7 +341,9 @@ pub(super) fn inspect(
     let mut found = Inspection::default();
     for way in ways {
         let ((from, probe), (to, awaited)) = (way.sends, way.receives);
-        let sent = at(from).and_then(|looked| looked.sent.get(probe).copied()).unwrap_or(0);
+        let (took, dropped) = at(from).and_then(|looked| looked.sent.get(probe).copied()).unwrap_or_default();
+        // Without a queue discipline of the run's it is a filter that drops what leaves.
+        let sent = if way.way.is_held { took } else { took + dropped };
         let arrived = at(to).and_then(|looked| looked.arrived.get(awaited)?.clone());
         let Some(ArrivedProbes { by_tags, let_on }) = arrived else { continue };
         let Way { stream, tags, carries, way, .. } = way;

@@ -36,8 +36,8 @@ pub struct Options<'a> {
     pub clocks: fn() -> Box<dyn OffsetSource>,
 }
 
-/// A cell, and each program on its path with whether it prints or fails.
-type Reported = (String, Vec<(u32, bool, bool)>);
+/// A cell, and each program on its path with whether it prints, fails, or takes probes.
+type Reported = (String, Vec<(u32, bool, bool, bool)>);
 
 /// The run under way.
 pub(super) struct Run<'a, 'h> {
@@ -87,9 +87,11 @@ impl Run<'_, '_> {
 
     /// Reports what was found on a path, unless that is known: it is the same in most trials.
     pub(super) fn tell_found(&mut self, cell: &Cell, found: &Inspection) {
+        let takers: Vec<&ProgramRecord> = found.probes.iter().flat_map(|probe| found.takers(probe)).collect();
         let of = |program: &ProgramRecord| {
             let seen = program.seen.as_ref();
-            (program.id, seen.is_some_and(|seen| seen.lines > 0), seen.is_some_and(|seen| !seen.faults.is_empty()))
+            let (prints, fails) = seen.map_or((false, false), |seen| (seen.lines > 0, !seen.faults.is_empty()));
+            (program.id, prints, fails, takers.contains(&program))
         };
         let key = (cell.id.clone(), found.programs.iter().map(of).collect());
         if !found.is_clean() && !self.reported.contains(&key) {

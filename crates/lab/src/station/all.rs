@@ -61,8 +61,8 @@ pub(crate) struct Looked {
     pub unchecked: Option<String>,
     /// What arrived of all that was awaited.
     pub arrived: Vec<Option<ArrivedProbes>>,
-    /// Of each probe, packets that its device took.
-    pub sent: Vec<u32>,
+    /// Of each probe, packets that its device took, and those that were dropped before it.
+    pub sent: Vec<(u32, u32)>,
     /// Of each object; `None` of one that cannot be read.
     pub objects: Vec<Option<ObjectRecord>>,
 }
@@ -235,7 +235,7 @@ impl Stations {
             FromAgent::Probed { sent } => Some((station, sent)),
             _ => None,
         })?;
-        let sent: BTreeMap<StationId, Vec<u32>> = sent.into_iter().collect();
+        let sent: BTreeMap<StationId, Vec<(u32, u32)>> = sent.into_iter().collect();
         for Look { station, objects, .. } in looks {
             let objects = objects.iter().map(|(object, _)| object.clone()).collect();
             self.agent(*station)?.tell(&ToAgent::Inspected { each: times, objects })?;

@@ -225,17 +225,26 @@ fn yes() -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "probe_way")]
 pub struct ProbeWay {
-    /// Devices that it leaves by, whose filters the stream's packets pass as well, and behind which
-    /// no queue discipline holds back what has no launch time. Empty where either is not so.
+    /// Devices that it leaves by, whose filters the stream's packets pass as well; empty where they
+    /// pass none.
     pub leaves: Vec<String>,
     /// The device that it arrives at, and the VLAN device above it by which the stream's receiver
     /// has it.
     pub arrives: Vec<String>,
-    /// All devices were made for the path: nothing outside of this machine can lose a probe.
-    pub is_made: bool,
+    /// A queue discipline may drop the probe, or hold it until it is too late: nothing is concluded
+    /// from one that does not arrive.
+    pub is_held: bool,
+    /// Nothing but a program can take the probe: all devices were made for the path, and it is like
+    /// the stream's packets also for what looks at connections.
+    pub is_certain: bool,
 }
 
 impl ProbeRecord {
+    /// The stream goes this way, and nothing but a program can take its probes.
+    pub fn is_certain(&self) -> bool {
+        self.carries && self.way.as_ref().is_some_and(|way| way.is_certain)
+    }
+
     /// The device took some, and none came to where the stream's receiver takes its packets.
     pub fn is_lost(&self) -> bool {
         self.sent > 0 && self.let_on.unwrap_or(self.arrived()) == 0
@@ -322,37 +331,56 @@ impl Inspection {
             let mut faulty = self.programs.iter().filter(is_faulty);
             faulty.any(|program| program.station == probe.from || program.station == probe.to)
         };
-        let is_made = |probe: &ProbeRecord| probe.way.as_ref().is_some_and(|way| way.is_made);
-        let by_taker = |probe: &ProbeRecord| is_made(probe) && self.takers(probe).next().is_some();
+        let by_taker = |probe: &ProbeRecord| probe.is_certain() && !self.takers(probe).is_empty();
         let by_program = |probe: &ProbeRecord| by_fault(probe) || by_taker(probe);
         self.probes
             .iter()
             .find(|probe| probe.with_more_tags() > 0 || probe.carries && probe.is_lost() && by_program(probe))
     }
 
-    /// Programs that may have taken the probes of a way on which none comes through: each ran as
-    /// often as packets were sent, at a place that these passed and where they came no further. On
-    /// a path through other machines these may have lost them too.
-    pub fn takers<'i>(&'i self, probe: &'i ProbeRecord) -> impl Iterator<Item = &'i ProgramRecord> {
+    /// Programs that may have taken the probes of a way on which none comes through: each ran for
+    /// all probes that come by its place, and these came no further. On a path through other
+    /// machines these may have lost them too.
+    pub fn takers<'i>(&'i self, probe: &ProbeRecord) -> Vec<&'i ProgramRecord> {
+        let Some(way) = probe.way.as_ref().filter(|_| probe.is_lost()) else { return Vec::new() };
+        if probe.arrived() == 0 && way.is_held {
+            return Vec::new();
+        }
+        // Packet sockets come behind XDP of their device, and before its filters and what the VLAN
+        // device above it does.
+        let (base, above) = way.arrives.split_at(way.arrives.len().min(1));
         let has = |devices: &[String], program: &ProgramRecord| devices.contains(&program.device);
-        let may = move |way: &ProbeWay, program: &ProgramRecord| {
-            let (base, above) = way.arrives.split_at(way.arrives.len().min(1));
-            match (program.hook.is_on_leaving(), probe.arrived()) {
-                (true, 0) => program.station == probe.from && has(&way.leaves, program),
-                (true, _) => false,
-                // Packet sockets come behind XDP, and before the filters of tc and what a VLAN
-                // device does.
-                (false, 0) => program.station == probe.to && has(base, program) && program.hook.is_before_taps(),
-                (false, _) => {
-                    let behind = has(base, program) && !program.hook.is_before_taps();
-                    program.station == probe.to && (behind || has(above, program))
-                }
+        let arriving = |program: &&ProgramRecord| {
+            let is_there = match probe.arrived() {
+                0 => has(base, program) && program.hook.is_before_taps(),
+                _ => has(base, program) && !program.hook.is_before_taps() || has(above, program),
+            };
+            program.station == probe.to && is_there && !program.hook.is_on_leaving()
+        };
+        let leaving = |program: &&ProgramRecord| {
+            program.station == probe.from && has(&way.leaves, program) && program.hook.is_on_leaving()
+        };
+        let ran_for_all = |program: &&ProgramRecord| {
+            let runs = program.seen.as_ref().map_or(0, |seen| seen.runs);
+            runs > 0 && runs >= self.probes_by(program)
+        };
+        let takers: Vec<_> = self.programs.iter().filter(arriving).filter(ran_for_all).collect();
+        // What ran where they arrived shows that they had left.
+        if !takers.is_empty() || probe.arrived() > 0 {
+            return takers;
+        }
+        self.programs.iter().filter(leaving).filter(ran_for_all).collect()
+    }
+
+    /// Probe packets that come by a program's place, if no other program takes them before.
+    fn probes_by(&self, program: &ProgramRecord) -> u64 {
+        let comes_by = |probe: &&ProbeRecord| {
+            let Some(way) = &probe.way else { return false };
+            match program.hook.is_on_leaving() {
+                true => probe.from == program.station && way.leaves.contains(&program.device),
+                false => probe.to == program.station && way.arrives.contains(&program.device),
             }
         };
-        let ran = |program: &ProgramRecord| program.seen.as_ref().map_or(0, |seen| seen.runs);
-        let way = probe.way.as_ref().filter(|_| probe.is_lost());
-        self.programs
-            .iter()
-            .filter(move |program| way.is_some_and(|way| may(way, program)) && ran(program) >= u64::from(probe.sent))
+        self.probes.iter().filter(comes_by).map(|probe| u64::from(probe.sent)).sum()
     }
 }

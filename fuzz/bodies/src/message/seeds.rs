@@ -234,7 +234,7 @@ fn answers() -> Vec<FromAgent> {
         FromAgent::Ready { ends: vec![ready], clocks: clocks() },
         FromAgent::Connected,
         FromAgent::Inspecting,
-        FromAgent::Probed { sent: vec![4] },
+        FromAgent::Probed { sent: vec![(4, 1)] },
         inspected(),
         FromAgent::Cost(Ok(ProgramCost { ns: 900.0, low_ns: 850.0, high_ns: 950.0, pairs: 101 })),
         FromAgent::Cost(Err("the verifier refuses it".into())),
