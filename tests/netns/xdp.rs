@@ -299,14 +299,18 @@ fn a_receiver_by_the_schedule_wakes_for_bulks_and_knows_each_arrival() {
             assert_eq!(record["counters"][counter], 0, "{counter}: {record}");
         }
     }
-    let wakeups = |cell: &Value| {
+    // Of the trials that count: a busy machine may cost one.
+    let wakeups_per_s = |cell: &Value| {
         let thread = cell["placement"].as_array().into_iter().flatten().find(|thread| thread["thread"] == "ctl.rx");
         let thread = thread.expect("the receiver");
         let ns = |name: &str| thread[name].as_i64().unwrap_or_else(|| panic!("no {name}: {thread}"));
-        assert!(ns("run_ns") + ns("wait_ns") < ns("over_ns") && ns("over_ns") >= 2 * 999_500_000, "{thread}");
-        ns("wakeups")
+        let counted = cell["trials"].as_array().into_iter().flatten().filter(|trial| trial["valid"] == true).count();
+        let least = counted.max(1) as i64 * 999_500_000;
+        assert!(ns("run_ns") + ns("wait_ns") < ns("over_ns") && ns("over_ns") >= least, "{thread}");
+        ns("wakeups") as f64 * 1e9 / ns("over_ns") as f64
     };
-    assert!(wakeups(scheduled) * 4 <= wakeups(poll), "{} and {}", wakeups(scheduled), wakeups(poll));
+    let [by_schedule, by_poll] = [scheduled, poll].map(wakeups_per_s);
+    assert!(by_schedule * 4.0 <= by_poll, "{by_schedule} and {by_poll}");
     let p50 = |cell: &Value, metric: &str| {
         let p50 = &cell["streams"]["ctl"]["metrics"][metric]["p50_ns"];
         p50.as_i64().unwrap_or_else(|| panic!("{metric}: {}", run.stdout))

@@ -4,7 +4,8 @@
 //! the kernel copies packets to.
 //!
 //! And the receiving end of every port over a socket: the socket, its way to wait, and memory for
-//! what it receives. Only this file has the sequence wait, then receive.
+//! what it receives. For these only this file has the sequence wait, then receive; port `xdp` waits
+//! for rings, which are no sockets to receive from.
 
 use crate::order::ReceiveOrder;
 use serde::{Deserialize, Serialize};
