@@ -348,6 +348,9 @@ fn what_programs_of_others_do_on_the_path_is_named_with_what_was_measured() {
     assert_eq!(verdicts(quiet), BTreeMap::new());
 }
 
+/// What makes of a probe one from which less follows.
+type Spoil = fn(&mut ProbeRecord);
+
 #[test]
 fn a_program_that_took_every_probe_in_silence_cost_a_trial() {
     let ran = |runs| Some(ProgramSeen { runs, ..ProgramSeen::default() });
@@ -377,7 +380,7 @@ fn a_program_that_took_every_probe_in_silence_cost_a_trial() {
         assert_eq!((&verdict.evidence["packets"], &verdict.evidence["from"]), (&8_i64.into(), &"a".into()));
         // Nothing of the stream goes that way, or other machines may have lost them: it is worth a
         // word, and no cell.
-        let spoils: [(fn(&mut ProbeRecord), Level); 2] = [
+        let spoils: [(Spoil, Level); 2] = [
             (|of| of.carries = false, Level::Note),
             (|of| of.way.as_mut().expect("a way").is_certain = false, Level::Warning),
         ];
