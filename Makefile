@@ -66,7 +66,7 @@ demo: build
 	[ $$code = 0 ] || [ $$code = 4 ] || exit $$code; \
 	echo 'the page, for any browser:'; echo $(CURDIR)/$(DEMO)/report.html
 
-# One binary a layer, one test at a time in netns: its tests measure.
+# One binary a layer. In netns a test that measures waits until it has the machine to itself.
 test: build-all
 	TARDY_SKIPS=$(TARDY_CACHE)/skips TARDY=$(CURDIR)/dist/tardy packaging/test.sh golden sim page outside netns vm
 

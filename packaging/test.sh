@@ -18,11 +18,8 @@ built=$(cargo test --release --locked --no-run --message-format=json 2>/dev/null
   sed -n 's/.*"executable":"\([^"]*\)".*/\1/p')
 
 for layer in "$@"; do
-  threads=2
   as_root=""
   case $layer in netns | vm) as_root=$sudo ;; esac
-  # Tests of this layer measure: one at a time.
-  [ "$layer" = netns ] && threads=1
   echo "== $layer"
   # Its guests boot this kernel; fetched once, into the cache.
   for kernel in debian:6.12 debian:6.12-rt; do
@@ -36,7 +33,7 @@ for layer in "$@"; do
   show=""
   [ -z "${TARDY_SOAK:-}" ] || show="--show-output"
   # shellcheck disable=SC2086
-  (cd tests && $as_root env TARDY_SKIPS="$TARDY_SKIPS" "$binary" --test-threads="$threads" $show ${TARDY_ONLY:-})
+  (cd tests && $as_root env TARDY_SKIPS="$TARDY_SKIPS" "$binary" --test-threads=2 $show ${TARDY_ONLY:-})
 done
 
 allowed=$(grep -cv '^#' packaging/skips.txt || true)

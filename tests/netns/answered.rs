@@ -2,7 +2,7 @@
 //! Answered streams on the real kernel: there and back over both protocols and both versions of
 //! IP, by every wait; and what becomes of a run whose peer misbehaves.
 
-use crate::command::{Finished, Place, can_run, machine, same};
+use crate::command::{Finished, Place, can_run_beside_others, machine, same};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde_json::Value;
@@ -48,7 +48,7 @@ fn whole(cell: &Value, count: u64) {
 
 #[test]
 fn every_kind_goes_there_and_back() {
-    if !can_run("every_kind_goes_there_and_back") {
+    if !can_run_beside_others("every_kind_goes_there_and_back") {
         return;
     }
     let place = Place::new();
@@ -94,7 +94,7 @@ fn medians(place: &Place, trial: u32, classes: usize, class: impl Fn(i64) -> usi
 
 #[test]
 fn every_eighth_round_trip_took_twice_as_long_because_both_ends_fetched_stamps() {
-    if !can_run("every_eighth_round_trip_took_twice_as_long_because_both_ends_fetched_stamps") {
+    if !can_run_beside_others("every_eighth_round_trip_took_twice_as_long_because_both_ends_fetched_stamps") {
         return;
     }
     for port in ["tcp", "udp"] {
@@ -126,7 +126,7 @@ fn every_eighth_round_trip_took_twice_as_long_because_both_ends_fetched_stamps()
 /// done: 41 instead of 52 µs.
 #[test]
 fn the_first_requests_of_a_trial_were_answered_sooner_than_the_others() {
-    if !can_run("the_first_requests_of_a_trial_were_answered_sooner_than_the_others") {
+    if !can_run_beside_others("the_first_requests_of_a_trial_were_answered_sooner_than_the_others") {
         return;
     }
     const TRIALS: u32 = 40;
@@ -149,7 +149,7 @@ fn the_first_requests_of_a_trial_were_answered_sooner_than_the_others() {
 
 #[test]
 fn every_wait_works_at_both_sides() {
-    if !can_run("every_wait_works_at_both_sides") {
+    if !can_run_beside_others("every_wait_works_at_both_sides") {
         return;
     }
     for port in ["udp", "tcp"] {
@@ -182,7 +182,7 @@ fn every_wait_works_at_both_sides() {
 
 #[test]
 fn several_requests_may_be_in_flight() {
-    if !can_run("several_requests_may_be_in_flight") {
+    if !can_run_beside_others("several_requests_may_be_in_flight") {
         return;
     }
     for port in ["udp", "tcp"] {
@@ -207,7 +207,7 @@ fn several_requests_may_be_in_flight() {
 
 #[test]
 fn busypoll_works_at_both_sides_where_packets_take_napi() {
-    if !can_run("busypoll_works_at_both_sides_where_packets_take_napi") {
+    if !can_run_beside_others("busypoll_works_at_both_sides_where_packets_take_napi") {
         return;
     }
     for port in ["udp", "tcp"] {
@@ -228,7 +228,7 @@ fn busypoll_works_at_both_sides_where_packets_take_napi() {
 
 #[test]
 fn requests_that_would_fill_every_buffer_do_not_stop_both_ends() {
-    if !can_run("requests_that_would_fill_every_buffer_do_not_stop_both_ends") {
+    if !can_run_beside_others("requests_that_would_fill_every_buffer_do_not_stop_both_ends") {
         return;
     }
     // 61 MB each way: with less room both would wait in their send calls, neither reading.
@@ -242,7 +242,7 @@ fn requests_that_would_fill_every_buffer_do_not_stop_both_ends() {
 
 #[test]
 fn replies_of_others_cut_and_too_long_ones_are_counted_and_change_nothing() {
-    if !can_run("replies_of_others_cut_and_too_long_ones_are_counted_and_change_nothing") {
+    if !can_run_beside_others("replies_of_others_cut_and_too_long_ones_are_counted_and_change_nothing") {
         return;
     }
     let place = Place::new();
@@ -300,7 +300,7 @@ pub fn throw_replies(netns: &str, count: u32) -> u64 {
 
 #[test]
 fn a_peer_that_goes_away_ends_the_run_by_name_and_leaves_nothing() {
-    if !can_run("a_peer_that_goes_away_ends_the_run_by_name_and_leaves_nothing") {
+    if !can_run_beside_others("a_peer_that_goes_away_ends_the_run_by_name_and_leaves_nothing") {
         return;
     }
     let before = machine();

@@ -3,8 +3,10 @@
 //! on the machine.
 
 use serde_json::Value;
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -13,8 +15,54 @@ pub fn tardy() -> PathBuf {
     std::env::var_os("TARDY").map_or_else(|| "../dist/tardy".into(), PathBuf::from)
 }
 
-/// True if the machine lets this test make namespaces; else it is skipped and counted.
+/// Two tests run at a time. One that measures, or that compares what is on the machine, has the
+/// machine to itself.
+static MACHINE: RwLock<()> = RwLock::new(());
+
+/// How a test holds the machine. It ends with the test's thread, whether or not the test passed.
+enum Held {
+    Shared(#[expect(dead_code, reason = "it is held")] RwLockReadGuard<'static, ()>),
+    Alone(#[expect(dead_code, reason = "it is held")] RwLockWriteGuard<'static, ()>),
+}
+
+thread_local! {
+    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+}
+
+/// Waits until no other test runs, and keeps others from running until this test ends.
+pub fn alone() {
+    HELD.with_borrow_mut(|held| {
+        if !matches!(held, Some(Held::Alone(_))) {
+            // Let go first: two that wait for each other's share would wait for ever.
+            drop(held.take());
+            *held = Some(Held::Alone(MACHINE.write().unwrap_or_else(PoisonError::into_inner)));
+        }
+    });
+}
+
+/// Waits until no test runs that has the machine to itself.
+pub fn beside_others() {
+    HELD.with_borrow_mut(|held| {
+        if held.is_none() {
+            *held = Some(Held::Shared(MACHINE.read().unwrap_or_else(PoisonError::into_inner)));
+        }
+    });
+}
+
+/// True if the machine lets this test make namespaces; else it is skipped and counted. The test
+/// has the machine to itself.
 pub fn can_run(test: &str) -> bool {
+    alone();
+    may_build(test)
+}
+
+/// The same for a test whose assertions hold however busy the machine is.
+pub fn can_run_beside_others(test: &str) -> bool {
+    beside_others();
+    may_build(test)
+}
+
+fn may_build(test: &str) -> bool {
     let can = tardy_sys::process::may_build();
     if !can {
         tardy_tests::skip(test, "making network namespaces needs CAP_NET_ADMIN and CAP_SYS_ADMIN");
@@ -184,8 +232,10 @@ pub fn wait<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T
     }
 }
 
-/// What a run could leave behind: namespaces, links, queue disciplines.
+/// What a run could leave behind: namespaces, links, queue disciplines. Who asks has the machine
+/// to itself from then on.
 pub fn machine() -> String {
+    alone();
     let say = |program: &str, args: &[&str]| {
         let output = Command::new(program).args(args).output().expect("ip and tc are installed");
         String::from_utf8_lossy(&output.stdout).into_owned()

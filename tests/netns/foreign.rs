@@ -4,7 +4,7 @@
 //! socket at each end: what strangers send never comes to it, and is counted all the same.
 
 use crate::answered::{record, throw_replies};
-use crate::command::{Finished, Place, can_run, wait};
+use crate::command::{Finished, Place, can_run_beside_others, wait};
 use crate::peers::orders;
 use rand::{Rng, RngCore, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -178,7 +178,7 @@ impl Flooded {
 
 #[test]
 fn a_million_foreign_packets_at_a_running_receiver_change_no_sample() {
-    if !can_run("a_million_foreign_packets_at_a_running_receiver_change_no_sample") {
+    if !can_run_beside_others("a_million_foreign_packets_at_a_running_receiver_change_no_sample") {
         return;
     }
     let cpus = tardy_host::cpus::usable();
@@ -199,7 +199,7 @@ fn a_million_foreign_packets_at_a_running_receiver_change_no_sample() {
 
 #[test]
 fn a_million_foreign_packets_at_a_reflector_change_no_sample_and_get_no_reply() {
-    if !can_run("a_million_foreign_packets_at_a_reflector_change_no_sample_and_get_no_reply") {
+    if !can_run_beside_others("a_million_foreign_packets_at_a_reflector_change_no_sample_and_get_no_reply") {
         return;
     }
     let cpus = tardy_host::cpus::usable();
@@ -247,7 +247,7 @@ fn an_empty_datagram_is_a_strangers_and_takes_nothing_with_it() {
 
 #[test]
 fn a_flood_that_overflows_the_socket_is_told_and_accounted_for() {
-    if !can_run("a_flood_that_overflows_the_socket_is_told_and_accounted_for") {
+    if !can_run_beside_others("a_flood_that_overflows_the_socket_is_told_and_accounted_for") {
         return;
     }
     let flooded = flooded(&["--set", "stream.ctl.max_loss=0"], |place| {
@@ -285,7 +285,7 @@ fn dropped(netns: &str) -> bool {
 
 #[test]
 fn a_million_strangers_never_reach_the_socket_of_a_ping_pong_and_are_counted() {
-    if !can_run("a_million_strangers_never_reach_the_socket_of_a_ping_pong_and_are_counted") {
+    if !can_run_beside_others("a_million_strangers_never_reach_the_socket_of_a_ping_pong_and_are_counted") {
         return;
     }
     let place = Place::new();

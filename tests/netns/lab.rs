@@ -50,6 +50,7 @@ pub fn cannot() -> Option<String> {
 
 macro_rules! skip_unless_possible {
     ($test:literal) => {
+        crate::command::alone();
         if let Some(reason) = cannot() {
             tardy_tests::skip($test, &reason);
             return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Background loads on the real kernel: what each counts, what ends a run, nothing left behind.
 
-use crate::command::{Finished, Place, agents, can_run, machine, same, wait};
+use crate::command::{Finished, Place, agents, can_run_beside_others, machine, same, wait};
 use serde_json::Value;
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -62,7 +62,7 @@ fn said(run: &Finished) -> Option<String> {
 
 #[test]
 fn bulk_over_tcp_arrives_as_it_was_sent() {
-    if !can_run("bulk_over_tcp_arrives_as_it_was_sent") {
+    if !can_run_beside_others("bulk_over_tcp_arrives_as_it_was_sent") {
         return;
     }
     for (kind, more) in [("tcp_stream", "count = 2"), ("tcp_maerts", ""), ("sporadic", "gap = 'fixed:5ms'")] {
@@ -91,7 +91,7 @@ fn bulk_over_tcp_arrives_as_it_was_sent() {
 
 #[test]
 fn transactions_are_whole() {
-    if !can_run("transactions_are_whole") {
+    if !can_run_beside_others("transactions_are_whole") {
         return;
     }
     let place = Place::new();
@@ -108,7 +108,7 @@ fn transactions_are_whole() {
 
 #[test]
 fn datagrams_are_received_or_lost() {
-    if !can_run("datagrams_are_received_or_lost") {
+    if !can_run_beside_others("datagrams_are_received_or_lost") {
         return;
     }
     for (kind, more) in [
@@ -131,7 +131,7 @@ fn datagrams_are_received_or_lost() {
 
 #[test]
 fn computing_and_copying_are_measured() {
-    if !can_run("computing_and_copying_are_measured") {
+    if !can_run_beside_others("computing_and_copying_are_measured") {
         return;
     }
     let place = Place::new();
@@ -149,7 +149,7 @@ fn computing_and_copying_are_measured() {
 
 #[test]
 fn a_rate_that_cannot_be_reached_makes_the_trial_invalid() {
-    if !can_run("a_rate_that_cannot_be_reached_makes_the_trial_invalid") {
+    if !can_run_beside_others("a_rate_that_cannot_be_reached_makes_the_trial_invalid") {
         return;
     }
     let place = Place::new();
@@ -161,7 +161,7 @@ fn a_rate_that_cannot_be_reached_makes_the_trial_invalid() {
 
 #[test]
 fn with_and_without_is_an_axis() {
-    if !can_run("with_and_without_is_an_axis") {
+    if !can_run_beside_others("with_and_without_is_an_axis") {
         return;
     }
     let place = Place::new();
@@ -184,7 +184,7 @@ fn with_and_without_is_an_axis() {
 
 #[test]
 fn a_program_that_does_not_exist_is_exit_3() {
-    if !can_run("a_program_that_does_not_exist_is_exit_3") {
+    if !can_run_beside_others("a_program_that_does_not_exist_is_exit_3") {
         return;
     }
     let (place, before) = (Place::new(), machine());
@@ -208,7 +208,7 @@ fn a_program_that_does_not_exist_is_exit_3() {
 
 #[test]
 fn a_program_that_ends_early_makes_the_trial_invalid() {
-    if !can_run("a_program_that_ends_early_makes_the_trial_invalid") {
+    if !can_run_beside_others("a_program_that_ends_early_makes_the_trial_invalid") {
         return;
     }
     let place = Place::new();
@@ -238,7 +238,7 @@ fn a_sleep_of_its_own() -> String {
 
 #[test]
 fn a_program_that_never_ends_is_stopped_and_its_output_kept() {
-    if !can_run("a_program_that_never_ends_is_stopped_and_its_output_kept") {
+    if !can_run_beside_others("a_program_that_never_ends_is_stopped_and_its_output_kept") {
         return;
     }
     let (place, before, sleep) = (Place::new(), machine(), a_sleep_of_its_own());
@@ -257,7 +257,7 @@ fn a_program_that_never_ends_is_stopped_and_its_output_kept() {
 
 #[test]
 fn what_a_program_leaves_behind_ends_with_its_trial() {
-    if !can_run("what_a_program_leaves_behind_ends_with_its_trial") {
+    if !can_run_beside_others("what_a_program_leaves_behind_ends_with_its_trial") {
         return;
     }
     let (place, before, sleep) = (Place::new(), machine(), a_sleep_of_its_own());
@@ -282,7 +282,7 @@ fn what_a_program_leaves_behind_ends_with_its_trial() {
 
 #[test]
 fn instances_of_a_program_know_their_number() {
-    if !can_run("instances_of_a_program_know_their_number") {
+    if !can_run_beside_others("instances_of_a_program_know_their_number") {
         return;
     }
     let place = Place::new();
@@ -297,7 +297,7 @@ fn instances_of_a_program_know_their_number() {
 
 #[test]
 fn a_killed_run_leaves_no_program() {
-    if !can_run("a_killed_run_leaves_no_program") {
+    if !can_run_beside_others("a_killed_run_leaves_no_program") {
         return;
     }
     let (place, before, sleep) = (Place::new(), machine(), a_sleep_of_its_own());
@@ -399,7 +399,7 @@ fn a_connection_that_is_reset_is_noted_with_its_errno() {
 #[test]
 fn a_load_shares_the_streams_cpu_or_does_not() {
     let test = "a_load_shares_the_streams_cpu_or_does_not";
-    if !can_run(test) {
+    if !can_run_beside_others(test) {
         return;
     }
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
@@ -424,7 +424,7 @@ fn a_load_shares_the_streams_cpu_or_does_not() {
 
 #[test]
 fn a_program_of_a_load_gets_none_of_the_callers_environment() {
-    if !can_run("a_program_of_a_load_gets_none_of_the_callers_environment") {
+    if !can_run_beside_others("a_program_of_a_load_gets_none_of_the_callers_environment") {
         return;
     }
     let place = Place::new();
@@ -445,7 +445,7 @@ fn a_program_of_a_load_gets_none_of_the_callers_environment() {
 
 #[test]
 fn a_program_needs_the_callers_word() {
-    if !can_run("a_program_needs_the_callers_word") {
+    if !can_run_beside_others("a_program_needs_the_callers_word") {
         return;
     }
     let place = Place::new();

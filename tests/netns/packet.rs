@@ -2,7 +2,7 @@
 //! Port `packet` on the real kernel: tags arrive as they were written, and what a switch on the
 //! way does to them is reported.
 
-use crate::command::{Finished, Place, can_run, each, machine, same, tardy};
+use crate::command::{Finished, Place, can_run_beside_others, each, machine, same, tardy};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -49,7 +49,7 @@ fn priorities(place: &Place) -> Vec<Option<u8>> {
 
 #[test]
 fn a_tagged_stream_arrives_with_its_priority_and_every_stamp() {
-    if !can_run("a_tagged_stream_arrives_with_its_priority_and_every_stamp") {
+    if !can_run_beside_others("a_tagged_stream_arrives_with_its_priority_and_every_stamp") {
         return;
     }
     let before = machine();
@@ -83,7 +83,7 @@ fn a_tagged_stream_arrives_with_its_priority_and_every_stamp() {
 
 #[test]
 fn every_way_to_wait_receives_frames() {
-    if !can_run("every_way_to_wait_receives_frames") {
+    if !can_run_beside_others("every_way_to_wait_receives_frames") {
         return;
     }
     let place = Place::new();
@@ -99,7 +99,7 @@ fn every_way_to_wait_receives_frames() {
 
 #[test]
 fn frames_are_reflected_and_answered() {
-    if !can_run("frames_are_reflected_and_answered") {
+    if !can_run_beside_others("frames_are_reflected_and_answered") {
         return;
     }
     for kind in ["reflect = true\n", "kind = \"pingpong\"\n"] {
@@ -119,7 +119,7 @@ fn frames_are_reflected_and_answered() {
 
 #[test]
 fn streams_of_one_type_do_not_count_each_other_as_foreign() {
-    if !can_run("streams_of_one_type_do_not_count_each_other_as_foreign") {
+    if !can_run_beside_others("streams_of_one_type_do_not_count_each_other_as_foreign") {
         return;
     }
     let place = Place::new();
@@ -146,7 +146,7 @@ const ALL: [Instruction; 1] = [Instruction { code: 0x06, yes: 0, no: 0, k: u32::
 
 #[test]
 fn foreign_frames_are_counted_and_become_no_sample() {
-    if !can_run("foreign_frames_are_counted_and_become_no_sample") {
+    if !can_run_beside_others("foreign_frames_are_counted_and_become_no_sample") {
         return;
     }
     let place = Place::new();
@@ -288,7 +288,7 @@ fn reported(run: &Finished) -> Vec<String> {
 
 #[test]
 fn a_switch_that_leaves_tags_alone_is_not_told_of() {
-    if !can_run("a_switch_that_leaves_tags_alone_is_not_told_of") {
+    if !can_run_beside_others("a_switch_that_leaves_tags_alone_is_not_told_of") {
         return;
     }
     let switched = Switched::new(|_, tag, rest| Some(with(tag, rest)));
@@ -302,7 +302,7 @@ fn a_switch_that_leaves_tags_alone_is_not_told_of() {
 
 #[test]
 fn a_switch_that_changes_the_priority_is_found_out() {
-    if !can_run("a_switch_that_changes_the_priority_is_found_out") {
+    if !can_run_beside_others("a_switch_that_changes_the_priority_is_found_out") {
         return;
     }
     let switched = Switched::new(|_, tag, rest| Some(with(tag.map(|tag| Tag { pcp: 0, ..tag }), rest)));
@@ -316,7 +316,7 @@ fn a_switch_that_changes_the_priority_is_found_out() {
 
 #[test]
 fn a_switch_that_adds_or_takes_a_tag_is_found_out() {
-    if !can_run("a_switch_that_adds_or_takes_a_tag_is_found_out") {
+    if !can_run_beside_others("a_switch_that_adds_or_takes_a_tag_is_found_out") {
         return;
     }
     // One that adds a tag is found by the probe packets, and nothing is measured.
@@ -350,7 +350,7 @@ fn a_switch_that_adds_or_takes_a_tag_is_found_out() {
 
 #[test]
 fn frames_that_a_switch_drops_are_lost_and_their_rows_stay() {
-    if !can_run("frames_that_a_switch_drops_are_lost_and_their_rows_stay") {
+    if !can_run_beside_others("frames_that_a_switch_drops_are_lost_and_their_rows_stay") {
         return;
     }
     let switched = Switched::new(|n, tag, rest| (n % 10 != 0).then(|| with(tag, rest)));
@@ -370,7 +370,7 @@ fn frames_that_a_switch_drops_are_lost_and_their_rows_stay() {
 
 #[test]
 fn a_frame_that_nothing_answers_is_given_up_when_its_time_is_over_not_after_a_whole_wait() {
-    if !can_run("a_frame_that_nothing_answers_is_given_up_when_its_time_is_over_not_after_a_whole_wait") {
+    if !can_run_beside_others("a_frame_that_nothing_answers_is_given_up_when_its_time_is_over_not_after_a_whole_wait") {
         return;
     }
     // The switch passes requests on, and no replies.
@@ -388,7 +388,7 @@ fn a_frame_that_nothing_answers_is_given_up_when_its_time_is_over_not_after_a_wh
 
 #[test]
 fn what_the_kernel_has_not_is_refused_in_its_own_words() {
-    if !can_run("what_the_kernel_has_not_is_refused_in_its_own_words") {
+    if !can_run_beside_others("what_the_kernel_has_not_is_refused_in_its_own_words") {
         return;
     }
     let before = machine();

@@ -2,6 +2,7 @@
 //! A ping-pong over TCP whose peer misbehaves: it resets or closes the connection, sends what is no
 //! reply, or connects first and is a stranger.
 
+use crate::command::beside_others;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::io::{Read, Write};
@@ -120,6 +121,7 @@ fn answer(connection: &mut TcpStream, count: u32, bend: impl Fn(u32, &mut Frame)
 
 #[test]
 fn a_reset_connection_ends_the_ping_pong_with_its_reason() {
+    beside_others();
     let (errno, answered) = ask(|mut connection| {
         answer(&mut connection, 10, |_, _| ());
         // A connection that is closed with something unread is reset.
@@ -130,6 +132,7 @@ fn a_reset_connection_ends_the_ping_pong_with_its_reason() {
 
 #[test]
 fn a_closed_connection_ends_the_ping_pong_with_its_reason() {
+    beside_others();
     let (errno, answered) = ask(|mut connection| {
         answer(&mut connection, 10, |_, _| ());
         // All that was asked is read, so that it ends in order.
@@ -140,6 +143,7 @@ fn a_closed_connection_ends_the_ping_pong_with_its_reason() {
 
 #[test]
 fn bytes_that_are_no_reply_end_the_ping_pong() {
+    beside_others();
     let (errno, answered) = ask(|mut connection| {
         answer(&mut connection, 3, |_, _| ());
         connection.read_exact(&mut [0; 64]).expect("a request");
@@ -151,6 +155,7 @@ fn bytes_that_are_no_reply_end_the_ping_pong() {
 
 #[test]
 fn a_reply_to_a_request_that_was_never_sent_is_nobodys() {
+    beside_others();
     let (errno, answered) = ask(|mut connection| {
         answer(&mut connection, 5, |n, frame| {
             if n == 4 {
@@ -163,6 +168,7 @@ fn a_reply_to_a_request_that_was_never_sent_is_nobodys() {
 
 #[test]
 fn cut_and_too_long_replies_and_those_to_other_requests_are_nobodys_though_all_else_is_right() {
+    beside_others();
     // Through one socket at the requester's end, and, its sending being stamped, through two.
     wrong_replies(&[]);
     wrong_replies(&[Point::TxKernel]);
@@ -226,6 +232,7 @@ fn wrong_replies(stamps: &[Point]) {
 
 #[test]
 fn a_requester_that_nobody_answers_shows_that_it_lives() {
+    beside_others();
     let nobody = UdpSocket::bind("127.0.0.2:0").expect("a port");
     let at = nobody.local_addr().expect("an address");
     let (mut order, _) = orders(at.port(), 5);
@@ -245,6 +252,7 @@ fn a_requester_that_nobody_answers_shows_that_it_lives() {
 
 #[test]
 fn a_stranger_that_connects_first_is_hung_up_on_and_counted() {
+    beside_others();
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = taken.local_addr().expect("an address").port();
     drop(taken);
@@ -265,6 +273,7 @@ fn a_stranger_that_connects_first_is_hung_up_on_and_counted() {
 
 #[test]
 fn what_a_connection_cannot_have_was_told_by_its_thread_or_by_the_first_request() {
+    beside_others();
     let bind = |order: EndOrder| tcp::Tcp::bind(&order).map(|_| ()).map_err(|error| error.to_string());
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let at: SocketAddr = taken.local_addr().expect("an address");
@@ -287,6 +296,7 @@ fn what_a_connection_cannot_have_was_told_by_its_thread_or_by_the_first_request(
 
 #[test]
 fn a_port_in_use_is_told_by_its_address() {
+    beside_others();
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let at: SocketAddr = taken.local_addr().expect("an address");
     let (_, order) = orders(at.port(), 1);

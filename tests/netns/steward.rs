@@ -3,7 +3,7 @@
 //! builds on the real kernel and what becomes of it when either side is gone. "Another host" is
 //! this machine under another id, with a state folder of its own.
 
-use crate::command::tardy;
+use crate::command::{alone, tardy};
 use crate::lab::{cannot, namespaces_of, slots, two};
 use std::cell::Cell;
 use std::path::Path;
@@ -76,6 +76,7 @@ fn until(mut is_so: impl FnMut() -> bool) -> bool {
 }
 
 fn can_run(test: &str) -> bool {
+    alone();
     cannot().map(|reason| tardy_tests::skip(test, &reason)).is_none()
 }
 

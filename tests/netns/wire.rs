@@ -2,7 +2,7 @@
 //! Path `wire`: a veth pair in a namespace of the test's own plays two cabled network cards.
 //! Whatever happens, they are back afterwards as they were.
 
-use crate::command::{Finished, Place, can_run, each, tardy, wait};
+use crate::command::{Finished, Place, can_run_beside_others, each, tardy, wait};
 use serde_json::{Value, json};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -125,7 +125,7 @@ const TAKE: [&str; 2] = ["--set", "path.take=true"];
 
 #[test]
 fn a_wire_is_measured_and_its_devices_come_back() {
-    if !can_run("a_wire_is_measured_and_its_devices_come_back") {
+    if !can_run_beside_others("a_wire_is_measured_and_its_devices_come_back") {
         return;
     }
     let host = Host::new();
@@ -153,7 +153,7 @@ fn a_wire_is_measured_and_its_devices_come_back() {
 
 #[test]
 fn wire_and_veth_are_two_cells_of_one_run() {
-    if !can_run("wire_and_veth_are_two_cells_of_one_run") {
+    if !can_run_beside_others("wire_and_veth_are_two_cells_of_one_run") {
         return;
     }
     let host = Host::new();
@@ -186,7 +186,7 @@ fn wire_and_veth_are_two_cells_of_one_run() {
 
 #[test]
 fn a_stamp_that_the_file_names_and_the_device_lacks_left_an_empty_column() {
-    if !can_run("a_stamp_that_the_file_names_and_the_device_lacks_left_an_empty_column") {
+    if !can_run_beside_others("a_stamp_that_the_file_names_and_the_device_lacks_left_an_empty_column") {
         return;
     }
     let host = Host::new();
@@ -201,7 +201,7 @@ fn a_stamp_that_the_file_names_and_the_device_lacks_left_an_empty_column() {
 
 #[test]
 fn a_device_in_use_is_refused_before_anything_is_touched() {
-    if !can_run("a_device_in_use_is_refused_before_anything_is_touched") {
+    if !can_run_beside_others("a_device_in_use_is_refused_before_anything_is_touched") {
         return;
     }
     let host = Host::new();
@@ -226,7 +226,7 @@ fn a_device_in_use_is_refused_before_anything_is_touched() {
 
 #[test]
 fn a_kill_then_undo_gives_the_devices_back() {
-    if !can_run("a_kill_then_undo_gives_the_devices_back") {
+    if !can_run_beside_others("a_kill_then_undo_gives_the_devices_back") {
         return;
     }
     let host = Host::new();
@@ -267,7 +267,7 @@ fn a_kill_then_undo_gives_the_devices_back() {
 
 #[test]
 fn a_device_that_was_renamed_in_its_station_comes_back_under_its_own_name() {
-    if !can_run("a_device_that_was_renamed_in_its_station_comes_back_under_its_own_name") {
+    if !can_run_beside_others("a_device_that_was_renamed_in_its_station_comes_back_under_its_own_name") {
         return;
     }
     let host = Host::new();
@@ -289,7 +289,7 @@ fn a_device_that_was_renamed_in_its_station_comes_back_under_its_own_name() {
 
 #[test]
 fn a_device_that_is_nowhere_is_reported() {
-    if !can_run("a_device_that_is_nowhere_is_reported") {
+    if !can_run_beside_others("a_device_that_is_nowhere_is_reported") {
         return;
     }
     let host = Host::empty();
@@ -316,7 +316,7 @@ fn a_device_that_is_nowhere_is_reported() {
 
 #[test]
 fn a_second_run_that_wants_the_device_is_refused_by_name() {
-    if !can_run("a_second_run_that_wants_the_device_is_refused_by_name") {
+    if !can_run_beside_others("a_second_run_that_wants_the_device_is_refused_by_name") {
         return;
     }
     let host = Host::new();
@@ -333,7 +333,7 @@ fn a_second_run_that_wants_the_device_is_refused_by_name() {
 
 #[test]
 fn a_device_that_vanishes_ends_the_run_and_the_other_comes_back() {
-    if !can_run("a_device_that_vanishes_ends_the_run_and_the_other_comes_back") {
+    if !can_run_beside_others("a_device_that_vanishes_ends_the_run_and_the_other_comes_back") {
         return;
     }
     let host = Host::empty();
@@ -363,7 +363,7 @@ fn a_device_that_vanishes_ends_the_run_and_the_other_comes_back() {
 
 #[test]
 fn devices_without_a_link_are_told_and_come_back() {
-    if !can_run("devices_without_a_link_are_told_and_come_back") {
+    if !can_run_beside_others("devices_without_a_link_are_told_and_come_back") {
         return;
     }
     let host = Host::empty();
@@ -379,7 +379,7 @@ fn devices_without_a_link_are_told_and_come_back() {
 
 #[test]
 fn a_mount_namespace_that_would_strand_the_devices_is_refused() {
-    if !can_run("a_mount_namespace_that_would_strand_the_devices_is_refused") {
+    if !can_run_beside_others("a_mount_namespace_that_would_strand_the_devices_is_refused") {
         return;
     }
     let host = Host::new();
@@ -395,7 +395,7 @@ fn a_mount_namespace_that_would_strand_the_devices_is_refused() {
 
 #[test]
 fn what_a_device_stamps_is_told_with_the_kernels_reason() {
-    if !can_run("what_a_device_stamps_is_told_with_the_kernels_reason") {
+    if !can_run_beside_others("what_a_device_stamps_is_told_with_the_kernels_reason") {
         return;
     }
     let host = Host::new();
@@ -412,7 +412,7 @@ fn what_a_device_stamps_is_told_with_the_kernels_reason() {
 
 #[test]
 fn devices_need_the_callers_word() {
-    if !can_run("devices_need_the_callers_word") {
+    if !can_run_beside_others("devices_need_the_callers_word") {
         return;
     }
     let host = Host::new();

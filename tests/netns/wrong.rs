@@ -3,7 +3,7 @@
 //! behind. And the program itself: which build measures, whose programs it starts, what it shows
 //! meanwhile.
 
-use crate::command::{Finished, Place, SHORT, can_run, machine, same, tardy};
+use crate::command::{Finished, Place, SHORT, can_run_beside_others, machine, same, tardy};
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
@@ -49,7 +49,7 @@ fn a_count_that_memory_cannot_hold_is_refused_before_anything_is_built() {
 
 #[test]
 fn a_cpu_that_does_not_exist_is_exit_3() {
-    if !can_run("a_cpu_that_does_not_exist_is_exit_3") {
+    if !can_run_beside_others("a_cpu_that_does_not_exist_is_exit_3") {
         return;
     }
     let (place, before) = (Place::new(), machine());
@@ -60,7 +60,7 @@ fn a_cpu_that_does_not_exist_is_exit_3() {
 
 #[test]
 fn without_root_it_says_what_is_missing() {
-    if !can_run("without_root_it_says_what_is_missing") {
+    if !can_run_beside_others("without_root_it_says_what_is_missing") {
         return;
     }
     let place = Place::new();
@@ -72,7 +72,7 @@ fn without_root_it_says_what_is_missing() {
 
 #[test]
 fn without_ip_it_says_what_to_install() {
-    if !can_run("without_ip_it_says_what_to_install") {
+    if !can_run_beside_others("without_ip_it_says_what_to_install") {
         return;
     }
     let place = Place::new();
@@ -81,7 +81,7 @@ fn without_ip_it_says_what_to_install() {
 
 #[test]
 fn busypoll_without_a_napi_id_is_refused_and_the_other_cells_go_on() {
-    if !can_run("busypoll_without_a_napi_id_is_refused_and_the_other_cells_go_on") {
+    if !can_run_beside_others("busypoll_without_a_napi_id_is_refused_and_the_other_cells_go_on") {
         return;
     }
     let place = Place::new();
@@ -108,7 +108,7 @@ fn busypoll_without_a_napi_id_is_refused_and_the_other_cells_go_on() {
 
 #[test]
 fn a_killed_run_still_knows_what_was_refused() {
-    if !can_run("a_killed_run_still_knows_what_was_refused") {
+    if !can_run_beside_others("a_killed_run_still_knows_what_was_refused") {
         return;
     }
     let (place, before) = (Place::new(), machine());
@@ -211,7 +211,7 @@ fn a_histogram_log_counts_what_the_results_count() {
 
 #[test]
 fn a_vanished_device_is_told_and_what_was_measured_is_kept() {
-    if !can_run("a_vanished_device_is_told_and_what_was_measured_is_kept") {
+    if !can_run_beside_others("a_vanished_device_is_told_and_what_was_measured_is_kept") {
         return;
     }
     let (place, before) = (Place::new(), machine());
@@ -255,7 +255,7 @@ impl Drop for SmallDisk {
 
 #[test]
 fn a_full_disk_is_told_and_what_was_finished_stays() {
-    if !can_run("a_full_disk_is_told_and_what_was_finished_stays") {
+    if !can_run_beside_others("a_full_disk_is_told_and_what_was_finished_stays") {
         return;
     }
     let (place, before) = (Place::new(), machine());
@@ -276,7 +276,7 @@ fn a_full_disk_is_told_and_what_was_finished_stays() {
 
 #[test]
 fn a_port_in_use_in_a_station_is_exit_3_and_names_the_address() {
-    if !can_run("a_port_in_use_in_a_station_is_exit_3_and_names_the_address") {
+    if !can_run_beside_others("a_port_in_use_in_a_station_is_exit_3_and_names_the_address") {
         return;
     }
     for (port, is_tcp) in [("udp", false), ("tcp", true)] {
@@ -307,7 +307,7 @@ fn a_port_in_use_in_a_station_is_exit_3_and_names_the_address() {
 
 #[test]
 fn replies_that_stop_for_a_while_cost_rows_and_not_the_run() {
-    if !can_run("replies_that_stop_for_a_while_cost_rows_and_not_the_run") {
+    if !can_run_beside_others("replies_that_stop_for_a_while_cost_rows_and_not_the_run") {
         return;
     }
     let (place, before) = (Place::new(), machine());
@@ -343,7 +343,7 @@ fn replies_that_stop_for_a_while_cost_rows_and_not_the_run() {
 
 #[test]
 fn a_connection_reset_in_the_middle_is_told_at_both_ends() {
-    if !can_run("a_connection_reset_in_the_middle_is_told_at_both_ends") {
+    if !can_run_beside_others("a_connection_reset_in_the_middle_is_told_at_both_ends") {
         return;
     }
     let (place, before) = (Place::new(), machine());
@@ -379,7 +379,7 @@ fn make_runnable(path: &std::path::Path) {
 
 #[test]
 fn a_rebuild_during_a_run_mixed_two_builds() {
-    if !can_run("a_rebuild_during_a_run_mixed_two_builds") {
+    if !can_run_beside_others("a_rebuild_during_a_run_mixed_two_builds") {
         return;
     }
     let (place, before) = (Place::new(), machine());
@@ -416,7 +416,7 @@ fn a_rebuild_during_a_run_mixed_two_builds() {
 
 #[test]
 fn root_started_programs_out_of_the_callers_folders() {
-    if !can_run("root_started_programs_out_of_the_callers_folders") || !tardy_sys::process::is_root() {
+    if !can_run_beside_others("root_started_programs_out_of_the_callers_folders") || !tardy_sys::process::is_root() {
         return;
     }
     let (place, before) = (Place::new(), machine());
@@ -436,7 +436,7 @@ fn root_started_programs_out_of_the_callers_folders() {
 
 #[test]
 fn the_progress_line_showed_another_metric_than_the_table() {
-    if !can_run("the_progress_line_showed_another_metric_than_the_table") {
+    if !can_run_beside_others("the_progress_line_showed_another_metric_than_the_table") {
         return;
     }
     for (more, shown) in [

@@ -3,7 +3,7 @@
 //! refuses, a device that vanishes, and more packets than it can take. Strangers and packets are
 //! those of `benches/peers/rings.c`.
 
-use crate::command::{Place, agents, can_run, wait};
+use crate::command::{Place, agents, can_run_beside_others, wait};
 use crate::packet::device;
 use crate::peers;
 use crate::xdp::{FILTER, Pair, TEXT, asked, ip, write};
@@ -75,7 +75,7 @@ fn refused(pair: &Pair, asked: &Asked<'_>) -> XdpError {
 fn a_queue_that_has_a_strangers_socket_is_named() {
     let test = "a_queue_that_has_a_strangers_socket_is_named";
     let folder = TempDir::with_prefix("tardy-test-").expect("a temporary folder");
-    let Some(program) = can_run(test).then(|| rings(test, &folder)).flatten() else { return };
+    let Some(program) = can_run_beside_others(test).then(|| rings(test, &folder)).flatten() else { return };
     let pair = Pair::new();
     let stranger = Stranger::start(&pair, &program, "hold far 1");
     let why = refused(&pair, &asked("far"));
@@ -95,7 +95,7 @@ fn a_queue_that_has_a_strangers_socket_is_named() {
 fn a_device_with_a_strangers_program_says_so_by_its_mode() {
     let test = "a_device_with_a_strangers_program_says_so_by_its_mode";
     let folder = TempDir::with_prefix("tardy-test-").expect("a temporary folder");
-    let Some(program) = can_run(test).then(|| rings(test, &folder)).flatten() else { return };
+    let Some(program) = can_run_beside_others(test).then(|| rings(test, &folder)).flatten() else { return };
     let pair = Pair::new();
     let order = |wait| order("far", wait);
     for (mode, says) in [
@@ -147,7 +147,7 @@ __attribute__((section(\"xdp\"), used)) int tardy_rx(struct xdp_md *ctx)
 #[test]
 fn a_program_that_the_verifier_refuses_shows_the_end_of_its_log() {
     let test = "a_program_that_the_verifier_refuses_shows_the_end_of_its_log";
-    if !can_run(test) {
+    if !can_run_beside_others(test) {
         return;
     }
     let folder = TempDir::with_prefix("tardy-test-").expect("a temporary folder");
@@ -179,7 +179,7 @@ fn order(device: &str, wait: Wait) -> ReceiveOrder {
 
 #[test]
 fn no_wait_is_endless_when_either_end_of_the_device_vanishes() {
-    if !can_run("no_wait_is_endless_when_either_end_of_the_device_vanishes") {
+    if !can_run_beside_others("no_wait_is_endless_when_either_end_of_the_device_vanishes") {
         return;
     }
     for wait in [Wait::Spin, Wait::Poll, Wait::Select, Wait::Epoll, Wait::Busypoll, Wait::Scheduled] {
@@ -208,7 +208,7 @@ fn no_wait_is_endless_when_either_end_of_the_device_vanishes() {
 
 #[test]
 fn a_run_whose_device_vanishes_ends_and_says_so_whoever_waits_how() {
-    if !can_run("a_run_whose_device_vanishes_ends_and_says_so_whoever_waits_how") {
+    if !can_run_beside_others("a_run_whose_device_vanishes_ends_and_says_so_whoever_waits_how") {
         return;
     }
     for (wait, station) in [("spin", "a"), ("spin", "b"), ("poll", "a")] {
@@ -258,7 +258,7 @@ fn threaded(pair: &Pair, device: &str, cpu: u32) {
 fn each_packet_that_is_lost_before_a_socket_or_at_it_is_counted_once() {
     let test = "each_packet_that_is_lost_before_a_socket_or_at_it_is_counted_once";
     let folder = TempDir::with_prefix("tardy-test-").expect("a temporary folder");
-    let Some(program) = can_run(test).then(|| rings(test, &folder)).flatten() else { return };
+    let Some(program) = can_run_beside_others(test).then(|| rings(test, &folder)).flatten() else { return };
     // 200 000 packets, for which two queues have 128 frames. A NAPI thread that shares the
     // generator's CPU leaves the veth's ring of 256 full. Then packets are lost before the program
     // too.

@@ -260,8 +260,6 @@ fn sigkill_after_every_line_of_the_journal_leaves_nothing_that_undo_cannot_put_b
     // Before and behind each batch, of the building and of the tearing down; and for each, lines
     // of the last group that did not come to the disk.
     let (mut moment, mut torn, mut lines_before) = (0, 0, 0);
-    // A soak tries each number of lines; else none of the group came to the disk, or all of it did.
-    let each = std::env::var_os("TARDY_SOAK").is_some();
     loop {
         assert!(moment < 200, "no run came to its end");
         let state = tempfile::tempdir().expect("a temporary folder");
@@ -294,7 +292,7 @@ fn sigkill_after_every_line_of_the_journal_leaves_nothing_that_undo_cannot_put_b
             break;
         }
         if torn < group {
-            torn = if each { torn + 1 } else { group };
+            torn += 1;
         } else {
             (moment, torn, lines_before) = (moment + 1, 0, lines.len());
         }
