@@ -238,10 +238,14 @@ fn the_agent_of_another_host_was_in_no_journal_and_outlived_a_killed_run() {
     assert!(killed.success());
     assert!(agent.is_alive(), "its orders have not ended");
     let mut ended = Vec::new();
-    undo_all(there.path(), &mut tardy_lab::host::runner::Processes::new(|_| ()), &mut |_, put| {
-        ended.extend(put.map(|put| put.agents).ok());
-    })
-    .expect("undo");
+    // Until the kernel has ended the steward, its slot is in use.
+    assert!(until(|| {
+        undo_all(there.path(), &mut tardy_lab::host::runner::Processes::new(|_| ()), &mut |_, put| {
+            ended.extend(put.map(|put| put.agents).ok());
+        })
+        .expect("undo");
+        !ended.is_empty()
+    }));
     assert_eq!(ended, [1], "the agent is among what is put back");
     assert!(until(|| !agent.is_alive()));
 }
