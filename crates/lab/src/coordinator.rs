@@ -18,8 +18,8 @@ use crate::path::keeper::Keepers;
 use crate::placement::{PlaceError, Placed, Shown, place, place_by};
 use crate::plan::{self, Plan};
 use crate::run::{Ended, Event, RunError, Sink, What};
-use crate::shaper::{self, Readings, launching};
-use crate::softirq::{self, Watch};
+use crate::shaper::{self, launching};
+use crate::softirq;
 use crate::station::{Costs, Stations};
 use crate::trial::{Broken, StreamHalves, TrialError};
 use crate::undo::UndoError;
@@ -85,6 +85,16 @@ struct Over<'a> {
     beside: Beside<'a>,
     /// What the programs of its loads wrote.
     output: Vec<(String, Vec<u8>)>,
+}
+
+/// Reports the live figures of a trial's ends, at the end that has the stream's live metric with
+/// that metric.
+fn report_progress(sink: &mut dyn Sink) -> impl FnMut(&Stream, Side, Digest) {
+    |stream, side, digest| {
+        let (end, metric) = live(stream.kind, &stream.stamps, stream.lead);
+        let (stream, count, metric) = (stream.name.clone(), stream.count, (end == side).then_some(metric));
+        sink.event(Event::now(What::Progress { stream, side, digest, count, metric }));
+    }
 }
 
 impl Run<'_, '_> {
@@ -345,20 +355,15 @@ impl Run<'_, '_> {
             self.refuse_for(cell, why, Some(inspection));
             return Ok(());
         }
-        let mut around = Around {
-            hosts: &mut *self.hosts,
-            watch: Watch::new(&cell.setup, &chosen, &plan.ends, &self.found)?,
-            readings: Readings::new(&cell.setup, &plan.ends, &self.found)?,
-            programs: loads.have_programs(),
-            states: Vec::new(),
-        };
-        let sink = &mut *self.sink;
-        let mut progress = |stream: &Stream, side: Side, digest: Digest| {
-            let (end, metric) = live(stream.kind, &stream.stamps, stream.lead);
-            let (stream, count, metric) = (stream.name.clone(), stream.count, (end == side).then_some(metric));
-            sink.event(Event::now(What::Progress { stream, side, digest, count, metric }));
-        };
-        let result = stations.run(&ordered, &mut loads, self.options.stop, Some(&mut around), &mut progress);
+        let (programs, hosts) = (loads.have_programs(), &mut *self.hosts);
+        let mut around = Around::new(hosts, &cell.setup, (&chosen, &self.found), &plan.ends, programs)?;
+        let result = stations.run(
+            &ordered,
+            &mut loads,
+            self.options.stop,
+            Some(&mut around),
+            &mut report_progress(&mut *self.sink),
+        );
         let (states, watch, readings) = around.ended()?;
         let inspection = Some(inspection);
         let beside = Beside { shapers: readings.records(), inspection, ..Beside::built(plan, &watch) };
@@ -372,20 +377,15 @@ impl Run<'_, '_> {
                 Err(error.into())
             }
             (Ok(ran), None) => {
-                // This comes after the trial, so that nobody waits for it before the first packet.
-                // The trial's record holds what it found.
-                let observed = self.observe(stations, plan, cell, &chosen);
                 over.output = loads.output();
-                let failed = observed.map(|observer| over.beside.observer = observer).err();
-                self.keep_over(over, ran.into_iter().map(Some).collect(), None)?;
-                failed.map_or(Ok(()), Err)
+                self.observe_and_keep(stations, plan, &chosen, over, ran)
+            }
+            (Err(Broken { error: TrialError::Elsewhere { stream, program }, .. }), _) => {
+                self.place_anew(stations, keepers, plan, turn, (stream, program))
             }
             (Err(Broken { error: TrialError::CannotDo(why), .. }), _) => {
                 self.refuse(cell, why);
                 Ok(())
-            }
-            (Err(Broken { error: TrialError::Elsewhere { stream, program }, .. }), _) => {
-                self.place_anew(stations, keepers, plan, turn, (stream, program))
             }
             (Err(Broken { error: TrialError::NotFound(error), .. }), _) => Err(error.into()),
             (Err(Broken { error: TrialError::Agent(error), had }), _) => {
@@ -395,6 +395,22 @@ impl Run<'_, '_> {
                 Err(error.into())
             }
         }
+    }
+
+    /// Measures what tx stamps add, and keeps the trial with that. Nobody waits for it before the
+    /// first packet of the trial.
+    fn observe_and_keep(
+        &mut self,
+        stations: &mut Stations,
+        plan: &Plan,
+        chosen: &[Placed],
+        mut over: Over<'_>,
+        ran: Vec<StreamHalves>,
+    ) -> Result<(), RunError> {
+        let observed = self.observe(stations, plan, over.turn.cell, chosen);
+        let failed = observed.map(|observer| over.beside.observer = observer).err();
+        self.keep_over(over, ran.into_iter().map(Some).collect(), None)?;
+        failed.map_or(Ok(()), Err)
     }
 
     /// Keeps a trial that is over, with what came of each of its streams; `failed` says why it
