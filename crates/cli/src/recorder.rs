@@ -105,7 +105,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Takes the progress line away.
-    pub fn quiet(&self) {
+    pub fn clear_progress(&self) {
         self.progress.end();
     }
 

@@ -77,7 +77,7 @@ pub fn run(
 }
 
 /// A trial that is over and not yet kept.
-struct Over<'a> {
+struct EndedTrial<'a> {
     turn: &'a Turn<'a>,
     nonce: u64,
     ordered: Vec<Ordered>,
@@ -367,18 +367,18 @@ impl Run<'_, '_> {
         let (states, watch, readings) = around.ended()?;
         let inspection = Some(inspection);
         let beside = Beside { shapers: readings.records(), inspection, ..Beside::built(plan, &watch) };
-        let mut over = Over { turn, nonce, ordered, states, beside, output: Vec::new() };
-        over.beside.loads = loads.records();
+        let mut ended = EndedTrial { turn, nonce, ordered, states, beside, output: Vec::new() };
+        ended.beside.loads = loads.records();
         // Nothing is known of what a path did whose program had ended, so the trial is kept as one
         // that broke.
         match (result, keepers.check().err()) {
             (Ok(ran), Some(error)) => {
-                self.keep_over(over, ran.into_iter().map(Some).collect(), Some(error.to_string()))?;
+                self.keep_ended(ended, ran.into_iter().map(Some).collect(), Some(error.to_string()))?;
                 Err(error.into())
             }
             (Ok(ran), None) => {
-                over.output = loads.output();
-                self.observe_and_keep(stations, plan, &chosen, over, ran)
+                ended.output = loads.output();
+                self.observe_and_keep(stations, plan, &chosen, ended, ran)
             }
             (Err(Broken { error: TrialError::Elsewhere { stream, program }, .. }), _) => {
                 self.place_anew(stations, keepers, plan, turn, (stream, program))
@@ -390,7 +390,7 @@ impl Run<'_, '_> {
             (Err(Broken { error: TrialError::NotFound(error), .. }), _) => Err(error.into()),
             (Err(Broken { error: TrialError::Agent(error), had }), _) => {
                 if had.iter().any(Option::is_some) {
-                    self.keep_over(over, had, Some(error.to_string()))?;
+                    self.keep_ended(ended, had, Some(error.to_string()))?;
                 }
                 Err(error.into())
             }
@@ -404,24 +404,24 @@ impl Run<'_, '_> {
         stations: &mut Stations,
         plan: &Plan,
         chosen: &[Placed],
-        mut over: Over<'_>,
+        mut ended: EndedTrial<'_>,
         ran: Vec<StreamHalves>,
     ) -> Result<(), RunError> {
-        let observed = self.observe(stations, plan, over.turn.cell, chosen);
-        let failed = observed.map(|observer| over.beside.observer = observer).err();
-        self.keep_over(over, ran.into_iter().map(Some).collect(), None)?;
+        let observed = self.observe(stations, plan, ended.turn.cell, chosen);
+        let failed = observed.map(|observer| ended.beside.observer = observer).err();
+        self.keep_ended(ended, ran.into_iter().map(Some).collect(), None)?;
         failed.map_or(Ok(()), Err)
     }
 
     /// Keeps a trial that is over, with what came of each of its streams; `failed` says why it
     /// broke, if it did.
-    fn keep_over(
+    fn keep_ended(
         &mut self,
-        over: Over<'_>,
+        ended: EndedTrial<'_>,
         ran: Vec<Option<StreamHalves>>,
         failed: Option<String>,
     ) -> Result<(), RunError> {
-        let Over { turn, nonce, ordered, states, beside, output } = over;
+        let EndedTrial { turn, nonce, ordered, states, beside, output } = ended;
         if !output.is_empty() {
             self.sink.load_output(output);
         }

@@ -259,7 +259,7 @@ fn unit(cell: &CellComparison) -> Unit {
         let chosen = figures.iter().filter(move |figure| of.is_none_or(|of| figure.of == of));
         chosen.flat_map(|figure| [figure.a_ns, figure.b_ns]).flatten()
     };
-    Unit::fit(values(Some("p50")).min(), values(None).max())
+    Unit::fitting(values(Some("p50")).min(), values(None).max())
 }
 
 /// How wide the columns of a cell's table are, and the unit of its figures.

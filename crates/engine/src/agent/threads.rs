@@ -15,7 +15,7 @@ use crate::port::packet::Packet;
 use crate::port::tcp::Tcp;
 use crate::port::udp::{MachineTimer, Udp};
 use crate::port::xdp::{self, Xdp};
-use crate::port::{Bound, PortKind, ReceivePort, SendPort, Timer, Wake, cannot};
+use crate::port::{Bound, PortKind, ReceivePort, SendPort, Timer, Wake, unsupported};
 use crate::receiver::{Receiver, ReceiverCounters, Shared};
 use crate::reflector::Reflector;
 use crate::requester::Requester;
@@ -232,7 +232,7 @@ fn answer(
         let _ = link.napi.send(from.napi_id());
     }
     reflector.run(&mut MachineTimer, from, back, shared);
-    reflector.end(&mut MachineTimer, back);
+    reflector.gather_stamps(&mut MachineTimer, back);
     account.napi(from.napi_id());
 }
 
@@ -354,7 +354,7 @@ pub(super) fn bind(order: EndOrder) -> Result<BoundEnd, SysError> {
         Port::Packet => bind_to::<Packet>(order),
         Port::Tcp => bind_to::<Tcp>(order),
         Port::Xdp => bind_to::<Xdp>(order),
-        Port::Sim => Err(cannot("port sim has no sockets")),
+        Port::Sim => Err(unsupported("port sim has no sockets")),
     }
 }
 

@@ -172,7 +172,7 @@ impl Ends<'_> {
         let mut reflector = Reflector::new(self.reflect_order());
         let mut timer = self.timer(true);
         reflector.run(&mut timer, &mut from, &mut back, &Shared::default());
-        reflector.end(&mut timer, &mut back);
+        reflector.gather_stamps(&mut timer, &mut back);
         ended_ns = ended_ns.max(self.world.now_ns.replace(EPOCH_NS));
         let mut home = self.rx(landed(&mut back, &path), true);
         let mut receiver = Receiver::new(self.receive_order(true));
@@ -218,7 +218,7 @@ impl Ends<'_> {
         drop(home);
         let Ok(link) = Rc::try_unwrap(link) else { unreachable!("the ports are gone") };
         let mut far = link.into_inner().far;
-        far.reflector.end(&mut far.timer, &mut far.back);
+        far.reflector.gather_stamps(&mut far.timer, &mut far.back);
         (recorded(sent, far.reflector, (arrivals, counters, gaps), gaps, own), ended_ns)
     }
 }
