@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Port `xdp` where something is in its way: a device that cannot serve, strangers at it, a program
-//! that the kernel refuses, a device that vanishes, and more packets than it can take. Strangers and packets are
-//! those of `benches/peers/rings.c`.
+//! Port `xdp` where something is in its way: a device that cannot serve, strangers at it, a
+//! program that the kernel refuses, a device that vanishes, and more packets than it can take.
+//! Strangers and packets are those of `benches/peers/rings.c`.
 
 use crate::command::{Place, agents, can_run, wait};
 use crate::packet::device;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which points a stream stamps, and which metrics can be made of them. A file that names points gets them or is refused. Where it names
-//! none, tardy stamps what the metrics need that are asked for: each stamp of the kernel costs
-//! time in the path. Of those the ones that a machine does not have are left out with a reason.
+//! Which points a stream stamps, and which metrics can be made of them. A file that names points
+//! gets them or is refused. Where it names none, tardy stamps what the metrics need that are asked
+//! for: each stamp of the kernel costs time in the path. Of those the ones that a machine does not
+//! have are left out with a reason.
 
 use crate::cell::{Table, View};
 use crate::error::Problem;

@@ -37,7 +37,7 @@ pub struct SimTrial {
     pub shaper: ShaperRecord,
 }
 
-/// The world at its beginning. Its clock's step, if it has one, comes in the middle of the packets.
+/// The world at its beginning. If its clock has a step, that comes in the middle of the packets.
 fn world_of(stream: &Stream, base: Instant<Tai>) -> World {
     let sim = stream.sim.clone();
     let span = stream.cycle.0 * i64::from(stream.count);
