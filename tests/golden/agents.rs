@@ -3,6 +3,7 @@
 //! a station's activities, also about some that it does not have. And a coordinator and the steward
 //! of another host talk over pipes in one process, also if an answer is not one.
 
+use crate::two_hosts::Thread;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
@@ -14,7 +15,7 @@ use tardy_engine::message::{ActivityId, ActivityOrder, ActivitySummary, FromAgen
 use tardy_engine::order::{CostOrder, EndOrder, ObjectOrder, ReceiveOrder, StreamOrder, ThreadOrder};
 use tardy_engine::{agent, message, worker};
 use tardy_lab::command::Command;
-use tardy_lab::connection::{Carrier, Connection};
+use tardy_lab::connection::Connection;
 use tardy_lab::host::ask::{Ask, Observe, Observed};
 use tardy_lab::host::distant::Distant;
 use tardy_lab::host::place::Place;
@@ -323,24 +324,6 @@ impl Host for Noting {
     }
 }
 
-struct Nobody;
-
-impl Carrier for Nobody {
-    fn pid(&self) -> Option<u32> {
-        None
-    }
-
-    fn ended(&mut self, _: Duration) -> Option<String> {
-        None
-    }
-
-    fn kill(&mut self) {}
-
-    fn last_words(&self) -> Vec<String> {
-        Vec::new()
-    }
-}
-
 type Reach = RefCell<Option<Connection>>;
 
 /// A host whose steward is whatever `served` does with its end of the line.
@@ -350,7 +333,7 @@ fn met(
     let ((orders, to), (from, answers)) = (pipe().expect("a pipe"), pipe().expect("a pipe"));
     std::thread::spawn(move || served(orders, answers));
     let line: Reach =
-        RefCell::new(Some(Connection { from: Box::new(from), to: Box::new(to), carrier: Box::new(Nobody) }));
+        RefCell::new(Some(Connection { from: Box::new(from), to: Box::new(to), carrier: Box::new(Thread) }));
     Distant::meet(move |_: &Command| Ok(line.take().expect("it is opened once")), "b", VERSION)
 }
 
@@ -410,7 +393,7 @@ fn waits(pid: u32, went: Sender<Result<(), String>>) -> Connection {
         }
         let _ = went.send(waited);
     });
-    Connection { from: Box::new(from), to: Box::new(to), carrier: Box::new(Nobody) }
+    Connection { from: Box::new(from), to: Box::new(to), carrier: Box::new(Thread) }
 }
 
 #[test]
@@ -421,7 +404,7 @@ fn a_process_of_another_host_ran_without_being_in_that_hosts_journal() {
         serve::serve(orders, &mut answers, VERSION, &mut noting).expect("it ends in order");
         noting.noted
     });
-    let mut line = Some(Connection { from: Box::new(from), to: Box::new(to), carrier: Box::new(Nobody) });
+    let mut line = Some(Connection { from: Box::new(from), to: Box::new(to), carrier: Box::new(Thread) });
     let ((went, ends), mut asked) = (channel(), Vec::new());
     let mut pids = [4711, 13].into_iter();
     let reach = |command: &Command| {

@@ -12,7 +12,7 @@ use tardy_model::point::{Metric, Point};
 use tardy_model::stream::CpuChoice;
 use tardy_model::time::{ClockReading, Conversion, Instant};
 use tardy_model::xdp::Triggered;
-use tardy_sys::proc::{Schedstat, Stat, Status};
+use tardy_sys::proc::{Schedstat, Stat, Status, migrations};
 
 const FRAME: Frame =
     Frame { kind: PacketKind::Test, stream: 3, size: 26, nonce: 0x0102_0304_0506_0708, seq: 0x0a0b_0c0d };
@@ -201,6 +201,8 @@ fn proc_files_are_read_by_field() {
     }
     assert_eq!(Schedstat::parse("12 34 5\n"), Some(Schedstat { run_ns: 12, wait_ns: 34 }));
     assert_eq!(Schedstat::parse("12"), None, "a line that ends early");
+    assert_eq!(migrations("se.nr_migrations                             :                   12\n"), Some(12));
+    assert_eq!(migrations("nr_switches : 12\n"), None, "a kernel that is not built to say it");
 }
 
 #[test]

@@ -146,18 +146,18 @@ deb http://mirror.example/debian-security trixie-security main
 fn a_consoles_end_says_what_went_wrong() {
     let panic = b"\x1b[2J\x1b[0;37mbooting\r\n[    1.2] VFS: Cannot open root device\r\n[    1.3] Kernel panic - not syncing: VFS: \
         Unable to mount root fs\r\n[    1.4] CPU: 0 PID: 1\r\n";
-    let end = console::end(panic);
+    let end = console::how_it_ended(panic);
     assert_eq!(end.means, Means::Panic);
     assert_eq!(end.lines[0], "[    1.3] Kernel panic - not syncing: VFS: Unable to mount root fs");
     assert_eq!(end.lines.len(), 2);
     let memory =
         b"a\n[    9.1] Out of memory: Killed process 77 (tardy)\n[    9.2] Kernel panic - not syncing: no init\n";
-    assert_eq!(console::end(memory).means, Means::OutOfMemory);
+    assert_eq!(console::how_it_ended(memory).means, Means::OutOfMemory);
     let many: String = (0..100).map(|n| format!("line {n}\n")).collect();
-    let end = console::end(many.as_bytes());
+    let end = console::how_it_ended(many.as_bytes());
     assert_eq!((end.means, end.lines.len(), &end.lines[7][..]), (Means::Nothing, 8, "line 99"));
-    assert_eq!(console::end(b"\xff\xfe\x00").to_string(), "its console ends: \u{fffd}\u{fffd}");
-    assert_eq!(console::end(b"").to_string(), "its console says nothing");
+    assert_eq!(console::how_it_ended(b"\xff\xfe\x00").to_string(), "its console ends: \u{fffd}\u{fffd}");
+    assert_eq!(console::how_it_ended(b"").to_string(), "its console says nothing");
 }
 
 #[test]

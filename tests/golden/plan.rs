@@ -308,7 +308,7 @@ fn a_kernel_without_ipv6_has_no_chatter_to_switch_off() {
 fn a_missing_program_and_missing_rights_are_named() {
     let state = folder();
     let slot = Slot::claim(state.path()).unwrap();
-    let missing = || CommandError::NotInstalled { program: "ip".to_owned(), mend: "apt install iproute2".to_owned() };
+    let missing = || CommandError::NotInstalled { program: "ip".to_owned(), fix: "apt install iproute2".to_owned() };
     let mut runner = Recorder { ran: Vec::new(), fails: Box::new(|_| Err(missing())) };
     let error = applied(&two().steps, slot.journal().unwrap(), &mut runner).err().expect("there is no ip");
     assert_eq!(error.to_string(), "program `ip` is not installed: apt install iproute2");

@@ -40,7 +40,7 @@ const OTHER: HostId = HostId::numbered(1);
 
 static NEXT: AtomicU8 = AtomicU8::new(1);
 
-/// An agent that is a thread of this process, and ends with its orders.
+/// An agent, or a steward, that is a thread of this process, and ends with its orders.
 pub struct Thread;
 
 impl Carrier for Thread {

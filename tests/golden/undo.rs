@@ -318,13 +318,13 @@ fn a_dead_runs_slot_that_is_held_is_no_all_clear() {
 fn holders_are_told_from_what_the_kernel_lists() {
     let locks = "1: FLOCK  ADVISORY  WRITE 4711 00:1b:77 0 EOF\n1: -> FLOCK  ADVISORY  WRITE 4712 00:1b:77 0 EOF\n\
                  2: POSIX  ADVISORY  READ 815 08:01:77 128 128\n";
-    assert_eq!(tardy_lab::slot::locked_by(locks, 0x1b, 77), [4711, 4712]);
+    assert_eq!(tardy_sys::proc::locked_by(locks, 0x1b, 77), [4711, 4712]);
     let sockets = "Num       RefCount Protocol Flags    Type St Inode Path\n\
                    0000000000000000: 00000002 00000000 00010000 0001 01 30815 @tardy-slot-10\n\
                    0000000000000000: 00000002 00000000 00010000 0001 01 30816 @tardy-slot-1\n\
                    0000000000000000: 00000003 00000000 00000000 0001 03 30817\n";
-    assert_eq!(tardy_lab::slot::socket_of(sockets, "tardy-slot-1"), Some(30_816));
-    assert_eq!(tardy_lab::slot::socket_of(sockets, "tardy-slot-2"), None);
+    assert_eq!(tardy_sys::proc::socket_of(sockets, "tardy-slot-1"), Some(30_816));
+    assert_eq!(tardy_sys::proc::socket_of(sockets, "tardy-slot-2"), None);
 }
 
 #[test]

@@ -8,13 +8,12 @@ use proptest::prelude::*;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tardy_analyze::validity::{RULES, found};
 use tardy_bpf::hints::Layouts;
-use tardy_bpf::pitfalls::{Arriving, count_marks, has_mark, in_pairs};
+use tardy_bpf::pitfalls::in_pairs;
 use tardy_bpf::program::{MARK, OBJECT, RX_TIME, RxTime, Stamps, last_lines};
 use tardy_bpf::xsk::{METADATA, Putting, Taking, completion, request, went_out};
-use tardy_model::ethernet::MOST_TAGS;
 use tardy_model::verdict::{Figure, Level, Verdict};
 use tardy_model::xdp::{
     FaultKind, Inspection, ProbeRecord, ProbeWay, ProgramCost, ProgramFault, ProgramHook, ProgramRecord, ProgramSeen,
@@ -452,53 +451,6 @@ fn a_program_that_took_every_probe_in_silence_cost_a_trial() {
         found.programs[0].device = device.into();
         assert_eq!(found.dead_end().is_some(), is_it, "{device} {arrived}");
     }
-}
-
-/// A device at which frames wait.
-fn waiting<S>(from: S, mark: &[u8]) -> Arriving<S> {
-    Arriving { from, mark: mark.to_vec(), by_tags: BTreeMap::new() }
-}
-
-/// A frame with this many tags, in which `mark` comes after `between` bytes of other headers.
-fn marked(tags: usize, between: usize, mark: &[u8]) -> Vec<u8> {
-    [vec![2; 12], [0x81, 0, 0, 5].repeat(tags), vec![0x86, 0xdd], vec![1; between], mark.to_vec()].concat()
-}
-
-#[test]
-fn a_flood_at_one_device_kept_the_inspection_for_ever_and_hid_the_probes_at_another() {
-    let mark = [7; 24];
-    let flood = marked(0, 40, &[9; 24]);
-    let probes = vec![marked(1, 0, &mark); 8];
-    let (mut flooded, mut other) = (waiting(None, &mark), waiting(Some(probes), &mark));
-    let (began, mut looked) = (Instant::now(), 0_u64);
-    let is_whole = count_marks(&mut [&mut flooded, &mut other], 8, |from: &mut Option<Vec<Vec<u8>>>, bytes| {
-        looked += 1;
-        let frame = match from {
-            None => flood.clone(),
-            Some(probes) => probes.pop()?,
-        };
-        let length = frame.len().min(bytes.len());
-        bytes[..length].copy_from_slice(&frame[..length]);
-        Some((length, 1))
-    });
-    assert!(began.elapsed() < Duration::from_secs(10) && looked < 100_000, "{looked} frames in {:?}", began.elapsed());
-    assert!(!is_whole, "frames of the flood were left");
-    // One tag is in the frame, and the kernel had taken another one out of it.
-    assert_eq!((flooded.by_tags, other.by_tags), (BTreeMap::new(), BTreeMap::from([(2, 8)])));
-}
-
-#[test]
-fn a_mark_was_searched_for_in_all_of_every_frame() {
-    let mark = [7; 24];
-    // A frame of port `packet`, UDP over IPv4, and TCP over IPv6: with the stream's own tag, and
-    // with as many more as are looked into.
-    for between in [0, 20 + 8, 40 + 20] {
-        for tags in 0..=1 + MOST_TAGS {
-            assert!(has_mark(&marked(tags, between, &mark), &mark), "{between} bytes behind {tags} tags");
-        }
-    }
-    assert!(!has_mark(&marked(0, 1_000, &mark), &mark), "another's payload may have the same bytes");
-    assert!(!has_mark(&marked(0, 0, &mark[..23]), &mark) && !has_mark(&[], &mark) && !has_mark(&[1; 60], &[]));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 use tardy_bpf::program::{Chosen, Filter, Program, RxTime};
 use tardy_bpf::user::StampClock;
-use tardy_bpf::xsk::{Asked, Rings, WaitBy, XdpError};
+use tardy_bpf::xsk::{Asked, Rings, WaitBy};
 use tardy_model::ethernet::{self, ETHERTYPE, Tag};
 use tardy_model::frame::{Frame, HEAD, MARK, PacketKind};
 use tardy_model::xdp::XdpMode;
@@ -193,34 +193,6 @@ fn what_the_sockets_lose_is_counted_once() {
         assert!((64..=1_000 - losses.fill_ring_empty).contains(&came), "{came} came, {losses:?}");
         assert!(losses.rx_dropped >= losses.fill_ring_empty && losses.fill_ring_empty > 0, "{losses:?}");
     });
-}
-
-#[test]
-fn a_device_that_cannot_serve_says_why() {
-    if !can_run("a_device_that_cannot_serve_says_why") {
-        return;
-    }
-    let pair = Pair::new();
-    pair.inside(|| {
-        let refused = |asked: &Asked<'_>| Rings::open(asked).map(|_| ()).expect_err("it is refused");
-        let gone = refused(&asked("nowhere"));
-        assert!(matches!(gone, XdpError::Device(..)), "{gone}");
-        let none = refused(&Asked { queue: Some(2), ..asked("far") });
-        assert!(matches!(none, XdpError::NoQueue { queue: 2, queues: 2, .. }), "{none}");
-        let large = refused(&Asked { frames: 1 << 30, ..asked("far") });
-        assert!(matches!(large, XdpError::TooLarge { bytes, .. } if bytes == 2 << 42), "{large}");
-        assert!(large.to_string().contains("need 8796093022208 bytes of memory for 2 queues"), "{large}");
-
-        let (rings, _) = Rings::open(&asked("far")).expect("sockets");
-        let there = refused(&asked("far"));
-        assert!(matches!(there, XdpError::Attached { .. }), "{there}");
-        assert!(there.to_string().starts_with("another XDP program is attached to far: take it off"), "{there}");
-        drop(rings);
-        // The program's link went with the sockets.
-        let (rings, _) = Rings::open(&Asked { queue: Some(1), ..asked("far") }).expect("one queue");
-        drop(rings);
-    });
-    assert!(!ip(&format!("-n {} -d link", pair.0)).contains("xdp"), "no program is left");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Port `xdp` where something is in its way: strangers at the device, a program that the kernel
-//! refuses, a device that vanishes, and more packets than it can take. Strangers and packets are
-//! those of `benches/peers/rings.c`.
+//! Port `xdp` where something is in its way: a device that cannot serve, strangers at it, a
+//! program that the kernel refuses, a device that vanishes, and more packets than it can take.
+//! Strangers and packets are those of `benches/peers/rings.c`.
 
 use crate::command::{Place, agents, can_run_beside_others, wait};
 use crate::packet::device;
@@ -69,6 +69,34 @@ impl Drop for Stranger {
 
 fn refused(pair: &Pair, asked: &Asked<'_>) -> XdpError {
     pair.inside(|| Rings::open(asked).map(|_| ()).expect_err("it is refused"))
+}
+
+#[test]
+fn a_device_that_cannot_serve_says_why() {
+    if !can_run("a_device_that_cannot_serve_says_why") {
+        return;
+    }
+    let pair = Pair::new();
+    pair.inside(|| {
+        let refused = |asked: &Asked<'_>| Rings::open(asked).map(|_| ()).expect_err("it is refused");
+        let gone = refused(&asked("nowhere"));
+        assert!(matches!(gone, XdpError::Device(..)), "{gone}");
+        let none = refused(&Asked { queue: Some(2), ..asked("far") });
+        assert!(matches!(none, XdpError::NoQueue { queue: 2, queues: 2, .. }), "{none}");
+        let large = refused(&Asked { frames: 1 << 30, ..asked("far") });
+        assert!(matches!(large, XdpError::TooLarge { bytes, .. } if bytes == 2 << 42), "{large}");
+        assert!(large.to_string().contains("need 8796093022208 bytes of memory for 2 queues"), "{large}");
+
+        let (rings, _) = Rings::open(&asked("far")).expect("sockets");
+        let there = refused(&asked("far"));
+        assert!(matches!(there, XdpError::Attached { .. }), "{there}");
+        assert!(there.to_string().starts_with("another XDP program is attached to far: take it off"), "{there}");
+        drop(rings);
+        // The program's link went with the sockets.
+        let (rings, _) = Rings::open(&Asked { queue: Some(1), ..asked("far") }).expect("one queue");
+        drop(rings);
+    });
+    assert!(!ip(&format!("-n {} -d link", pair.0)).contains("xdp"), "no program is left");
 }
 
 #[test]

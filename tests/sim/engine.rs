@@ -293,7 +293,7 @@ fn a_load_that_stalled_at_the_base_time_kept_its_leads_bytes_as_the_trials() {
         let began = watch.begin();
         watch.sent(began, 3, 4_096);
         clock::sleep_until(base.min(watch.now() + Nanos::from_millis(300)));
-        watch.end();
+        watch.note_end();
         InstanceRecord { from: watch.record, to: None }.in_trial().from.sent_bytes
     };
     let now = clock::now::<Tai>();

@@ -220,55 +220,66 @@ pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
         ("udp-itself", "round trip, UDP, sockperf against itself, p50", Of::MedianUs, doubled(&udp)),
         ("tcp-itself", "transactions/s, TCP, sockperf against itself", Of::Rate, over_tcp(&tcp)),
     ] {
-        let mut pairs = Vec::new();
-        for pair in 0..bench.pairs {
-            let mut sides = [Vec::new(), Vec::new()];
-            for turn in 0..2 * ROUNDS {
-                let (round, side) = (turn / 2, (pair + turn + turn / 2) % 2);
-                let (figure, text) = (beside.run)()?;
-                sides[side].push(figure);
-                raw.keep(pair, &format!("{name}-{side}-{round}"), &text)?;
-            }
-            let [one, other] = sides;
-            pairs.push((row::median(one).context("no round")?, row::median(other)));
-        }
-        let (what, command) = (what.to_owned(), beside.command.to_owned());
-        rows.push(Row {
-            what,
-            unit: of.unit(),
-            peer: "sockperf".to_owned(),
-            command: command.clone(),
-            peer_command: command,
-            pairs,
-            bound: Bound::None,
-        });
+        rows.push(against_itself(bench, raw, name, what, of, beside)?);
     }
     drop(hold);
-    for Side { name, what, of, set, beside, halts, bound } in sides {
-        let hold = (!halts).then(awake).transpose()?;
-        let (mut pairs, mut command) = (Vec::new(), String::new());
-        let rounds = if matches!(bound, Bound::None) { ROUNDS } else { ROUNDS_OF_BOUND };
-        for pair in 0..bench.pairs {
-            let (mut mine, mut theirs) = (Vec::new(), Vec::new());
-            for turn in 0..2 * rounds {
-                // Who went second goes first in the next round: one, the other, the other, one.
-                let round = turn / 2;
-                if (pair + turn + round) % 2 == 0 {
-                    let run = samples::run(bench, "pingpong.toml", set)?;
-                    mine.push(ours(&run, of)?);
-                    raw.keep(pair, &format!("{name}-tardy-{round}"), &run.trial()?.0)?;
-                    command = run.command;
-                } else {
-                    let (figure, text) = (beside.run)()?;
-                    theirs.push(figure);
-                    raw.keep(pair, &format!("{name}-peer-{round}"), &text)?;
-                }
-            }
-            pairs.push((row::median(mine).context("no round")?, row::median(theirs)));
-        }
-        drop(hold);
-        let (what, peer, peer_command) = (what.to_owned(), beside.who.to_owned(), beside.command.to_owned());
-        rows.push(Row { what, unit: of.unit(), peer, command, peer_command, pairs, bound });
+    for side in sides {
+        rows.push(against_peer(bench, raw, side)?);
     }
     Ok(rows)
+}
+
+/// The peer on both sides.
+fn against_itself(bench: &Bench, raw: &Raw, name: &str, what: &str, of: Of, beside: Beside<'_>) -> Result<Row> {
+    let mut pairs = Vec::new();
+    for pair in 0..bench.pairs {
+        let mut sides = [Vec::new(), Vec::new()];
+        for turn in 0..2 * ROUNDS {
+            let (round, side) = (turn / 2, (pair + turn + turn / 2) % 2);
+            let (figure, text) = (beside.run)()?;
+            sides[side].push(figure);
+            raw.keep(pair, &format!("{name}-{side}-{round}"), &text)?;
+        }
+        let [one, other] = sides;
+        pairs.push((row::median(one).context("no round")?, row::median(other)));
+    }
+    let (what, command) = (what.to_owned(), beside.command.to_owned());
+    Ok(Row {
+        what,
+        unit: of.unit(),
+        peer: "sockperf".to_owned(),
+        command: command.clone(),
+        peer_command: command,
+        pairs,
+        bound: Bound::None,
+    })
+}
+
+/// tardy next to a peer, by turns.
+fn against_peer(bench: &Bench, raw: &Raw, side: Side<'_>) -> Result<Row> {
+    let Side { name, what, of, set, beside, halts, bound } = side;
+    let hold = (!halts).then(awake).transpose()?;
+    let (mut pairs, mut command) = (Vec::new(), String::new());
+    let rounds = if matches!(bound, Bound::None) { ROUNDS } else { ROUNDS_OF_BOUND };
+    for pair in 0..bench.pairs {
+        let (mut mine, mut theirs) = (Vec::new(), Vec::new());
+        for turn in 0..2 * rounds {
+            // Who went second goes first in the next round: one, the other, the other, one.
+            let round = turn / 2;
+            if (pair + turn + round) % 2 == 0 {
+                let run = samples::run(bench, "pingpong.toml", set)?;
+                mine.push(ours(&run, of)?);
+                raw.keep(pair, &format!("{name}-tardy-{round}"), &run.trial()?.0)?;
+                command = run.command;
+            } else {
+                let (figure, text) = (beside.run)()?;
+                theirs.push(figure);
+                raw.keep(pair, &format!("{name}-peer-{round}"), &text)?;
+            }
+        }
+        pairs.push((row::median(mine).context("no round")?, row::median(theirs)));
+    }
+    drop(hold);
+    let (what, peer, peer_command) = (what.to_owned(), beside.who.to_owned(), beside.command.to_owned());
+    Ok(Row { what, unit: of.unit(), peer, command, peer_command, pairs, bound })
 }

@@ -53,13 +53,13 @@ impl Rows {
 
     /// The trial's.
     pub fn finish(self) -> String {
-        over(self.streams.into_iter().map(|(name, hash)| (name, text(hash))))
+        of_parts(self.streams.into_iter().map(|(name, hash)| (name, text(hash))))
     }
 }
 
 /// That of parts: of a cell its trials', of a run its cells'. Each has a name, and the order
 /// counts.
-pub fn over(parts: impl IntoIterator<Item = (String, String)>) -> String {
+pub fn of_parts(parts: impl IntoIterator<Item = (String, String)>) -> String {
     let mut hash = Sha256::new();
     for (name, part) in parts {
         // Neither contains a line feed, so no two lists give the same text.

@@ -125,69 +125,11 @@ impl<'a> Code<'a> {
         let header = FileHeader64::<Endianness>::parse(bytes).map_err(|_| ObjectError::NeitherElfNorBtf)?;
         let endian = header.endian().map_err(damaged)?;
         let table: SectionTable<'_, FileHeader64<Endianness>> = header.sections(endian, bytes).map_err(damaged)?;
-        // By the number of the section in the table. The first entry is no section.
-        let mut sections: BTreeMap<usize, CodeSection<'a>> = BTreeMap::new();
-        let (mut code, mut others) = (Vec::new(), Vec::new());
-        let (mut names, mut variables) = (Vec::new(), BTreeMap::new());
-        for (index, section) in table.enumerate().filter(|(index, _)| index.0 > 0) {
-            let (kind, start) = (section.sh_type(endian), section.sh_offset(endian));
-            let range = start..start.saturating_add(section.sh_size(endian));
-            if kind != SHT_PROGBITS || section.sh_flags(endian).0 & SHF_EXECINSTR.0 == 0 {
-                others.extend((kind != SHT_NOBITS).then_some(range));
-                let name = table.section_name(endian, section).map_err(damaged)?;
-                if kind == SHT_PROGBITS && VARIABLES.iter().any(|begin| name.starts_with(begin)) {
-                    at_most(variables.len(), MOST_SECTIONS, "sections with variables")?;
-                    variables.insert(index.0, section.data(endian, bytes).map_err(damaged)?);
-                }
-                continue;
-            }
-            code.push(range);
-            at_most(code.len(), MOST_SECTIONS, "sections with code")?;
-            let name = name_of("section", table.section_name(endian, section).map_err(damaged)?)?;
-            names.push(name.clone());
-            let instructions = section.data(endian, bytes).map_err(damaged)?;
-            let section = CodeSection {
-                name,
-                instructions,
-                offset: start as usize,
-                functions: BTreeMap::new(),
-                symbols: BTreeMap::new(),
-            };
-            sections.insert(index.0, section);
-        }
-        code.sort_by_key(|range| (range.start, range.end));
-        let meet = |one: &Range<u64>, other: &Range<u64>| one.start < other.end && other.start < one.end;
-        let among_code = code.windows(2).any(|pair| meet(&pair[0], &pair[1]));
-        if among_code || code.iter().any(|range| others.iter().any(|other| meet(range, other))) {
-            return Err(ObjectError::Damaged("its sections with code overlap with others".to_owned()));
-        }
-        // Whoever loads the object would take one of two, and tardy judge by the other.
-        names.sort_unstable();
-        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(ObjectError::Damaged(format!("it has two sections {}", twice[0])));
-        }
+        let (mut sections, variables) = sections_of((endian, bytes), &table)?;
         let tables = table.iter().filter(|section| section.sh_type(endian) == SHT_SYMTAB).count();
         at_most(tables, 1, "table of symbols")?;
-        let mut programs = BTreeSet::new();
         let symbols = table.symbols(endian, bytes, SHT_SYMTAB).map_err(damaged)?;
-        let functions = symbols.iter().filter(|symbol| symbol.st_type() == STT_FUNC);
-        for (n, symbol) in functions.enumerate() {
-            at_most(n, MOST_FUNCTIONS, "functions")?;
-            let index = usize::from(symbol.st_shndx(endian).0);
-            if let Some(section) = sections.get_mut(&index) {
-                let name = name_of("function", symbol.name(endian, symbols.strings()).map_err(damaged)?)?;
-                let function = Function { name, is_local: symbol.st_bind() == STB_LOCAL };
-                if !function.is_local && !programs.insert(function.name.clone()) {
-                    return Err(ObjectError::Damaged(format!("it has two functions {}", function.name)));
-                }
-                let before = section.functions.insert(symbol.st_value(endian), function);
-                if let Some(before) = before {
-                    let why =
-                        format!("two functions begin at one place of its section {}: {}", section.name, before.name);
-                    return Err(ObjectError::Damaged(why));
-                }
-            }
-        }
+        functions(endian, &symbols, &mut sections)?;
         named_symbols((endian, bytes), &table, &symbols, &mut sections)?;
         Ok(Code { endian, sections: sections.into_values().collect(), variables })
     }
@@ -195,6 +137,99 @@ impl<'a> Code<'a> {
 
 /// How the names of sections begin that have variables with values.
 const VARIABLES: [&[u8]; 2] = [b".rodata", b".data"];
+
+/// What is kept of an object's sections, by their number in its table.
+type Sections<'a> = (BTreeMap<usize, CodeSection<'a>>, BTreeMap<usize, &'a [u8]>);
+
+/// The sections with instructions, and the values of variables.
+fn sections_of<'a>(
+    (endian, bytes): (Endianness, &'a [u8]),
+    table: &SectionTable<'a, FileHeader64<Endianness>>,
+) -> Result<Sections<'a>, ObjectError> {
+    let damaged = |error: object::read::Error| ObjectError::Damaged(error.to_string());
+    let mut sections: BTreeMap<usize, CodeSection<'a>> = BTreeMap::new();
+    let (mut code, mut others) = (Vec::new(), Vec::new());
+    let (mut names, mut variables) = (Vec::new(), BTreeMap::new());
+    // The first entry is no section.
+    for (index, section) in table.enumerate().filter(|(index, _)| index.0 > 0) {
+        let (kind, start) = (section.sh_type(endian), section.sh_offset(endian));
+        let range = start..start.saturating_add(section.sh_size(endian));
+        if kind != SHT_PROGBITS || section.sh_flags(endian).0 & SHF_EXECINSTR.0 == 0 {
+            others.extend((kind != SHT_NOBITS).then_some(range));
+            let name = table.section_name(endian, section).map_err(damaged)?;
+            if kind == SHT_PROGBITS && VARIABLES.iter().any(|begin| name.starts_with(begin)) {
+                at_most(variables.len(), MOST_SECTIONS, "sections with variables")?;
+                variables.insert(index.0, section.data(endian, bytes).map_err(damaged)?);
+            }
+            continue;
+        }
+        code.push(range);
+        at_most(code.len(), MOST_SECTIONS, "sections with code")?;
+        let name = name_of("section", table.section_name(endian, section).map_err(damaged)?)?;
+        names.push(name.clone());
+        let instructions = section.data(endian, bytes).map_err(damaged)?;
+        let section = CodeSection {
+            name,
+            instructions,
+            offset: start as usize,
+            functions: BTreeMap::new(),
+            symbols: BTreeMap::new(),
+        };
+        sections.insert(index.0, section);
+    }
+    refuse_overlaps(code, &others)?;
+    refuse_twins(names)?;
+    Ok((sections, variables))
+}
+
+/// Refuses code that shares bytes with another section.
+fn refuse_overlaps(mut code: Vec<Range<u64>>, others: &[Range<u64>]) -> Result<(), ObjectError> {
+    code.sort_by_key(|range| (range.start, range.end));
+    let meet = |one: &Range<u64>, other: &Range<u64>| one.start < other.end && other.start < one.end;
+    let among_code = code.windows(2).any(|pair| meet(&pair[0], &pair[1]));
+    if among_code || code.iter().any(|range| others.iter().any(|other| meet(range, other))) {
+        return Err(ObjectError::Damaged("its sections with code overlap with others".to_owned()));
+    }
+    Ok(())
+}
+
+/// Refuses two sections of one name. Whoever loads the object would take one of them, and tardy
+/// judge by the other.
+fn refuse_twins(mut names: Vec<String>) -> Result<(), ObjectError> {
+    names.sort_unstable();
+    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(ObjectError::Damaged(format!("it has two sections {}", twice[0])));
+    }
+    Ok(())
+}
+
+/// Notes the functions of sections by where they begin.
+fn functions<'a>(
+    endian: Endianness,
+    symbols: &SymbolTable<'a, FileHeader64<Endianness>>,
+    sections: &mut BTreeMap<usize, CodeSection<'a>>,
+) -> Result<(), ObjectError> {
+    let damaged = |error: object::read::Error| ObjectError::Damaged(error.to_string());
+    let mut programs = BTreeSet::new();
+    let functions = symbols.iter().filter(|symbol| symbol.st_type() == STT_FUNC);
+    for (n, symbol) in functions.enumerate() {
+        at_most(n, MOST_FUNCTIONS, "functions")?;
+        let index = usize::from(symbol.st_shndx(endian).0);
+        if let Some(section) = sections.get_mut(&index) {
+            let name = name_of("function", symbol.name(endian, symbols.strings()).map_err(damaged)?)?;
+            let function = Function { name, is_local: symbol.st_bind() == STB_LOCAL };
+            if !function.is_local && !programs.insert(function.name.clone()) {
+                return Err(ObjectError::Damaged(format!("it has two functions {}", function.name)));
+            }
+            let before = section.functions.insert(symbol.st_value(endian), function);
+            if let Some(before) = before {
+                let why = format!("two functions begin at one place of its section {}: {}", section.name, before.name);
+                return Err(ObjectError::Damaged(why));
+            }
+        }
+    }
+    Ok(())
+}
 
 /// Notes where the instructions of sections name a symbol.
 fn named_symbols<'a>(

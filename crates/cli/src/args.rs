@@ -412,7 +412,7 @@ pub fn command() -> clap::Command {
 pub fn read() -> Args {
     let mut command = command();
     let given = usage::meant(std::env::args_os().collect());
-    let read = command.try_get_matches_from_mut(&given).map_err(|error| usage::told(error, &command, &given));
+    let read = command.try_get_matches_from_mut(&given).map_err(|error| usage::explained(error, &command, &given));
     let matches = read.unwrap_or_else(|error| error.exit());
     Args::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit())
 }

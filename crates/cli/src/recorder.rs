@@ -19,6 +19,7 @@ use tardy_model::sample::Batch;
 use tardy_model::stream::Side;
 use tardy_model::time::{Instant, Nanos, Realtime};
 use tardy_model::trial::TrialRecord;
+use tardy_model::xdp::Inspection;
 use tardy_spec::experiment::Experiment;
 use tardy_store::{RunFolder, StoreError};
 use tardy_sys::clock;
@@ -104,7 +105,7 @@ impl<'a> Recorder<'a> {
     }
 
     /// Takes the progress line away.
-    pub fn quiet(&self) {
+    pub fn clear_progress(&self) {
         self.progress.end();
     }
 
@@ -185,6 +186,21 @@ impl<'a> Recorder<'a> {
         }
     }
 
+    /// Nothing is measured of a cell. The table has the reason too, but not where --json takes its
+    /// place.
+    fn refused(&mut self, cell: &str, why: &str, found: Option<&Inspection>) {
+        self.progress.say(&format!("tardy: {cell}: refused, nothing is measured of it: {why}"));
+        if let Some(entry) = self.cell(cell) {
+            entry.refused = Some(why.to_owned());
+            entry.found = found.cloned();
+        }
+        self.write_manifest();
+        self.judge.say(cell, tardy_judge::refused(why));
+        for verdict in found.into_iter().flat_map(tardy_analyze::validity::found) {
+            self.judge.say(cell, verdict);
+        }
+    }
+
     fn cell(&mut self, id: &str) -> Option<&mut tardy_model::manifest::CellEntry> {
         self.manifest.cells.iter_mut().find(|cell| cell.id == id)
     }
@@ -221,19 +237,7 @@ impl Sink for Recorder<'_> {
                 self.judge.ruler(&self.manifest.ruler);
                 self.write_manifest();
             }
-            What::Refused { cell, why, found } => {
-                // The table has the reason too, but not where --json takes its place.
-                self.progress.say(&format!("tardy: {cell}: refused, nothing is measured of it: {why}"));
-                if let Some(entry) = self.cell(cell) {
-                    entry.refused = Some(why.clone());
-                    entry.found = found.as_deref().cloned();
-                }
-                self.write_manifest();
-                self.judge.say(cell, tardy_judge::refused(why));
-                for verdict in found.iter().flat_map(|found| tardy_analyze::validity::found(found)) {
-                    self.judge.say(cell, verdict);
-                }
-            }
+            What::Refused { cell, why, found } => self.refused(cell, why, found.as_deref()),
             What::Found { cell, found } => {
                 // A run that waits for its figures may be one that is to be stopped now.
                 for verdict in tardy_analyze::validity::found(found) {

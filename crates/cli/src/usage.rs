@@ -29,7 +29,7 @@ pub fn meant(mut given: Vec<OsString>) -> Vec<OsString> {
 }
 
 /// The error in words that say what to write instead, if it is about a verb or a flag.
-pub fn told(error: Error, command: &Command, given: &[OsString]) -> Error {
+pub fn explained(error: Error, command: &Command, given: &[OsString]) -> Error {
     let (verb, rest) = called(command, given);
     let named = |kind| match error.get(kind) {
         Some(ContextValue::String(word)) => Some(word.clone()),

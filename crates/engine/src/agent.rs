@@ -17,7 +17,7 @@ pub use threads::{BindEnd, BoundEnd, bind_to};
 use crate::live::Digest;
 use crate::load::{LoadSide, Work};
 use crate::message::{self, ActivityId, ActivityOrder, EndReady, FromAgent, MessageError, ToAgent};
-use crate::order::{CostOrder, ObjectOrder, ProbeOrder};
+use crate::order::{CostOrder, ObjectOrder, ProbeOrder, RulerOrder};
 use crate::ruler;
 use end::StreamEnd;
 use link::Event;
@@ -107,76 +107,80 @@ struct Station {
 impl Station {
     fn obey(&mut self, order: ToAgent, to: &mut impl Write) -> Result<(), MessageError> {
         let mut tell = |report: FromAgent| message::send(to, &report);
-        let obeyed = match order {
-            ToAgent::Measure(threads) => {
-                // What a refused trial prepared must not run along with this one.
-                self.activities = Activities::default();
-                let records: Result<_, String> = threads.iter().map(ruler::measure).collect();
-                return tell(records.map_or_else(FromAgent::Failed, FromAgent::Ruler));
-            }
+        // What is to be answered, if anything is.
+        let obeyed: Result<Option<FromAgent>, String> = match order {
+            ToAgent::Measure(threads) => self.measure(&threads).map(Some),
             ToAgent::Inspect { devices, awaited } => {
                 // What the trial before had attached, or received by, is not the path's.
                 self.activities = Activities::default();
                 self.inspector = Some(Inspector::begin(&devices, &awaited));
-                return tell(FromAgent::Inspecting);
+                Ok(Some(FromAgent::Inspecting))
             }
             ToAgent::Probe { probes, times } => {
                 let send = |of: &ProbeOrder| pitfalls::send(&of.device, of.priority, &of.frame, times);
-                return tell(FromAgent::Probed { sent: probes.iter().map(send).collect() });
+                Ok(Some(FromAgent::Probed { sent: probes.iter().map(send).collect() }))
             }
-            ToAgent::Inspected { each, objects } => match self.inspector.take() {
-                Some(inspector) => {
-                    let Seen { programs, unchecked, arrived } = inspector.end(each);
-                    // One that cannot be read is refused with the reason when its port is opened.
-                    let look = |object: &ObjectOrder| pitfalls::of_object(&object.read().ok()?).ok();
-                    let objects = objects.iter().map(look).collect();
-                    return tell(FromAgent::Inspected { programs, unchecked, arrived, objects });
-                }
-                None => Err(format!("an order asks what was seen, and nothing was being watched: {REPORT}")),
-            },
-            ToAgent::Cost(_) if self.inspector.is_some() => {
-                Err(format!("an order asks what something costs while programs are watched: {REPORT}"))
-            }
-            ToAgent::Cost(of) => {
-                let cost = match of {
-                    CostOrder::Line => pitfalls::line_cost(),
-                    CostOrder::Object { object, packet } => object
-                        .read()
-                        .map_err(|error| error.to_string())
-                        .and_then(|object| pitfalls::cost_of_object(&object, &packet)),
-                };
-                return tell(FromAgent::Cost(cost));
-            }
-            ToAgent::Prepare { activities } => {
-                // The ports of those before must be free.
-                self.activities = Activities::default();
-                match Activities::prepare(activities, self.bind, &self.events) {
-                    Ok((activities, ends)) => {
-                        self.activities = activities;
-                        return tell(FromAgent::Ready { ends, clocks: clock::read_clocks() });
-                    }
-                    Err(why) => Err(why),
-                }
-            }
-            ToAgent::Connect => match self.activities.connect() {
-                Ok(()) => return tell(FromAgent::Connected),
-                Err(why) => Err(why),
-            },
+            ToAgent::Inspected { each, objects } => self.end_inspection(each, &objects).map(Some),
+            ToAgent::Cost(of) => self.cost(of).map(Some),
+            ToAgent::Prepare { activities } => self.prepare(activities).map(Some),
+            ToAgent::Connect => self.activities.connect().map(|()| Some(FromAgent::Connected)),
             ToAgent::WarmUp { activity, count, apart } => {
-                self.activities.end(activity).map(|end| end.warm_up(count, apart))
+                self.activities.end(activity).map(|end| end.warm_up(count, apart)).map(|()| None)
             }
-            ToAgent::WarmStatus { activity } => match self.activities.end(activity) {
-                Ok(end) => return tell(end.warm_status()),
-                Err(why) => Err(why),
-            },
-            ToAgent::Start { activities, base } => self.activities.start(&activities, base),
-            ToAgent::Stop { activities } => self.activities.stop(&activities),
+            ToAgent::WarmStatus { activity } => self.activities.end(activity).map(|end| Some(end.warm_status())),
+            ToAgent::Start { activities, base } => self.activities.start(&activities, base).map(|()| None),
+            ToAgent::Stop { activities } => self.activities.stop(&activities).map(|()| None),
             ToAgent::Finish { activity, expected, linger } => {
-                self.activities.end(activity).map(|end| end.finish(expected, linger))
+                self.activities.end(activity).map(|end| end.finish(expected, linger)).map(|()| None)
             }
             ToAgent::Collect { activity } => return self.activities.collect(activity, tell),
         };
-        obeyed.or_else(|why| tell(FromAgent::Failed(why)))
+        match obeyed {
+            Ok(None) => Ok(()),
+            Ok(Some(report)) => tell(report),
+            Err(why) => tell(FromAgent::Failed(why)),
+        }
+    }
+
+    fn measure(&mut self, threads: &[RulerOrder]) -> Result<FromAgent, String> {
+        // What a refused trial prepared must not run along with this one.
+        self.activities = Activities::default();
+        Ok(FromAgent::Ruler(threads.iter().map(ruler::measure).collect::<Result<_, String>>()?))
+    }
+
+    /// What was seen since the inspector began, and what these objects are.
+    fn end_inspection(&mut self, each: u32, objects: &[ObjectOrder]) -> Result<FromAgent, String> {
+        let inspector = self.inspector.take();
+        let nothing = || format!("an order asks what was seen, and nothing was being watched: {REPORT}");
+        let Seen { programs, unchecked, arrived } = inspector.ok_or_else(nothing)?.end(each);
+        // One that cannot be read is refused with the reason when its port is opened.
+        let look = |object: &ObjectOrder| pitfalls::of_object(&object.read().ok()?).ok();
+        let objects = objects.iter().map(look).collect();
+        Ok(FromAgent::Inspected { programs, unchecked, arrived, objects })
+    }
+
+    /// What the lines cost that programs write into the kernel's trace. That this cannot be
+    /// measured is an answer too.
+    fn cost(&self, of: CostOrder) -> Result<FromAgent, String> {
+        if self.inspector.is_some() {
+            return Err(format!("an order asks what something costs while programs are watched: {REPORT}"));
+        }
+        let cost = match of {
+            CostOrder::Line => pitfalls::line_cost(),
+            CostOrder::Object { object, packet } => object
+                .read()
+                .map_err(|error| error.to_string())
+                .and_then(|object| pitfalls::cost_of_object(&object, &packet)),
+        };
+        Ok(FromAgent::Cost(cost))
+    }
+
+    fn prepare(&mut self, orders: Vec<(ActivityId, ActivityOrder)>) -> Result<FromAgent, String> {
+        // The ports of those before must be free.
+        self.activities = Activities::default();
+        let (activities, ends) = Activities::prepare(orders, self.bind, &self.events)?;
+        self.activities = activities;
+        Ok(FromAgent::Ready { ends, clocks: clock::read_clocks() })
     }
 }
 

@@ -2,7 +2,7 @@
 //! Both halves of one stream in one trial, wherever they came from, and what becomes of them:
 //! samples and a record. What another host recorded is first brought to the coordinator's clock.
 
-use crate::matcher::{Match, WayMatched};
+use crate::matcher::{Match, Matched, WayMatched};
 use crate::order::{columns_of, room};
 use crate::port::XdpStamp;
 use crate::receiver::{Arrival, ReceiverCounters};
@@ -173,18 +173,19 @@ fn kept_of(stream: &Stream) -> Option<Columns> {
     columns_of(object.map(|object| (&object.bytes[..], object.section.as_deref())), &stream.rx.hints)
 }
 
-/// Joins the halves of `stream`, whose packet 0 was due at `base`, by the coordinator's clock.
-pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, StreamRecord) {
-    let halves = &*to_here(halves, stream, base);
-    let had = stream.stamps.iter().filter(|point| !halves.absent.contains_key(point) && **point != Point::Scheduled);
-    let sources: Vec<(Point, Source)> = had.map(|point| (*point, source_of(stream.port, *point))).collect();
-    let tx_conversion = Conversion::between(&halves.tx_clocks[0], &halves.tx_clocks[1]);
-    let rx_conversion = Conversion::between(&halves.rx_clocks[0], &halves.rx_clocks[1]);
+/// The rows of halves that are in the coordinator's clock.
+fn matched(
+    stream: &Stream,
+    base: Instant<Tai>,
+    halves: &Halves,
+    sources: &[(Point, Source)],
+    [tx, rx]: [Conversion; 2],
+) -> Matched {
     let columns = match halves.areas.is_empty() {
         true => None,
         false => kept_of(stream),
     };
-    let matched = Match {
+    Match {
         base_ns: base.ns(),
         cycle: stream.cycle,
         deadline: stream.deadline,
@@ -194,13 +195,24 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         arrivals: &halves.arrivals,
         xdp: &halves.xdp_stamps,
         areas: columns.as_ref().map(|columns| (columns, &halves.areas[..])),
-        tx: tx_conversion,
-        rx: rx_conversion,
+        tx,
+        rx,
         hosts_bound_ns: halves.offsets.bound_ns(),
-        sources: &sources,
+        sources,
         reply: halves.reply.as_ref().map(|reply| (&reply.sent, &reply.arrivals[..])),
     }
-    .run();
+    .run()
+}
+
+/// Joins the halves of `stream`, whose packet 0 was due at `base`, by the coordinator's clock.
+pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, StreamRecord) {
+    let halves = &*to_here(halves, stream, base);
+    let had = stream.stamps.iter().filter(|point| !halves.absent.contains_key(point) && **point != Point::Scheduled);
+    let sources: Vec<(Point, Source)> = had.map(|point| (*point, source_of(stream.port, *point))).collect();
+    let tx_conversion = Conversion::between(&halves.tx_clocks[0], &halves.tx_clocks[1]);
+    let rx_conversion = Conversion::between(&halves.rx_clocks[0], &halves.rx_clocks[1]);
+    let matched = matched(stream, base, halves, &sources, [tx_conversion, rx_conversion]);
+    let batch = matched.batch;
     let (intended_span_ns, sent_span_ns) = spans(stream, halves);
     let reply = halves.reply.as_ref().map(|reply| reply_record(stream, reply, halves, &matched.reply));
     let record = StreamRecord {
@@ -209,7 +221,7 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         phase_ns: None,
         intended_span_ns,
         sent_span_ns,
-        lateness_by_tenth_ns: lateness_by_tenth(stream, &matched.batch),
+        lateness_by_tenth_ns: lateness_by_tenth(stream, &batch),
         max_loss: stream.max_loss,
         sources: sources.into_iter().collect(),
         absent: halves.absent.clone(),
@@ -228,19 +240,31 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         tags: tags(stream, &halves.arrivals),
         reply,
         launching: LaunchRecord::default(),
-        xdp: halves.xdp.clone().map(|port| {
-            let core = CoreRecord::of(stream.rx.core, only_cpu(&halves.rx_thread), &matched.xdp.by_cpu);
-            let device_hints = device_hints(&stream.rx.hints, matched.batch.hints.as_ref());
-            let without_hints = port.without_hints.clone().or_else(|| without_answers(&device_hints, &matched.xdp));
-            XdpRecord { seen: matched.xdp, core, device_hints, without_hints, ..port }
-        }),
+        xdp: halves
+            .xdp
+            .clone()
+            .map(|port| xdp_record(stream, port, &halves.rx_thread, matched.xdp, batch.hints.as_ref())),
         xdp_sent: halves.xdp_sent.clone(),
         own_work: halves.own.work.clone(),
         own_between: halves.own.between.clone(),
         own_work_left_out: halves.own.left_out,
         offsets: halves.offsets.clone(),
     };
-    (matched.batch, record)
+    (batch, record)
+}
+
+/// What the XDP program wrote before the packets, added to what the port knows of itself.
+fn xdp_record(
+    stream: &Stream,
+    port: XdpRecord,
+    receiver: &ThreadRecord,
+    seen: XdpSeen,
+    hints: Option<&Hints>,
+) -> XdpRecord {
+    let core = CoreRecord::of(stream.rx.core, only_cpu(receiver), &seen.by_cpu);
+    let device_hints = device_hints(&stream.rx.hints, hints);
+    let without_hints = port.without_hints.clone().or_else(|| without_answers(&device_hints, &seen));
+    XdpRecord { seen, core, device_hints, without_hints, ..port }
 }
 
 /// The CPU that a thread was on during the whole trial: it was pinned there and did not move.

@@ -90,6 +90,47 @@ struct Taken {
 }
 
 impl Taken {
+    /// True if an arrival is the first one of its row. It counts one that is not, and one that
+    /// has no row.
+    #[inline]
+    fn is_first_of_row(
+        &mut self,
+        batch: &mut Batch,
+        seen: &mut [bool],
+        row: usize,
+        was_sent: impl Fn(usize) -> bool,
+    ) -> bool {
+        let Some(seen) = seen.get_mut(row).filter(|_| was_sent(row)) else {
+            self.strangers += 1;
+            return false;
+        };
+        let is_first = !std::mem::replace(seen, true);
+        if !is_first {
+            self.duplicates += 1;
+            batch.flags[row].set(Flags::DUPLICATE);
+        }
+        is_first
+    }
+
+    /// When the XDP program saw the packet of arrival `n`, and where the row's hint is. What a
+    /// stamp that cannot be this packet's is in is another packet's too.
+    #[inline]
+    fn xdp_and_hint(
+        &mut self,
+        row: usize,
+        n: usize,
+        stamp: Option<&XdpStamp>,
+        receive_ns: i64,
+        bound_ns: i64,
+    ) -> Option<i64> {
+        let xdp = stamp.and_then(|stamp| self.passed_xdp(*stamp, receive_ns, bound_ns));
+        let is_another = stamp.is_some_and(|stamp| stamp.time_ns.is_some()) && xdp.is_none();
+        if let Some(of) = self.hints.get_mut(row).filter(|_| !is_another) {
+            *of = Some(n);
+        }
+        xdp
+    }
+
     /// When the XDP program saw a packet that was received at `receive_ns`, if what it wrote is
     /// this packet's: a stamp that is later than that by more than its clock's bound is another's.
     fn passed_xdp(&mut self, stamp: XdpStamp, receive_ns: i64, bound_ns: i64) -> Option<i64> {
@@ -110,8 +151,76 @@ impl Taken {
     }
 }
 
+/// When an arrival was stamped, ns after its packet was due.
+struct ArrivalOffsets {
+    kernel: Option<i64>,
+    xdp: Option<i64>,
+    receive: i64,
+}
+
+/// The columns of one way's arrivals; `None` of a point that nobody stamps.
+struct ArrivalColumns {
+    kernel: Option<Vec<MaybeNanos>>,
+    xdp: Option<Vec<MaybeNanos>>,
+    receive: Option<Vec<MaybeNanos>>,
+}
+
+impl ArrivalColumns {
+    fn of(rows: usize, [kernel, receive]: [bool; 2], xdp: bool) -> ArrivalColumns {
+        let column = |wanted: bool| wanted.then(|| vec![MaybeNanos::NONE; rows]);
+        ArrivalColumns { kernel: column(kernel), xdp: column(xdp), receive: column(receive) }
+    }
+
+    #[inline]
+    fn put(&mut self, row: usize, offsets: &ArrivalOffsets) {
+        let stamped = [
+            (&mut self.kernel, offsets.kernel),
+            (&mut self.xdp, offsets.xdp),
+            (&mut self.receive, Some(offsets.receive)),
+        ];
+        for (column, offset) in stamped {
+            if let (Some(column), Some(offset)) = (column, offset) {
+                column[row] = MaybeNanos::some(offset);
+            }
+        }
+    }
+
+    /// Hands the columns over as those of the kernel's stamp and of the receive call.
+    fn move_into(self, batch: &mut Batch, points: [Point; 2]) {
+        for (point, column) in points.into_iter().zip([self.kernel, self.receive]) {
+            batch.offsets[point.index()] = column;
+        }
+        if self.xdp.is_some() {
+            batch.offsets[Point::RxXdp.index()] = self.xdp;
+        }
+    }
+}
+
 impl Match<'_> {
     pub fn run(&self) -> Matched {
+        let mut batch = self.intended();
+        self.put(&mut batch, Point::Wakeup, |row| self.sent.wakeup.get(row)?.get());
+        let points = [Point::Send, Point::TxSched, Point::TxKernel];
+        let (tx_stamps_missing, mut unmatched) = self.sending(&mut batch, self.sent, &self.tx, points);
+        self.put(&mut batch, Point::TxHw, |row| {
+            let stamp = self.sent.tx_hw.get(row)?.get()?;
+            Some(self.tx.to_tai(Instant::from_ns(stamp)).ns())
+        });
+        let points = [Point::RxKernel, Point::Receive];
+        let ends = self.reply.is_none();
+        let arrived = (self.arrivals, self.xdp);
+        let mut taken = self.receive(&mut batch, arrived, (&self.rx, self.hosts_bound_ns), points, ends, |row| {
+            self.sent.sending[row].sent()
+        });
+        unmatched += taken.strangers;
+        batch.hints = self.hints(&mut taken);
+        let reply = self.reply.map_or_else(WayMatched::default, |halves| self.replies(&mut batch, halves));
+        let there = WayMatched { duplicates: taken.duplicates, tx_stamps_missing, unmatched };
+        Matched { batch, there, xdp: taken.xdp, reply }
+    }
+
+    /// A row for each packet that was intended, with what the sender knows of it.
+    fn intended(&self) -> Batch {
         let rows = self.sent.len();
         // Packets of a closed loop that was cut short were never due. They get the instant of the
         // last one that was due.
@@ -144,35 +253,19 @@ impl Match<'_> {
                 batch.flags[row].set(Flags::OVERRUN);
             }
         }
-        self.put(&mut batch, Point::Wakeup, |row| self.sent.wakeup.get(row)?.get());
-        let points = [Point::Send, Point::TxSched, Point::TxKernel];
-        let (tx_stamps_missing, mut unmatched) = self.sending(&mut batch, self.sent, &self.tx, points);
-        self.put(&mut batch, Point::TxHw, |row| {
-            let stamp = self.sent.tx_hw.get(row)?.get()?;
-            Some(self.tx.to_tai(Instant::from_ns(stamp)).ns())
-        });
-        let points = [Point::RxKernel, Point::Receive];
-        let ends = self.reply.is_none();
-        let arrived = (self.arrivals, self.xdp);
-        let mut taken = self.receive(&mut batch, arrived, (&self.rx, self.hosts_bound_ns), points, ends, |row| {
-            self.sent.sending[row].sent()
-        });
-        unmatched += taken.strangers;
-        batch.hints = self.hints(&mut taken);
-        let mut reply = WayMatched::default();
-        if let Some((sent, arrivals)) = self.reply {
-            let points = [Point::ReplySend, Point::ReplyTxSched, Point::ReplyTxKernel];
-            (reply.tx_stamps_missing, reply.unmatched) = self.sending(&mut batch, sent, &self.rx, points);
-            let points = [Point::ReplyRxKernel, Point::ReplyReceive];
-            // A reply proves that its request arrived, even where the reflector's half is gone. A
-            // reply comes to the host whose clock gave the packet's instant.
-            let was_sent = |row: usize| self.sent.sending[row].sent();
-            let taken = self.receive(&mut batch, (arrivals, &[]), (&self.tx, 0), points, true, was_sent);
-            reply.duplicates = taken.duplicates;
-            reply.unmatched += taken.strangers;
-        }
-        let there = WayMatched { duplicates: taken.duplicates, tx_stamps_missing, unmatched };
-        Matched { batch, there, xdp: taken.xdp, reply }
+        batch
+    }
+
+    /// The replies into their rows, which they end.
+    fn replies(&self, batch: &mut Batch, (sent, arrivals): (&SentRows, &[Arrival])) -> WayMatched {
+        let points = [Point::ReplySend, Point::ReplyTxSched, Point::ReplyTxKernel];
+        let (tx_stamps_missing, unmatched) = self.sending(batch, sent, &self.rx, points);
+        let points = [Point::ReplyRxKernel, Point::ReplyReceive];
+        // A reply proves that its request arrived, even where the reflector's half is gone. A
+        // reply comes to the host whose clock gave the packet's instant.
+        let was_sent = |row: usize| self.sent.sending[row].sent();
+        let taken = self.receive(batch, (arrivals, &[]), (&self.tx, 0), points, true, was_sent);
+        WayMatched { duplicates: taken.duplicates, tx_stamps_missing, unmatched: unmatched + taken.strangers }
     }
 
     /// What the bytes before the packets were, row by row.
@@ -239,55 +332,28 @@ impl Match<'_> {
         was_sent: impl Fn(usize) -> bool,
     ) -> Taken {
         let rows = batch.seq.len();
-        let column = |wanted: bool| wanted.then(|| vec![MaybeNanos::NONE; rows]);
-        let [mut rx_kernel, mut receive] = points.map(|point| column(self.has(point)));
-        let mut rx_xdp = column(points.contains(&Point::Receive) && self.has(Point::RxXdp));
+        let is_request = points.contains(&Point::Receive);
+        let mut columns =
+            ArrivalColumns::of(rows, points.map(|point| self.has(point)), is_request && self.has(Point::RxXdp));
         let mut seen = vec![false; rows];
         let sees_tags = arrivals.iter().any(|arrival| arrival.tags.count().is_some());
         if ends && sees_tags {
             batch.pcp = vec![None; rows];
         }
         let (mut taken, mut newest) = (Taken::default(), None);
-        let keeps_hints = points.contains(&Point::Receive) && self.areas.is_some();
-        taken.hints = if keeps_hints { vec![None; rows] } else { Vec::new() };
+        taken.hints = if is_request && self.areas.is_some() { vec![None; rows] } else { Vec::new() };
         for (n, arrival) in arrivals.iter().enumerate() {
             let row = arrival.seq.wrapping_sub(self.sent.first) as usize;
-            match seen.get_mut(row) {
-                Some(seen) if was_sent(row) => {
-                    if std::mem::replace(seen, true) {
-                        taken.duplicates += 1;
-                        batch.flags[row].set(Flags::DUPLICATE);
-                        continue;
-                    }
-                }
-                _ => {
-                    taken.strangers += 1;
-                    continue;
-                }
+            if !taken.is_first_of_row(batch, &mut seen, row, &was_sent) {
+                continue;
             }
             let scheduled = batch.scheduled_ns[row];
             let kernel = arrival.rx_kernel.get().map(|ns| clock.to_tai(Instant::from_ns(ns)).ns() - scheduled);
-            let app = arrival.receive_ns - scheduled;
-            if let (Some(column), Some(offset)) = (&mut rx_kernel, kernel) {
-                column[row] = MaybeNanos::some(offset);
-            }
-            let stamp = stamps.get(n);
-            let xdp = stamp.and_then(|stamp| taken.passed_xdp(*stamp, arrival.receive_ns, self.xdp_bound_ns));
-            let xdp = xdp.map(|ns| ns - scheduled);
-            // What a stamp that cannot be this packet's is in is another packet's too.
-            let is_another = stamp.is_some_and(|stamp| stamp.time_ns.is_some()) && xdp.is_none();
-            if let Some(of) = taken.hints.get_mut(row).filter(|_| !is_another) {
-                *of = Some(n);
-            }
-            if let (Some(column), Some(offset)) = (&mut rx_xdp, xdp) {
-                column[row] = MaybeNanos::some(offset);
-            }
-            if let Some(column) = &mut receive {
-                column[row] = MaybeNanos::some(app);
-            }
-            // Two clocks that may disagree make no packet early.
-            let bound_ns = if kernel.is_none() && xdp.is_some() { self.xdp_bound_ns } else { 0 };
-            if kernel.or(xdp).unwrap_or(app) < hosts_bound_ns.saturating_add(bound_ns).saturating_neg() {
+            let xdp = taken.xdp_and_hint(row, n, stamps.get(n), arrival.receive_ns, self.xdp_bound_ns);
+            let offsets =
+                ArrivalOffsets { kernel, xdp: xdp.map(|ns| ns - scheduled), receive: arrival.receive_ns - scheduled };
+            columns.put(row, &offsets);
+            if self.is_early(&offsets, hosts_bound_ns) {
                 batch.flags[row].set(Flags::EARLY);
             }
             if !ends {
@@ -298,8 +364,7 @@ impl Match<'_> {
                 batch.pcp[row] = arrival.tags.outermost().map(|tag| tag.pcp);
             }
             let flags = &mut batch.flags[row];
-            let in_time = xdp.filter(|_| self.late_by_xdp).unwrap_or(app);
-            if in_time > self.deadline.0 {
+            if self.is_late(&offsets) {
                 flags.set(Flags::LATE);
             }
             match newest {
@@ -307,13 +372,23 @@ impl Match<'_> {
                 _ => newest = Some(arrival.seq),
             }
         }
-        for (point, column) in points.into_iter().zip([rx_kernel, receive]) {
-            batch.offsets[point.index()] = column;
-        }
-        if rx_xdp.is_some() {
-            batch.offsets[Point::RxXdp.index()] = rx_xdp;
-        }
+        columns.move_into(batch, points);
         taken
+    }
+
+    /// True if it arrived before it was due. Two clocks that may disagree make no packet early.
+    #[inline]
+    fn is_early(&self, offsets: &ArrivalOffsets, hosts_bound_ns: i64) -> bool {
+        let by_xdp = offsets.kernel.is_none() && offsets.xdp.is_some();
+        let bound_ns = if by_xdp { self.xdp_bound_ns } else { 0 };
+        let first = offsets.kernel.or(offsets.xdp).unwrap_or(offsets.receive);
+        first < hosts_bound_ns.saturating_add(bound_ns).saturating_neg()
+    }
+
+    /// True if it arrived after its deadline.
+    #[inline]
+    fn is_late(&self, offsets: &ArrivalOffsets) -> bool {
+        offsets.xdp.filter(|_| self.late_by_xdp).unwrap_or(offsets.receive) > self.deadline.0
     }
 }
 

@@ -170,7 +170,7 @@ impl Reflector {
     }
 
     /// Takes the stamps, when the trial is over at all ends.
-    pub fn end<T: Timer, S: SendPort>(&mut self, timer: &mut T, back: &mut S) {
+    pub fn gather_stamps<T: Timer, S: SendPort>(&mut self, timer: &mut T, back: &mut S) {
         self.sender.gather_stamps(timer, back);
     }
 }

@@ -58,7 +58,7 @@ pub fn usage(tid: u32) -> Usage {
     Usage {
         run: schedstat(tid),
         switches: (status.voluntary_switches().unwrap_or(0), status.involuntary_switches().unwrap_or(0)),
-        migrations: migrations(tid),
+        migrations: Task::OwnThread(tid).migrations(),
         asked_ns: elapsed_ns(),
     }
 }
@@ -67,14 +67,6 @@ pub fn usage(tid: u32) -> Usage {
 /// say, it may have.
 pub fn has_run_since(tid: u32, asked: Usage) -> bool {
     asked.run.zip(schedstat(tid)).is_none_or(|(then, now)| then.run_ns != now.run_ns)
-}
-
-/// How often a thread of this process was moved to another CPU so far; not every kernel is built
-/// to say it.
-fn migrations(tid: u32) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/sched")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("se.nr_migrations"))?;
-    line.trim_start_matches([' ', ':']).trim().parse().ok()
 }
 
 /// Notes in a record what its thread used between two readings.

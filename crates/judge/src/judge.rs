@@ -170,7 +170,7 @@ impl Judge {
             }
             let prints = self.prints.as_ref().and_then(|prints| prints.get(&id));
             let prints = prints.map(|prints| prints.iter().map(|(n, print)| (n.to_string(), print.clone())));
-            answer.result.fingerprint = prints.map(fingerprint::over);
+            answer.result.fingerprint = prints.map(fingerprint::of_parts);
             answers.push(answer);
         }
         let traced = answers.iter().map(|answer| (&answer.result, &answer.own_trace));
@@ -180,7 +180,7 @@ impl Judge {
         let cells = results.cells.iter().filter_map(|cell| Some((cell.id.clone(), cell.fingerprint.clone()?)));
         // Of no trial there is none: the hash of nothing would be equal to that of any other run
         // that came to nothing.
-        results.fingerprint = self.prints.filter(|prints| !prints.is_empty()).map(|_| fingerprint::over(cells));
+        results.fingerprint = self.prints.filter(|prints| !prints.is_empty()).map(|_| fingerprint::of_parts(cells));
         Judged { results, histograms }
     }
 }

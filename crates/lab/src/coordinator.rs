@@ -18,8 +18,8 @@ use crate::path::keeper::Keepers;
 use crate::placement::{PlaceError, Placed, Shown, place, place_by};
 use crate::plan::{self, Plan};
 use crate::run::{Ended, Event, RunError, Sink, What};
-use crate::shaper::{self, Readings, launching};
-use crate::softirq::{self, Watch};
+use crate::shaper::{self, launching};
+use crate::softirq;
 use crate::station::{Costs, Stations};
 use crate::trial::{Broken, StreamHalves, TrialError};
 use crate::undo::UndoError;
@@ -77,7 +77,7 @@ pub fn run(
 }
 
 /// A trial that is over and not yet kept.
-struct Over<'a> {
+struct EndedTrial<'a> {
     turn: &'a Turn<'a>,
     nonce: u64,
     ordered: Vec<Ordered>,
@@ -85,6 +85,16 @@ struct Over<'a> {
     beside: Beside<'a>,
     /// What the programs of its loads wrote.
     output: Vec<(String, Vec<u8>)>,
+}
+
+/// Reports the live figures of a trial's ends, at the end that has the stream's live metric with
+/// that metric.
+fn report_progress(sink: &mut dyn Sink) -> impl FnMut(&Stream, Side, Digest) {
+    |stream, side, digest| {
+        let (end, metric) = live(stream.kind, &stream.stamps, stream.lead);
+        let (stream, count, metric) = (stream.name.clone(), stream.count, (end == side).then_some(metric));
+        sink.event(Event::now(What::Progress { stream, side, digest, count, metric }));
+    }
 }
 
 impl Run<'_, '_> {
@@ -345,67 +355,73 @@ impl Run<'_, '_> {
             self.refuse_for(cell, why, Some(inspection));
             return Ok(());
         }
-        let mut around = Around {
-            hosts: &mut *self.hosts,
-            watch: Watch::new(&cell.setup, &chosen, &plan.ends, &self.found)?,
-            readings: Readings::new(&cell.setup, &plan.ends, &self.found)?,
-            programs: loads.have_programs(),
-            states: Vec::new(),
-        };
-        let sink = &mut *self.sink;
-        let mut progress = |stream: &Stream, side: Side, digest: Digest| {
-            let (end, metric) = live(stream.kind, &stream.stamps, stream.lead);
-            let (stream, count, metric) = (stream.name.clone(), stream.count, (end == side).then_some(metric));
-            sink.event(Event::now(What::Progress { stream, side, digest, count, metric }));
-        };
-        let result = stations.run(&ordered, &mut loads, self.options.stop, Some(&mut around), &mut progress);
+        let (programs, hosts) = (loads.have_programs(), &mut *self.hosts);
+        let mut around = Around::new(hosts, &cell.setup, (&chosen, &self.found), &plan.ends, programs)?;
+        let result = stations.run(
+            &ordered,
+            &mut loads,
+            self.options.stop,
+            Some(&mut around),
+            &mut report_progress(&mut *self.sink),
+        );
         let (states, watch, readings) = around.ended()?;
         let inspection = Some(inspection);
         let beside = Beside { shapers: readings.records(), inspection, ..Beside::built(plan, &watch) };
-        let mut over = Over { turn, nonce, ordered, states, beside, output: Vec::new() };
-        over.beside.loads = loads.records();
+        let mut ended = EndedTrial { turn, nonce, ordered, states, beside, output: Vec::new() };
+        ended.beside.loads = loads.records();
         // Nothing is known of what a path did whose program had ended, so the trial is kept as one
         // that broke.
         match (result, keepers.check().err()) {
             (Ok(ran), Some(error)) => {
-                self.keep_over(over, ran.into_iter().map(Some).collect(), Some(error.to_string()))?;
+                self.keep_ended(ended, ran.into_iter().map(Some).collect(), Some(error.to_string()))?;
                 Err(error.into())
             }
             (Ok(ran), None) => {
-                // This comes after the trial, so that nobody waits for it before the first packet.
-                // The trial's record holds what it found.
-                let observed = self.observe(stations, plan, cell, &chosen);
-                over.output = loads.output();
-                let failed = observed.map(|observer| over.beside.observer = observer).err();
-                self.keep_over(over, ran.into_iter().map(Some).collect(), None)?;
-                failed.map_or(Ok(()), Err)
+                ended.output = loads.output();
+                self.observe_and_keep(stations, plan, &chosen, ended, ran)
+            }
+            (Err(Broken { error: TrialError::Elsewhere { stream, program }, .. }), _) => {
+                self.place_anew(stations, keepers, plan, turn, (stream, program))
             }
             (Err(Broken { error: TrialError::CannotDo(why), .. }), _) => {
                 self.refuse(cell, why);
                 Ok(())
             }
-            (Err(Broken { error: TrialError::Elsewhere { stream, program }, .. }), _) => {
-                self.place_anew(stations, keepers, plan, turn, (stream, program))
-            }
             (Err(Broken { error: TrialError::NotFound(error), .. }), _) => Err(error.into()),
             (Err(Broken { error: TrialError::Agent(error), had }), _) => {
                 if had.iter().any(Option::is_some) {
-                    self.keep_over(over, had, Some(error.to_string()))?;
+                    self.keep_ended(ended, had, Some(error.to_string()))?;
                 }
                 Err(error.into())
             }
         }
     }
 
+    /// Measures what tx stamps add, and keeps the trial with that. Nobody waits for it before the
+    /// first packet of the trial.
+    fn observe_and_keep(
+        &mut self,
+        stations: &mut Stations,
+        plan: &Plan,
+        chosen: &[Placed],
+        mut ended: EndedTrial<'_>,
+        ran: Vec<StreamHalves>,
+    ) -> Result<(), RunError> {
+        let observed = self.observe(stations, plan, ended.turn.cell, chosen);
+        let failed = observed.map(|observer| ended.beside.observer = observer).err();
+        self.keep_ended(ended, ran.into_iter().map(Some).collect(), None)?;
+        failed.map_or(Ok(()), Err)
+    }
+
     /// Keeps a trial that is over, with what came of each of its streams; `failed` says why it
     /// broke, if it did.
-    fn keep_over(
+    fn keep_ended(
         &mut self,
-        over: Over<'_>,
+        ended: EndedTrial<'_>,
         ran: Vec<Option<StreamHalves>>,
         failed: Option<String>,
     ) -> Result<(), RunError> {
-        let Over { turn, nonce, ordered, states, beside, output } = over;
+        let EndedTrial { turn, nonce, ordered, states, beside, output } = ended;
         if !output.is_empty() {
             self.sink.load_output(output);
         }

@@ -105,7 +105,7 @@ pub fn plan_of(kinds: &Kinds, setup: &Setup, names: Names, found: &FactsByHost) 
     let stations: PlannedStations = setup.stations.iter().map(build).collect();
     let laid = ((kinds.path)(setup.path.kind).lay)(setup, &stations, names, found)?;
     let (mut ends, plugged) = plug(kinds, &stations, &laid.plugs)?;
-    let (tagged, tagged_back) = vlan::over(setup, names, &mut ends)?;
+    let (tagged, tagged_back) = vlan::add_to_paths(setup, names, &mut ends)?;
     let (steered, steered_back) = softirq::steps(setup, &ends, found)?;
     let (queued, queued_back) = vlan::queues(setup, &ends, found)?;
     let shaped = shaper::set(setup, &ends, found)?;

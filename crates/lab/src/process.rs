@@ -6,10 +6,10 @@
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
+use std::io;
 use std::time::{Duration, Instant};
-use std::{fs, io};
 use tardy_engine::load::MARK;
-use tardy_sys::proc::{Stat, boot_id};
+use tardy_sys::proc::{self, Stat, boot_id};
 
 /// A process: its number is used again after it, its number with its start is not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,8 +89,7 @@ fn marked(agents: &[Identity]) -> Vec<Identity> {
     }
     let marks = marks(agents);
     let me = std::process::id();
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()).filter(|pid| *pid != me);
+    let pids = proc::processes().into_iter().filter(|pid| *pid != me);
     pids.filter(|pid| tardy_host::state::is_marked(*pid, &marks))
         .filter_map(|pid| Identity::of(pid).ok())
         .filter(Identity::is_alive)

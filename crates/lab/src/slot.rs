@@ -348,49 +348,18 @@ pub(crate) fn holder(what: &str) -> String {
 /// Who has a file locked, or open: a command inherits a lock without having taken it.
 pub(crate) fn holder_of(file: &File) -> String {
     let Ok(about) = file.metadata() else { return named(&[]) };
-    let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
-    let mut pids = locked_by(&locks, about.dev(), about.ino());
+    let mut pids = proc::holders_of_lock(about.dev(), about.ino());
     // Who took a lock may have ended; who inherited it has the file open.
     let same =
         |path: &Path| fs::metadata(path).is_ok_and(|there| (there.dev(), there.ino()) == (about.dev(), about.ino()));
-    pids.extend(open_in(same));
+    pids.extend(proc::with_open_file(same));
     named(&pids)
 }
 
 fn holder_of_name(name: &str) -> String {
-    let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();
-    let Some(inode) = socket_of(&sockets, name) else { return named(&[]) };
+    let Some(inode) = proc::abstract_socket(name) else { return named(&[]) };
     let link = format!("socket:[{inode}]");
-    named(&open_in(|path| fs::read_link(path).is_ok_and(|to| to.to_str() == Some(&link))))
-}
-
-/// Processes that `/proc/locks` names for a file.
-pub fn locked_by(locks: &str, device: u64, inode: u64) -> Vec<u32> {
-    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    let file = format!("{major:02x}:{minor:02x}:{inode}");
-    let line = |line: &str| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let at = words.iter().position(|word| *word == file)?;
-        words.get(at.checked_sub(1)?)?.parse().ok()
-    };
-    locks.lines().filter_map(line).collect()
-}
-
-/// The inode of the socket that has an abstract name, from `/proc/net/unix`.
-pub fn socket_of(sockets: &str, name: &str) -> Option<u64> {
-    let line = |line: &str| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        (words.last()?.strip_prefix('@')? == name).then(|| words.get(words.len().checked_sub(2)?)?.parse().ok())?
-    };
-    sockets.lines().find_map(line)
-}
-
-/// Processes with an open file of which `is_it` holds.
-fn open_in(is_it: impl Fn(&Path) -> bool) -> Vec<u32> {
-    let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
-    let mut pids = proc::processes();
-    pids.retain(|pid| entries(Path::new(&format!("/proc/{pid}/fd"))).any(|entry| is_it(&entry.path())));
-    pids
+    named(&proc::with_open_file(|path| fs::read_link(path).is_ok_and(|to| to.to_str() == Some(&link))))
 }
 
 fn named(pids: &[u32]) -> String {

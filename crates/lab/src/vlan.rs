@@ -64,7 +64,7 @@ fn arrives<T>(stream: &Stream, [from, to]: [T; 2]) -> impl Iterator<Item = T> + 
 }
 
 /// What the VLANs on a path add to its plan.
-pub(crate) type Over = (Vec<Step>, Vec<Question>);
+pub(crate) type VlanSteps = (Vec<Step>, Vec<Question>);
 
 /// A VLAN on one path.
 struct Segment<'m> {
@@ -99,7 +99,7 @@ fn segments(on_paths: &BTreeMap<PathId, Maps>) -> Result<Vec<Segment<'_>>, PathE
 ///
 /// # Errors
 /// If it is not clear which path a stream takes, or a slot lacks names or addresses.
-pub(crate) fn over(setup: &Setup, names: Names, ends: &mut Ends) -> Result<Over, PathError> {
+pub(crate) fn add_to_paths(setup: &Setup, names: Names, ends: &mut Ends) -> Result<VlanSteps, PathError> {
     let (mut steps, mut read_back) = (Vec::new(), Vec::new());
     let on_paths = maps(setup, |stream| ends.of_stream(stream).map(|[near, _]| near.path))?;
     for segment in segments(&on_paths)? {
@@ -187,7 +187,7 @@ fn address<'a>(
 ///
 /// # Errors
 /// If nobody has counted the queues of a device.
-pub(crate) fn queues(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<Over, PathError> {
+pub(crate) fn queues(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<VlanSteps, PathError> {
     let (mut steps, mut read_back) = (Vec::new(), Vec::new());
     let both = |stream: &Stream| ends.of_stream(stream).map(|both| arrives(stream, both));
     let arrive: BTreeSet<EndId> =

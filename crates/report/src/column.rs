@@ -175,7 +175,7 @@ pub(crate) fn unit<'a>(metrics: impl Iterator<Item = (&'a str, &'a MetricResult)
             median = Some(median.map_or(p50, |m| m.min(p50)));
         }
     }
-    Unit::fit(median, greatest)
+    Unit::fitting(median, greatest)
 }
 
 /// The unit that fits all streams of a cell.

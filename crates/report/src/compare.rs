@@ -178,6 +178,24 @@ fn about(result: &ConditionResult) -> String {
     plain(&format!("{}{place}: {}", result.condition, result.says))
 }
 
+/// Why the figures of a cell are not to be used, of either run.
+fn flaws(cell: &CellComparison) -> Vec<String> {
+    let sides = [("A", cell.a_valid, &cell.a_not_available), ("B", cell.b_valid, &cell.b_not_available)];
+    let which = |is: fn(Option<bool>, bool) -> bool| -> Vec<&str> {
+        sides.iter().filter(|(_, valid, why)| is(*valid, why.is_none())).map(|side| side.0).collect()
+    };
+    let not_available = which(|_, available| !available);
+    let not_valid = which(|valid, available| available && valid == Some(false));
+    let mut flaws = Vec::new();
+    if !not_available.is_empty() {
+        flaws.push(format!("not available in {}", not_available.join(" and ")));
+    }
+    if !not_valid.is_empty() {
+        flaws.push(format!("not valid in {}: do not use these figures", not_valid.join(" and ")));
+    }
+    flaws
+}
+
 fn cell(out: &mut String, cell: &CellComparison) {
     let id = plain(&cell.id);
     let lacks = match (cell.a_valid, cell.b_valid) {
@@ -194,19 +212,7 @@ fn cell(out: &mut String, cell: &CellComparison) {
         return;
     }
     let unit = unit(cell);
-    let sides = [("A", cell.a_valid, &cell.a_not_available), ("B", cell.b_valid, &cell.b_not_available)];
-    let which = |is: fn(Option<bool>, bool) -> bool| -> Vec<&str> {
-        sides.iter().filter(|(_, valid, why)| is(*valid, why.is_none())).map(|side| side.0).collect()
-    };
-    let not_available = which(|_, available| !available);
-    let not_valid = which(|valid, available| available && valid == Some(false));
-    let mut flaws = Vec::new();
-    if !not_available.is_empty() {
-        flaws.push(format!("not available in {}", not_available.join(" and ")));
-    }
-    if !not_valid.is_empty() {
-        flaws.push(format!("not valid in {}: do not use these figures", not_valid.join(" and ")));
-    }
+    let flaws = flaws(cell);
     let head = if flaws.is_empty() { id } else { format!("{id} ({})", flaws.join("; ")) };
     let columns = Columns::of(cell, unit);
     let (width, each) = (columns.label + OF, columns.figure);
@@ -253,7 +259,7 @@ fn unit(cell: &CellComparison) -> Unit {
         let chosen = figures.iter().filter(move |figure| of.is_none_or(|of| figure.of == of));
         chosen.flat_map(|figure| [figure.a_ns, figure.b_ns]).flatten()
     };
-    Unit::fit(values(Some("p50")).min(), values(None).max())
+    Unit::fitting(values(Some("p50")).min(), values(None).max())
 }
 
 /// How wide the columns of a cell's table are, and the unit of its figures.

@@ -58,7 +58,7 @@ impl Unit {
     /// The unit in which a table reads best: `ns` while the greatest figure stays below 10 µs,
     /// `ms` once even the least median is 10 ms or more, else `µs`. Both in ns, `None` if nothing
     /// was measured.
-    pub fn fit(least_median_ns: Option<i64>, greatest_ns: Option<i64>) -> Unit {
+    pub fn fitting(least_median_ns: Option<i64>, greatest_ns: Option<i64>) -> Unit {
         match (least_median_ns, greatest_ns) {
             (_, Some(greatest)) if greatest.unsigned_abs() < 10_000 => Unit::Ns,
             (Some(median), _) if median.unsigned_abs() >= 10_000_000 => Unit::Ms,

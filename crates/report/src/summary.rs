@@ -67,7 +67,7 @@ pub(crate) fn failure(e: &ExpectationResult) -> String {
 /// The same for below the cell's table: in its unit, with its decimals.
 pub(crate) fn failure_below(e: &ExpectationResult, results: &Results) -> String {
     let Some(limit_ns) = e.limit_ns else { return failure(e) };
-    let unit = results.cells.iter().find(|cell| cell.id == e.cell).map_or(Unit::fit(e.got_ns, e.got_ns), cell_unit);
+    let unit = results.cells.iter().find(|cell| cell.id == e.cell).map_or(Unit::fitting(e.got_ns, e.got_ns), cell_unit);
     failed(e, &figure::limit(limit_ns, unit), e.got_ns.map(|got| figure::beside(got, limit_ns, unit)))
 }
 

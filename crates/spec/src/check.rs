@@ -87,53 +87,11 @@ pub(crate) fn belongs(field: &str, stream: &Stream) -> bool {
     BELONGS.iter().find(|(key, ..)| *key == field).is_none_or(|(_, belongs, _)| belongs(stream))
 }
 
+/// Checks one stream by itself.
 pub(crate) fn stream(view: &View<'_>, table: &Table<'_>, stream: &Stream) {
-    let differs =
-        ["kind", "reflect", "port", "rx.port", "rx.core", "vlan"].iter().any(|field| view.differs(&table.key(field)));
-    let what = ["kind", "reflect", "port"];
-    let is_wrong_way = stream.port.traits().is_connection && stream.kind != Kind::Pingpong;
-    for (field, belongs, to) in BELONGS {
-        // Over TCP whatever is cyclic is wrong, and reported below.
-        let is_told = is_wrong_way && matches!(field, "launch");
-        // Where an axis has other ways to wait it is for the cells that have this one.
-        let is_told = is_told || field == "rx.bulk" && view.differs(&table.key("rx.wait"));
-        if table.is_written(field) && !differs && !belongs(stream) && !is_told {
-            let vlan = if field == "pcp" { "vlan" } else { "kind" };
-            let wait = if field == "rx.bulk" { "rx.wait" } else { "kind" };
-            table.check(&["kind", "reflect", "port", "tx.port", "rx.port", wait, vlan], || {
-                let message = format!("`{}` has no meaning here: it belongs to {to}", table.key(field));
-                Err(table.wrong(&[field, "kind"], message, "leave it out"))
-            });
-        }
-    }
-    table.check(&what, || match stream.kind {
-        Kind::Pingpong if table.is_written("reflect") && !differs => {
-            let message = format!("`{}`: a ping-pong is answered by itself", table.key("reflect"));
-            Err(table.wrong(&["reflect", "kind"], message, "leave it out"))
-        }
-        _ if is_wrong_way => {
-            let message = format!("`{}` is \"{}\" and the stream is cyclic", table.key("port"), stream.port.name());
-            Err(table.wrong(&["port", "kind"], message, "write kind = \"pingpong\", or port = \"udp\""))
-        }
-        _ => Ok(()),
-    });
-    if !stream.rx.hints.is_empty() && stream.rx.object.is_some() {
-        table.check(&["rx.hints", "rx.object"], || {
-            let message = format!(
-                "`{}`: what a program of your own asks the device for is its own affair",
-                table.key("rx.hints")
-            );
-            let help = "leave it out, or leave rx.object out: tardy's own program asks for these";
-            Err(table.wrong(&["rx.hints", "rx.object"], message, help))
-        });
-    }
-    if table.is_written("rx.object") && !stream.rx.port.passes_xdp() && !view.differs(&table.key("rx.port")) {
-        table.check(&["port", "rx.port", "rx.object"], || {
-            let message =
-                format!("`{}` has no meaning here: an XDP program belongs to port xdp", table.key("rx.object"));
-            Err(table.wrong(&["rx.object", "rx.port"], message, "write rx.port = \"xdp\", or leave it out"))
-        });
-    }
+    keys_without_meaning(view, table, stream);
+    table.check(&["kind", "reflect", "port"], || kind(view, table, stream));
+    xdp_program(view, table, stream);
     let ports = ["kind", "reflect", "port", "tx.port", "rx.port", "rx.wait", "size"];
     table.check(&ports, || match stream.rx.port.receives_from(stream.port) {
         true => by_xdp(table, stream),
@@ -152,6 +110,76 @@ pub(crate) fn stream(view: &View<'_>, table: &Table<'_>, stream: &Stream) {
     }
     let threads = ["kind", "reflect", "tx.cpu", "rx.cpu", "reply.cpu", "tx.policy", "rx.policy", "reply.policy"];
     table.check(&threads, || cpus(table, stream));
+    sim_keys(view, table, stream);
+}
+
+/// True if one of the keys that decide what other keys mean has several values in the experiment.
+fn decides_differently(view: &View<'_>, table: &Table<'_>) -> bool {
+    ["kind", "reflect", "port", "rx.port", "rx.core", "vlan"].iter().any(|field| view.differs(&table.key(field)))
+}
+
+/// True if the stream is cyclic on a port that has ping-pongs only.
+fn is_wrong_way(stream: &Stream) -> bool {
+    stream.port.traits().is_connection && stream.kind != Kind::Pingpong
+}
+
+/// Keys that streams of another kind, or on another port, have.
+fn keys_without_meaning(view: &View<'_>, table: &Table<'_>, stream: &Stream) {
+    let (differs, is_wrong_way) = (decides_differently(view, table), is_wrong_way(stream));
+    for (field, belongs, to) in BELONGS {
+        // Over TCP whatever is cyclic is wrong, and reported with its kind.
+        let is_told = is_wrong_way && matches!(field, "launch");
+        // Where an axis has other ways to wait it is for the cells that have this one.
+        let is_told = is_told || field == "rx.bulk" && view.differs(&table.key("rx.wait"));
+        if table.is_written(field) && !differs && !belongs(stream) && !is_told {
+            let vlan = if field == "pcp" { "vlan" } else { "kind" };
+            let wait = if field == "rx.bulk" { "rx.wait" } else { "kind" };
+            table.check(&["kind", "reflect", "port", "tx.port", "rx.port", wait, vlan], || {
+                let message = format!("`{}` has no meaning here: it belongs to {to}", table.key(field));
+                Err(table.wrong(&[field, "kind"], message, "leave it out"))
+            });
+        }
+    }
+}
+
+/// A kind that the stream's port does not have, or that is answered in any case.
+fn kind(view: &View<'_>, table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
+    match stream.kind {
+        Kind::Pingpong if table.is_written("reflect") && !decides_differently(view, table) => {
+            let message = format!("`{}`: a ping-pong is answered by itself", table.key("reflect"));
+            Err(table.wrong(&["reflect", "kind"], message, "leave it out"))
+        }
+        _ if is_wrong_way(stream) => {
+            let message = format!("`{}` is \"{}\" and the stream is cyclic", table.key("port"), stream.port.name());
+            Err(table.wrong(&["port", "kind"], message, "write kind = \"pingpong\", or port = \"udp\""))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What belongs to tardy's own XDP program only, and to any XDP program only.
+fn xdp_program(view: &View<'_>, table: &Table<'_>, stream: &Stream) {
+    if !stream.rx.hints.is_empty() && stream.rx.object.is_some() {
+        table.check(&["rx.hints", "rx.object"], || {
+            let message = format!(
+                "`{}`: what a program of your own asks the device for is its own affair",
+                table.key("rx.hints")
+            );
+            let help = "leave it out, or leave rx.object out: tardy's own program asks for these";
+            Err(table.wrong(&["rx.hints", "rx.object"], message, help))
+        });
+    }
+    if table.is_written("rx.object") && !stream.rx.port.passes_xdp() && !view.differs(&table.key("rx.port")) {
+        table.check(&["port", "rx.port", "rx.object"], || {
+            let message =
+                format!("`{}` has no meaning here: an XDP program belongs to port xdp", table.key("rx.object"));
+            Err(table.wrong(&["rx.object", "rx.port"], message, "write rx.port = \"xdp\", or leave it out"))
+        });
+    }
+}
+
+/// The model of a path belongs to port `sim`.
+fn sim_keys(view: &View<'_>, table: &Table<'_>, stream: &Stream) {
     if !stream.port.traits().is_simulated {
         let prefix = format!("{}.", table.key("sim"));
         if let Some((_, assignment)) = view.below(&prefix).next() {

@@ -8,6 +8,7 @@ use crate::schema::{Default, KEYS, Key, show_duration};
 use crate::sheet::{Assignment, Layer, Sheet};
 use crate::tree::quoted;
 use std::fmt::Write as _;
+use tardy_model::load::Load;
 use tardy_model::stream::{Kind, Stream};
 use tardy_model::validity;
 
@@ -21,39 +22,56 @@ pub(crate) fn effective(sheet: &Sheet, name: &str, cells: &[Cell]) -> String {
         }
     }
     for root in roots.into_iter().filter(|root| *root != "expect") {
-        let names: Vec<&str> = match root {
-            "station" => sheet.stations.iter().map(|named| named.name.as_str()).collect(),
-            "stream" => sheet.streams.iter().map(|named| named.name.as_str()).collect(),
-            "load" => sheet.loads.iter().map(|named| named.name.as_str()).collect(),
-            "validity" => {
-                let set = |id: &str| sheet.base.keys().any(|key| key.starts_with(&format!("validity.{id}.")));
-                validity::RULES.iter().map(|rule| rule.id).filter(|id| set(id)).collect()
-            }
-            _ => vec![""],
-        };
-        for name_of in names {
+        for name_of in names_under(root, sheet) {
             let keys = KEYS.iter().filter(|key| match root {
                 "" => !key.pattern.contains('.'),
                 root => key.segments().next() == Some(root) && key.pattern.contains('.'),
             });
-            let mut section = String::new();
-            for key in keys {
+            let written = keys.filter_map(|key| {
                 let full = key.pattern.replacen('*', name_of, 1);
                 let value = match full.as_str() {
                     "name" => Some(quoted(name)),
                     _ => value(sheet, cells, key, &full),
                 };
-                let Some(value) = value else { continue };
-                let (table, field) = full.rsplit_once('.').unwrap_or(("", &full));
-                if table != section {
-                    let _ = write!(out, "\n[{table}]\n");
-                    table.clone_into(&mut section);
-                }
-                let _ = writeln!(out, "{field} = {value}");
-            }
+                Some((full, value?))
+            });
+            tables(&mut out, written);
         }
     }
     expectations(&mut out, sheet);
+    cases(&mut out, sheet, cells);
+    matrix(&mut out, sheet);
+    out
+}
+
+/// The names in place of the `*` of keys that begin with `root`; an empty one for keys without.
+fn names_under<'a>(root: &str, sheet: &'a Sheet) -> Vec<&'a str> {
+    match root {
+        "station" => sheet.stations.iter().map(|named| named.name.as_str()).collect(),
+        "stream" => sheet.streams.iter().map(|named| named.name.as_str()).collect(),
+        "load" => sheet.loads.iter().map(|named| named.name.as_str()).collect(),
+        "validity" => {
+            let set = |id: &str| sheet.base.keys().any(|key| key.starts_with(&format!("validity.{id}.")));
+            validity::RULES.iter().map(|rule| rule.id).filter(|id| set(id)).collect()
+        }
+        _ => vec![""],
+    }
+}
+
+/// Writes full keys with their values. A table's head comes before its first key.
+fn tables(out: &mut String, written: impl Iterator<Item = (String, String)>) {
+    let mut section = String::new();
+    for (full, value) in written {
+        let (table, field) = full.rsplit_once('.').unwrap_or(("", &full));
+        if table != section {
+            let _ = write!(out, "\n[{table}]\n");
+            table.clone_into(&mut section);
+        }
+        let _ = writeln!(out, "{field} = {value}");
+    }
+}
+
+fn cases(out: &mut String, sheet: &Sheet, cells: &[Cell]) {
     for case in &sheet.cases {
         let _ = write!(out, "\n[[case]]\nname = {}\n", quoted(&case.name));
         if case.optional {
@@ -66,6 +84,9 @@ pub(crate) fn effective(sheet: &Sheet, name: &str, cells: &[Cell]) -> String {
             let _ = writeln!(out, "set = {{ {} }}", in_one_line(&kept));
         }
     }
+}
+
+fn matrix(out: &mut String, sheet: &Sheet) {
     if !sheet.axes.is_empty() {
         out.push_str("\n[matrix]\n");
         for axis in &sheet.axes {
@@ -73,15 +94,14 @@ pub(crate) fn effective(sheet: &Sheet, name: &str, cells: &[Cell]) -> String {
             let _ = writeln!(out, "{} = [{}]", quoted(&axis.key), values.join(", "));
         }
     }
-    out
 }
 
 /// A key's value for all cells, as TOML; `None` if it is not to be written.
 fn value(sheet: &Sheet, cells: &[Cell], key: &Key, full: &str) -> Option<String> {
     let written = sheet.base.get(full);
     let name = full.split('.').nth(1).unwrap_or("");
-    let streams = || cells.iter().filter_map(|cell| cell.setup.streams.iter().find(|stream| stream.name == name));
-    let loads = || cells.iter().filter_map(|cell| cell.setup.loads.iter().find(|load| load.name == name));
+    let streams = || streams_of(cells, name);
+    let loads = || loads_of(cells, name);
     if !has_use(full, cells) {
         return None;
     }
@@ -110,17 +130,28 @@ fn value(sheet: &Sheet, cells: &[Cell], key: &Key, full: &str) -> Option<String>
     {
         return None;
     }
+    if !is_of_use(cells, key, name) {
+        return None;
+    }
+    key.default.node().map(|node| node.toml())
+}
+
+/// True if a key that nobody wrote, of the stream or load of this name if it is of one, has a
+/// meaning in some cell.
+fn is_of_use(cells: &[Cell], key: &Key, name: &str) -> bool {
+    let streams = || streams_of(cells, name);
+    let loads = || loads_of(cells, name);
     if let Some(field) = key.pattern.strip_prefix("stream.*.") {
         if !streams().any(|stream| crate::check::belongs(field, stream)) {
             // No cell has a use for it.
-            return None;
+            return false;
         }
         if field == "reflect" && streams().all(|stream| stream.kind == Kind::Pingpong) {
-            return None;
+            return false;
         }
     }
     if key.pattern.starts_with("stream.*.sim.") && streams().any(|stream| !stream.port.traits().is_simulated) {
-        return None;
+        return false;
     }
     // What belongs to the path of one kind has no meaning where no cell has one.
     let of_no_path =
@@ -128,15 +159,25 @@ fn value(sheet: &Sheet, cells: &[Cell], key: &Key, full: &str) -> Option<String>
     if key.pattern.strip_prefix("path.").is_some_and(of_no_path)
         || (key.pattern == "path.pcp_queues" && !cells.iter().any(|cell| cell.setup.softirq.by_pcp))
     {
-        return None;
+        return false;
     }
     if let Some(field) = key.pattern.strip_prefix("load.*.")
         && !loads().any(|load| load::has(load.kind.word(), field))
         && !load::ALWAYS.contains(&field)
     {
-        return None;
+        return false;
     }
-    key.default.node().map(|node| node.toml())
+    true
+}
+
+/// The stream of this name in each cell.
+fn streams_of<'a>(cells: &'a [Cell], name: &'a str) -> impl Iterator<Item = &'a Stream> {
+    cells.iter().filter_map(move |cell| cell.setup.streams.iter().find(|stream| stream.name == name))
+}
+
+/// The load of this name in each cell.
+fn loads_of<'a>(cells: &'a [Cell], name: &'a str) -> impl Iterator<Item = &'a Load> {
+    cells.iter().filter_map(move |cell| cell.setup.loads.iter().find(|load| load.name == name))
 }
 
 /// True unless it is a key of `[shaper]` and no cell has a queue discipline of a kind that has it.

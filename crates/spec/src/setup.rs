@@ -12,10 +12,10 @@ use tardy_model::ethernet::Tag;
 use tardy_model::expect::{Count, Expectation, Limit};
 use tardy_model::frame::MOST_PACKETS;
 use tardy_model::path::{Devices, PathKind, PathTraits};
-use tardy_model::point::{Metric, Point};
+use tardy_model::point::Metric;
 use tardy_model::port::Port;
 use tardy_model::station::StationKind;
-use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Reply, Rx, Sim, Stream, Tx, Wait};
+use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Policy, Reply, Rx, Sim, Stream, Tx, Wait};
 use tardy_model::time::Nanos;
 use tardy_model::xdp::{Core, DeviceHint, Triggered, XdpObject};
 
@@ -43,27 +43,7 @@ pub(crate) fn setup(view: &View<'_>) -> Option<(Setup, Vec<Expectation>)> {
         let help = "write [stream.ctl] with from and to";
         view.keep::<()>(Err(Problem::new(Reason::MissingKey, &At::START, "the experiment has no stream", help)));
     }
-    let mut streams = Vec::with_capacity(names.len());
-    let mut expect = Vec::new();
-    for name in names {
-        let Some(mut stream) = view.keep(stream(view, name)) else {
-            view.lose(format!("stream.{}", name.name));
-            continue;
-        };
-        let expected = expectations(view, name, &stream);
-        stream.lead = view.keep(lead(view, name, &stream)).flatten();
-        let of_limits = expected.iter().filter_map(|expectation| match expectation.limit {
-            Limit::Metric { metric, .. } => Some(metric),
-            Limit::Count { .. } => None,
-        });
-        for metric in of_limits.chain(stream.lead) {
-            if !stream.metrics.contains(&metric) {
-                stream.metrics.push(metric);
-            }
-        }
-        expect.extend(expected);
-        streams.push(stream);
-    }
+    let (mut streams, expect) = streams(view, names);
     stamps::check(view, &path, &streams);
     let of_threads = ["*.cpu", "*.policy", "*.wait", "*.spin", "kind", "reflect", "port", "*.port"]
         .map(|key| format!("stream.*.{key}"));
@@ -180,6 +160,33 @@ fn stations(view: &View<'_>, path: Option<PathTraits>) -> Option<BTreeMap<String
     kinds.collect()
 }
 
+/// The streams that can be made, and what is expected of them. A metric with a limit is computed
+/// also where the file does not name it, and so is the one that leads.
+fn streams(view: &View<'_>, names: &[Named]) -> (Vec<Stream>, Vec<Expectation>) {
+    let mut streams = Vec::with_capacity(names.len());
+    let mut expect = Vec::new();
+    for name in names {
+        let Some(mut stream) = view.keep(stream(view, name)) else {
+            view.lose(format!("stream.{}", name.name));
+            continue;
+        };
+        let expected = expectations(view, name, &stream);
+        stream.lead = view.keep(lead(view, name, &stream)).flatten();
+        let of_limits = expected.iter().filter_map(|expectation| match expectation.limit {
+            Limit::Metric { metric, .. } => Some(metric),
+            Limit::Count { .. } => None,
+        });
+        for metric in of_limits.chain(stream.lead) {
+            if !stream.metrics.contains(&metric) {
+                stream.metrics.push(metric);
+            }
+        }
+        expect.extend(expected);
+        streams.push(stream);
+    }
+    (streams, expect)
+}
+
 fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
     let table = view.table("stream.*", Some(name));
     let kind = match (table.get("kind", text)?.as_str(), table.get("reflect", flag)?) {
@@ -221,48 +228,60 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
         tag,
         priority: table.get("priority", integer)? as u32,
         launch: table.get("launch", called(Launch::of))?,
-        overrun: table.get("overrun", |value| match value {
-            Value::Text(word) if word == "burst" => Some(Overrun::Burst),
-            Value::Text(word) if word == "skip" => Some(Overrun::Skip),
-            _ => None,
-        })?,
+        overrun: table.get("overrun", overrun)?,
         triggered: triggered(&table, rx_port, rx_wait)?,
         deadline: table.get("deadline", |value| if *value == Value::Word { Some(by_itself) } else { span(value) })?,
         max_loss: table.get("max_loss", share)?,
         warmup: table.get("warmup", span)?,
-        metrics: view.keep(metrics(&table, kind, rx_port, &stamps)).unwrap_or_default(),
+        metrics: view.keep(stamps::metrics(&table, kind, rx_port, &stamps)).unwrap_or_default(),
         lead: None,
         stamps,
         stamps_named: stamps::are_named(&table),
-        tx: Tx {
-            cpu: table.get("tx.cpu", cpu)?,
-            policy: tx_policy,
-            advance: table.get("tx.advance", span)?,
-            spin: table.get("tx.spin", span)?,
-            wait: tx_wait,
-        },
-        rx: Rx {
-            port: rx_port,
-            cpu: table.get("rx.cpu", cpu)?,
-            core: table.find("rx.core").and_then(called(Core::of)),
-            policy: table.get("rx.policy", policy)?,
-            wait: rx_wait,
-            queue: table.find("rx.queue").and_then(integer).map(|queue| queue as u32),
-            object: table.find("rx.object").and_then(object).filter(|_| rx_port.passes_xdp()),
-            hints: if rx_port.passes_xdp() { table.get("rx.hints", device_hints)? } else { Vec::new() },
-        },
-        reply: Reply {
-            size: table.find("reply_size").and_then(integer).map_or(size, |size| size as u16),
-            cpu: table.get("reply.cpu", cpu)?,
-            policy: table.find("reply.policy").and_then(policy).unwrap_or(tx_policy),
-            in_flight: table.get("in_flight", integer)? as u32,
-            timeout,
-            nodelay: table.get("nodelay", flag)?,
-        },
+        tx: tx(&table, tx_policy, tx_wait)?,
+        rx: rx(&table, rx_port, rx_wait)?,
+        reply: reply(&table, size, tx_policy, timeout)?,
         sim: sim(&table)?,
     };
     check::stream(view, &table, &stream);
     Ok(stream)
+}
+
+fn tx(table: &Table<'_>, policy: Policy, wait: Wait) -> Result<Tx, Problem> {
+    let cpu = table.get("tx.cpu", cpu)?;
+    Ok(Tx { cpu, policy, advance: table.get("tx.advance", span)?, spin: table.get("tx.spin", span)?, wait })
+}
+
+fn rx(table: &Table<'_>, port: Port, wait: Wait) -> Result<Rx, Problem> {
+    Ok(Rx {
+        port,
+        cpu: table.get("rx.cpu", cpu)?,
+        core: table.find("rx.core").and_then(called(Core::of)),
+        policy: table.get("rx.policy", policy)?,
+        wait,
+        queue: table.find("rx.queue").and_then(integer).map(|queue| queue as u32),
+        object: table.find("rx.object").and_then(object).filter(|_| port.passes_xdp()),
+        hints: if port.passes_xdp() { table.get("rx.hints", device_hints)? } else { Vec::new() },
+    })
+}
+
+/// A reply has the size and the policy of its request where nothing else is asked for.
+fn reply(table: &Table<'_>, size: u16, tx_policy: Policy, timeout: Nanos) -> Result<Reply, Problem> {
+    Ok(Reply {
+        size: table.find("reply_size").and_then(integer).map_or(size, |size| size as u16),
+        cpu: table.get("reply.cpu", cpu)?,
+        policy: table.find("reply.policy").and_then(policy).unwrap_or(tx_policy),
+        in_flight: table.get("in_flight", integer)? as u32,
+        timeout,
+        nodelay: table.get("nodelay", flag)?,
+    })
+}
+
+fn overrun(value: &Value) -> Option<Overrun> {
+    match value {
+        Value::Text(word) if word == "burst" => Some(Overrun::Burst),
+        Value::Text(word) if word == "skip" => Some(Overrun::Skip),
+        _ => None,
+    }
 }
 
 fn object(value: &Value) -> Option<XdpObject> {
@@ -323,97 +342,20 @@ fn count(table: &Table<'_>, kind: Kind, cycle: Nanos) -> Result<u32, Problem> {
     }
 }
 
-/// The first point of a metric that is not stamped.
-fn unstamped(metric: Metric, stamps: &[Point]) -> Option<Point> {
-    if metric == Metric::Delta && stamps.contains(&Point::RxXdp) {
-        return None;
-    }
-    metric.stamps().into_iter().find(|point| *point != Point::Scheduled && !stamps.contains(point))
-}
-
-/// The message for a metric that a ping-pong cannot have.
-const NO_SCHEDULE: &str =
-    "has no meaning for a ping-pong, which has no schedule: a request goes out when a reply has come";
-
-/// What to write instead of a metric that streams of this kind cannot have; `None` if they can.
-fn meaningless(metric: Metric, kind: Kind) -> Option<String> {
-    if kind.is_scheduled() {
-        return None;
-    }
-    match metric {
-        Metric::Span(Point::Scheduled | Point::Wakeup, to) if to > Point::Send => Some(format!("write \"send..{to}\"")),
-        Metric::Span(Point::Scheduled | Point::Wakeup, _) | Metric::Delta => {
-            Some("write \"send..reply_receive\", or kind = \"cyclic\"".to_owned())
-        }
-        Metric::Span(..) | Metric::Transit => None,
-    }
-}
-
-/// The metric where packets are stamped elsewhere when they arrive.
-fn arriving(metric: Metric, port: Port) -> Metric {
-    let at = |point| if point == Point::RxKernel { port.traits().arrival } else { point };
-    match metric {
-        Metric::Span(from, to) => Metric::Span(at(from), at(to)),
-        other => other,
-    }
-}
-
-fn metrics(table: &Table<'_>, kind: Kind, port: Port, stamps: &[Point]) -> Result<Vec<Metric>, Problem> {
-    let metrics = table.get("metrics", |value| match value {
-        Value::Word => Some(None),
-        Value::Metrics(metrics) => Some(Some(metrics.clone())),
-        _ => None,
-    })?;
-    let Some(metrics) = metrics else {
-        let usual = if kind.is_answered() { &Metric::DEFAULT_ANSWERED[..] } else { &Metric::DEFAULT[..] };
-        let of_schedule = |metric: &Metric| metric.points().first() == Some(&Point::Scheduled);
-        let fits = |metric: &Metric| kind.is_scheduled() || !of_schedule(metric);
-        let stamped = |metric: &Metric| unstamped(*metric, stamps).is_none();
-        return Ok(usual
-            .iter()
-            .map(|metric| arriving(*metric, port))
-            .filter(|metric| fits(metric) && stamped(metric))
-            .collect());
-    };
-    if !table.are_sound(&["stamps", "kind", "reflect", "port", "tx.port", "rx.port", "tx.wait", "rx.wait"]) {
-        return Ok(metrics);
-    }
-    metrics.iter().try_for_each(|metric| can_be_had(table, "metrics", *metric, kind, stamps))?;
-    Ok(metrics)
-}
-
-/// Refuses a metric, named by the key `field`, that such a stream cannot have.
-fn can_be_had(table: &Table<'_>, field: &str, metric: Metric, kind: Kind, stamps: &[Point]) -> Result<(), Problem> {
-    if let Some(help) = meaningless(metric, kind) {
-        let message = format!("`{}`: `{metric}` {NO_SCHEDULE}", table.key(field));
-        return Err(table.wrong(&[field, "kind"], message, help));
-    }
-    if let Some(point) = unstamped(metric, stamps) {
-        let message = format!("`{}`: `{metric}` needs `{point}`, which is not stamped", table.key(field));
-        return Err(table.wrong(&[field, "stamps"], message, stamp_it(point)));
-    }
-    Ok(())
-}
-
 /// The metric that the experiment has lead: the one that it names, else that of the limit on a
 /// latency which it writes first: who writes one asks about it.
 fn lead(view: &View<'_>, name: &Named, stream: &Stream) -> Result<Option<Metric>, Problem> {
     let table = view.table("stream.*", Some(name));
     let of_stamps = ["stamps", "kind", "reflect", "port", "tx.port", "rx.port", "tx.wait", "rx.wait"];
     if let Some(Value::Metrics(named)) = table.find("lead").filter(|_| table.are_sound(&of_stamps)) {
-        named.iter().try_for_each(|metric| can_be_had(&table, "lead", *metric, stream.kind, &stream.stamps))?;
+        named
+            .iter()
+            .try_for_each(|metric| stamps::check_metric(&table, "lead", *metric, stream.kind, &stream.stamps))?;
         return Ok(named.first().copied());
     }
     let limits = view.as_written(&format!("expect.{}.", name.name)).into_iter();
     let metrics = limits.filter_map(|(field, _)| field.parse::<Metric>().ok());
     Ok(metrics.into_iter().find(|metric| *metric != Metric::Delta))
-}
-
-fn stamp_it(point: Point) -> String {
-    match point {
-        Point::RxXdp => "write rx.port = \"xdp\", or take `rx_kernel`".to_owned(),
-        point => format!("add \"{point}\" to stamps, or leave the metric out"),
-    }
 }
 
 fn expectations(view: &View<'_>, name: &Named, stream: &Stream) -> Vec<Expectation> {
@@ -435,7 +377,7 @@ fn expectations(view: &View<'_>, name: &Named, stream: &Stream) -> Vec<Expectati
                 add(Limit::Count { count, at_most: u64::try_from(*most).unwrap_or(0) });
             }
             (Value::Limits(limits), Ok(metric)) => {
-                if is_known && view.keep(can_have(view, name, &assignment.key, metric, stream)).is_none() {
+                if is_known && view.keep(check_limit(view, name, &assignment.key, metric, stream)).is_none() {
                     continue;
                 }
                 for (of, limit_ns, inclusive) in limits.iter().copied() {
@@ -449,15 +391,19 @@ fn expectations(view: &View<'_>, name: &Named, stream: &Stream) -> Vec<Expectati
 }
 
 /// Refuses a limit of a metric that the stream cannot have.
-fn can_have(view: &View<'_>, name: &Named, key: &str, metric: Metric, stream: &Stream) -> Result<(), Problem> {
-    if let Some(help) = meaningless(metric, stream.kind) {
+fn check_limit(view: &View<'_>, name: &Named, key: &str, metric: Metric, stream: &Stream) -> Result<(), Problem> {
+    if let Some(help) = stamps::meaningless(metric, stream.kind) {
         let keys = [key.to_owned(), format!("stream.{}.kind", name.name)];
-        return Err(view.combination(&keys, format!("`{key}` {NO_SCHEDULE}"), help));
+        return Err(view.combination(&keys, format!("`{key}` {}", stamps::NO_SCHEDULE), help));
     }
-    match unstamped(metric, &stream.stamps) {
+    match stamps::unstamped(metric, &stream.stamps) {
         Some(point) => {
             let keys = [key.to_owned(), format!("stream.{}.stamps", name.name)];
-            Err(view.combination(&keys, format!("`{key}` needs `{point}`, which is not stamped"), stamp_it(point)))
+            Err(view.combination(
+                &keys,
+                format!("`{key}` needs `{point}`, which is not stamped"),
+                stamps::stamp_it(point),
+            ))
         }
         None => Ok(()),
     }

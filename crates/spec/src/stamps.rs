@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which points a stream stamps. A file that names points gets them or is refused. Where it names
-//! none, tardy stamps what the metrics need that are asked for: each stamp of the kernel costs
-//! time in the path. Of those the ones that a machine does not have are left out with a reason.
+//! Which points a stream stamps, and which metrics can be made of them. A file that names points
+//! gets them or is refused. Where it names none, tardy stamps what the metrics need that are asked
+//! for: each stamp of the kernel costs time in the path. Of those the ones that a machine does not
+//! have are left out with a reason.
 
 use crate::cell::{Table, View};
 use crate::error::Problem;
@@ -139,4 +140,91 @@ fn refusal(point: Point, path: &Path, stream: &Stream) -> Option<String> {
             .to_owned(),
         _ => return None,
     })
+}
+
+/// The first point of a metric that is not stamped.
+pub(crate) fn unstamped(metric: Metric, stamps: &[Point]) -> Option<Point> {
+    if metric == Metric::Delta && stamps.contains(&Point::RxXdp) {
+        return None;
+    }
+    metric.stamps().into_iter().find(|point| *point != Point::Scheduled && !stamps.contains(point))
+}
+
+/// The message for a metric that a ping-pong cannot have.
+pub(crate) const NO_SCHEDULE: &str =
+    "has no meaning for a ping-pong, which has no schedule: a request goes out when a reply has come";
+
+/// What to write instead of a metric that streams of this kind cannot have; `None` if they can.
+pub(crate) fn meaningless(metric: Metric, kind: Kind) -> Option<String> {
+    if kind.is_scheduled() {
+        return None;
+    }
+    match metric {
+        Metric::Span(Point::Scheduled | Point::Wakeup, to) if to > Point::Send => Some(format!("write \"send..{to}\"")),
+        Metric::Span(Point::Scheduled | Point::Wakeup, _) | Metric::Delta => {
+            Some("write \"send..reply_receive\", or kind = \"cyclic\"".to_owned())
+        }
+        Metric::Span(..) | Metric::Transit => None,
+    }
+}
+
+/// The metric where packets are stamped elsewhere when they arrive.
+fn arriving(metric: Metric, port: Port) -> Metric {
+    let at = |point| if point == Point::RxKernel { port.traits().arrival } else { point };
+    match metric {
+        Metric::Span(from, to) => Metric::Span(at(from), at(to)),
+        other => other,
+    }
+}
+
+/// The metrics of a stream: as named, else those of the usual ones that it can have.
+pub(crate) fn metrics(table: &Table<'_>, kind: Kind, port: Port, stamps: &[Point]) -> Result<Vec<Metric>, Problem> {
+    let metrics = table.get("metrics", |value| match value {
+        Value::Word => Some(None),
+        Value::Metrics(metrics) => Some(Some(metrics.clone())),
+        _ => None,
+    })?;
+    let Some(metrics) = metrics else {
+        let usual = if kind.is_answered() { &Metric::DEFAULT_ANSWERED[..] } else { &Metric::DEFAULT[..] };
+        let of_schedule = |metric: &Metric| metric.points().first() == Some(&Point::Scheduled);
+        let fits = |metric: &Metric| kind.is_scheduled() || !of_schedule(metric);
+        let stamped = |metric: &Metric| unstamped(*metric, stamps).is_none();
+        return Ok(usual
+            .iter()
+            .map(|metric| arriving(*metric, port))
+            .filter(|metric| fits(metric) && stamped(metric))
+            .collect());
+    };
+    if !table.are_sound(&["stamps", "kind", "reflect", "port", "tx.port", "rx.port", "tx.wait", "rx.wait"]) {
+        return Ok(metrics);
+    }
+    metrics.iter().try_for_each(|metric| check_metric(table, "metrics", *metric, kind, stamps))?;
+    Ok(metrics)
+}
+
+/// Refuses a metric, named by the key `field`, that such a stream cannot have.
+pub(crate) fn check_metric(
+    table: &Table<'_>,
+    field: &str,
+    metric: Metric,
+    kind: Kind,
+    stamps: &[Point],
+) -> Result<(), Problem> {
+    if let Some(help) = meaningless(metric, kind) {
+        let message = format!("`{}`: `{metric}` {NO_SCHEDULE}", table.key(field));
+        return Err(table.wrong(&[field, "kind"], message, help));
+    }
+    if let Some(point) = unstamped(metric, stamps) {
+        let message = format!("`{}`: `{metric}` needs `{point}`, which is not stamped", table.key(field));
+        return Err(table.wrong(&[field, "stamps"], message, stamp_it(point)));
+    }
+    Ok(())
+}
+
+/// How to have a point stamped.
+pub(crate) fn stamp_it(point: Point) -> String {
+    match point {
+        Point::RxXdp => "write rx.port = \"xdp\", or take `rx_kernel`".to_owned(),
+        point => format!("add \"{point}\" to stamps, or leave the metric out"),
+    }
 }

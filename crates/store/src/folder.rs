@@ -329,7 +329,7 @@ impl RunFolder {
             StoreError::Damaged {
                 path,
                 why: error.utf8_error().to_string(),
-                mend: "the file was changed: copy it again from where the run was made",
+                fix: "the file was changed: copy it again from where the run was made",
             }
         })
     }
@@ -345,7 +345,7 @@ impl RunFolder {
         let damaged = |why: serde_json::Error| StoreError::Damaged {
             path: path.clone(),
             why: why.to_string(),
-            mend: "the file was cut short or changed: copy it again from where the run was made",
+            fix: "the file was cut short or changed: copy it again from where the run was made",
         };
         // The version first: a newer file need not look like this version's.
         let Version { format } = serde_json::from_slice(&bytes).map_err(damaged)?;

@@ -350,8 +350,8 @@ pub(crate) fn read(file: File, path: &Path, largest: u64) -> Result<Vec<u8>, Sto
     }
     if length.max(bytes.len() as u64) > largest {
         let why = format!("it has more than {largest} bytes");
-        let mend = "a run writes no such file: copy it again from where the run was made";
-        return Err(StoreError::Damaged { path: path.to_owned(), why, mend });
+        let fix = "a run writes no such file: copy it again from where the run was made";
+        return Err(StoreError::Damaged { path: path.to_owned(), why, fix });
     }
     Ok(bytes)
 }

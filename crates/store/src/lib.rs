@@ -32,7 +32,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum StoreError {
     /// The operating system refused.
-    #[error("cannot {tried} {}: {reason}; {}", path.display(), mend(reason))]
+    #[error("cannot {tried} {}: {reason}; {}", path.display(), what_to_do(reason))]
     Io {
         /// What was tried: `write`, `read`, `rename`.
         tried: &'static str,
@@ -92,12 +92,12 @@ pub enum StoreError {
     #[error("{}: made by a newer tardy: format {format}, this one reads {FORMAT}; read it with that tardy", path.display())]
     Newer { path: PathBuf, format: u64 },
     /// The file is not what it should be.
-    #[error("cannot read {}: {why}; {mend}", path.display())]
+    #[error("cannot read {}: {why}; {fix}", path.display())]
     Damaged {
         path: PathBuf,
         /// What is wrong with it.
         why: String,
-        mend: &'static str,
+        fix: &'static str,
     },
     /// A cell or a stream has a name that cannot be a file's.
     #[error("`{name}` cannot name a file; use letters, digits and ._=,- and do not begin with a dot")]
@@ -150,9 +150,9 @@ impl StoreError {
         match error {
             CodecError::Io(reason) => StoreError::Io { tried, path, reason },
             CodecError::Damaged(why) => {
-                let mend =
+                let fix =
                     "the file was cut short or changed after the trial: copy it again, or remove this trial's folder";
-                StoreError::Damaged { path, why, mend }
+                StoreError::Damaged { path, why, fix }
             }
             CodecError::Newer { format } => StoreError::Newer { path, format },
             CodecError::NoSuchStream { stream, have } => StoreError::NoSuchStream { path, stream, have },
@@ -161,7 +161,7 @@ impl StoreError {
     }
 }
 
-fn mend(reason: &io::Error) -> &'static str {
+fn what_to_do(reason: &io::Error) -> &'static str {
     match reason.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
             "free some space there, or choose a folder on another disk"

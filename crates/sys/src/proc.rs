@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel reports under `/proc` (proc(5)): each file that more than one part of the
-//! program asks for is read and parsed here, and only here. A unit is in the name of what has one.
+//! What the kernel reports under `/proc` (proc(5)) of tasks, sockets and locks, and each file there
+//! that several parts of the program ask for: it is read and parsed here, and only here. What else
+//! describes the machine is read in `tardy_host`. A unit is in the name of what has one.
 //!
 //! A task is a process or a thread; [`Task`] says which one is meant. It may end at any moment, so
 //! every reading of one may fail.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 use std::{fs, io};
 
@@ -50,6 +52,18 @@ impl Task {
     pub fn name(self) -> io::Result<String> {
         Ok(fs::read_to_string(self.file("comm"))?.trim_end().to_owned())
     }
+
+    /// How often it was moved to another CPU so far. `None` of one that has ended; and not every
+    /// kernel is built to say it.
+    pub fn migrations(self) -> Option<u64> {
+        migrations(&fs::read_to_string(self.file("sched")).ok()?)
+    }
+}
+
+/// The moves to another CPU in the text of `sched`.
+pub fn migrations(sched: &str) -> Option<u64> {
+    let line = sched.lines().find_map(|line| line.strip_prefix("se.nr_migrations"))?;
+    line.trim_start_matches([' ', ':']).trim().parse().ok()
 }
 
 /// True if a process of this id exists.
@@ -65,6 +79,14 @@ pub fn processes() -> Vec<u32> {
 /// The threads of a process; none of one that has ended.
 pub fn threads(pid: u32) -> Vec<u32> {
     numbers(&format!("/proc/{pid}/task"))
+}
+
+/// Processes with an open file of which `is_it` holds: it gets the link under the process's `fd`.
+pub fn with_open_file(is_it: impl Fn(&Path) -> bool) -> Vec<u32> {
+    let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
+    let mut pids = processes();
+    pids.retain(|pid| entries(Path::new(&Task::Process(*pid).file("fd"))).any(|entry| is_it(&entry.path())));
+    pids
 }
 
 fn numbers(folder: &str) -> Vec<u32> {
@@ -267,4 +289,34 @@ fn inodes(text: &str, state: &str) -> Vec<u64> {
         (fields.get(3) == Some(&state)).then(|| fields.get(9)?.parse().ok()).flatten()
     };
     text.lines().skip(1).filter_map(inode).collect()
+}
+
+/// Processes that have a lock on a file (proc_locks(5)), or wait for one.
+pub fn holders_of_lock(device: u64, inode: u64) -> Vec<u32> {
+    locked_by(&fs::read_to_string("/proc/locks").unwrap_or_default(), device, inode)
+}
+
+/// The processes that the text of `locks` names for a file.
+pub fn locked_by(locks: &str, device: u64, inode: u64) -> Vec<u32> {
+    let file = format!("{:02x}:{:02x}:{inode}", libc::major(device), libc::minor(device));
+    let line = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let at = words.iter().position(|word| *word == file)?;
+        words.get(at.checked_sub(1)?)?.parse().ok()
+    };
+    locks.lines().filter_map(line).collect()
+}
+
+/// The inode of the socket that has an abstract name in this process's network namespace.
+pub fn abstract_socket(name: &str) -> Option<u64> {
+    socket_of(&fs::read_to_string("/proc/net/unix").unwrap_or_default(), name)
+}
+
+/// The same from the text of `unix`.
+pub fn socket_of(sockets: &str, name: &str) -> Option<u64> {
+    let line = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        (words.last()?.strip_prefix('@')? == name).then(|| words.get(words.len().checked_sub(2)?)?.parse().ok())?
+    };
+    sockets.lines().find_map(line)
 }

@@ -40,11 +40,11 @@ fn fixed_decimals_round_half_away_from_zero_once() {
 
 #[test]
 fn unit_keeps_figures_readable() {
-    assert_eq!(Unit::fit(Some(400), Some(9_999)), Unit::Ns);
-    assert_eq!(Unit::fit(Some(400), Some(10_000)), Unit::Us);
-    assert_eq!(Unit::fit(Some(9_999_999), Some(1_000_000_000)), Unit::Us);
-    assert_eq!(Unit::fit(Some(10_000_000), Some(1_000_000_000)), Unit::Ms);
-    assert_eq!(Unit::fit(None, None), Unit::Us);
+    assert_eq!(Unit::fitting(Some(400), Some(9_999)), Unit::Ns);
+    assert_eq!(Unit::fitting(Some(400), Some(10_000)), Unit::Us);
+    assert_eq!(Unit::fitting(Some(9_999_999), Some(1_000_000_000)), Unit::Us);
+    assert_eq!(Unit::fitting(Some(10_000_000), Some(1_000_000_000)), Unit::Ms);
+    assert_eq!(Unit::fitting(None, None), Unit::Us);
 }
 
 #[test]

@@ -245,9 +245,9 @@ fn a_file_cut_anywhere_is_a_clear_error() {
     for length in (0..bytes.len()).step_by(97).chain(bytes.len() - 40..bytes.len()) {
         fs::write(&path, &bytes[..length]).unwrap();
         match SamplesFile::open(&path) {
-            Err(StoreError::Damaged { path: named, why, mend }) => {
+            Err(StoreError::Damaged { path: named, why, fix }) => {
                 assert_eq!(named, path);
-                assert!(!why.is_empty() && mend.contains("copy it again"));
+                assert!(!why.is_empty() && fix.contains("copy it again"));
             }
             Err(other) => panic!("cut to {length} bytes: {other}"),
             Ok(_) => panic!("cut to {length} bytes it still opens"),

@@ -85,7 +85,7 @@ pub fn call(args: Run) -> Result<Exit> {
         recorder.judge.exact();
     }
     let ended = place.measure(&experiment, &folder, &state, &stop, &mut recorder)?;
-    recorder.quiet();
+    recorder.clear_progress();
     conclude(say_how_it_ended(recorder, &ended), ended, &experiment, &folder, began, args.json)
 }
 

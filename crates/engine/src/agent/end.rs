@@ -296,7 +296,7 @@ fn start(
 }
 
 fn socket_error(end: &str, device: &str, error: &SysError) -> String {
-    let mend = match nic::ts_info(device) {
+    let advice = match nic::ts_info(device) {
         Err(gone) if gone.errno() == libc::ENODEV => {
             format!("{device} is gone: something outside tardy removed it; run again")
         }
@@ -304,7 +304,7 @@ fn socket_error(end: &str, device: &str, error: &SysError) -> String {
         _ if says_what_to_do(error) => return format!("the {end}'s socket: {error}"),
         _ => advice(error.errno()).to_owned(),
     };
-    format!("the {end}'s socket: {error}: {mend}")
+    format!("the {end}'s socket: {error}: {advice}")
 }
 
 /// True of an error that is no errno of the kernel's alone.

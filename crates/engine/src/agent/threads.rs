@@ -15,13 +15,14 @@ use crate::port::packet::Packet;
 use crate::port::tcp::Tcp;
 use crate::port::udp::{MachineTimer, Udp};
 use crate::port::xdp::{self, Xdp};
-use crate::port::{Bound, PortKind, ReceivePort, SendPort, Timer, Wake, cannot};
+use crate::port::{Bound, PortKind, ReceivePort, SendPort, Timer, Wake, unsupported};
 use crate::receiver::{Receiver, ReceiverCounters, Shared};
 use crate::reflector::Reflector;
 use crate::requester::Requester;
 use crate::sender::{Sender, SenderCounters, SentRows};
 use crate::worker::{self, Account};
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::RecvError;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::point::Point;
 use tardy_model::port::{Port, TcpRecord};
@@ -84,44 +85,18 @@ fn send<P: PortKind>(order: SendOrder, bound: P::Bound, shared: &Shared, link: &
     let opened = open::<P>(bound, link)?;
     let phc = order.hardware().then(|| device_clock(&order).ok()).flatten();
     let clock = || phc.as_ref().and_then(|phc| phc.read().ok());
-    let (mut before, mut after, mut xdp_sent) = (None, None, None);
+    let (mut around, mut xdp_sent) = ([None; 2], None);
     let what = format!("the connection of stream {}", order.order.stream);
     let mut sender = Sender::new(order);
     link.is_ready(&account);
-    let mut timer = MachineTimer;
-    let mut next = link.inbox.recv();
+    let next = link.inbox.recv();
     let port = next.is_ok().then(|| connect::<P, _>(opened, Ways::only_send, &what, shared, link).0).flatten();
     let thread = if let Some(mut port) = port {
-        // Ends when the end is dropped: the channel closes.
-        while let Ok(command) = next {
-            match command {
-                Command::WarmUp { count, apart } => {
-                    let stamped = sender.warm_up(&mut timer, &mut port, count, apart);
-                    link.warmed(stamped);
-                }
-                Command::Start(base) => {
-                    before = clock();
-                    account.begin();
-                    account.learned_base(base);
-                    sender.run(&mut timer, &mut port, base, &shared.stop, &shared.live);
-                    after = clock();
-                    // What the queue discipline dropped will not arrive.
-                    let SenderCounters { sent, missed, invalid, .. } = sender.counters;
-                    let packets = sent.saturating_sub(missed + invalid);
-                    link.done(packets);
-                    break;
-                }
-                Command::Collect => {
-                    link.collected.set(true);
-                    break;
-                }
-            }
-            next = link.inbox.recv();
-        }
+        around = obey_until_sent(next, &mut sender, &mut account, &mut port, clock, shared, link);
         // What the thread does from here on is not the trial's.
         let thread = account.end();
         if link.is_collected() {
-            sender.gather_stamps(&mut timer, &mut port);
+            sender.gather_stamps(&mut MachineTimer, &mut port);
         }
         xdp_sent = port.xdp();
         thread
@@ -130,6 +105,7 @@ fn send<P: PortKind>(order: SendOrder, bound: P::Bound, shared: &Shared, link: &
     };
     let (mut counters, gaps, own) = (sender.counters, sender.gaps, sender.own.take());
     let mut half = sender.finish();
+    let [before, after] = around;
     convert_hardware(&mut half, &mut counters, before, after);
     Some(EndRecord {
         sent: Some((half, counters)),
@@ -142,6 +118,46 @@ fn send<P: PortKind>(order: SendOrder, bound: P::Bound, shared: &Shared, link: &
         tcp: None,
         own,
     })
+}
+
+/// Obeys until the trial is over, or the end is dropped: then the channel closes. Gives what the
+/// device's clock showed before the trial and after it.
+#[inline(always)]
+fn obey_until_sent<S: SendPort>(
+    mut next: Result<Command, RecvError>,
+    sender: &mut Sender,
+    account: &mut Account,
+    port: &mut S,
+    clock: impl Fn() -> Option<PhcReading>,
+    shared: &Shared,
+    link: &Link,
+) -> [Option<PhcReading>; 2] {
+    while let Ok(command) = next {
+        match command {
+            Command::WarmUp { count, apart } => {
+                let stamped = sender.warm_up(&mut MachineTimer, port, count, apart);
+                link.warmed(stamped);
+            }
+            Command::Start(base) => {
+                let before = clock();
+                account.begin();
+                account.learned_base(base);
+                sender.run(&mut MachineTimer, port, base, &shared.stop, &shared.live);
+                let after = clock();
+                // What the queue discipline dropped will not arrive.
+                let SenderCounters { sent, missed, invalid, .. } = sender.counters;
+                let packets = sent.saturating_sub(missed + invalid);
+                link.done(packets);
+                return [before, after];
+            }
+            Command::Collect => {
+                link.collected.set(true);
+                break;
+            }
+        }
+        next = link.inbox.recv();
+    }
+    [None; 2]
 }
 
 /// Receives from the moment at which it is made ready.
@@ -216,7 +232,7 @@ fn answer(
         let _ = link.napi.send(from.napi_id());
     }
     reflector.run(&mut MachineTimer, from, back, shared);
-    reflector.end(&mut MachineTimer, back);
+    reflector.gather_stamps(&mut MachineTimer, back);
     account.napi(from.napi_id());
 }
 
@@ -338,7 +354,7 @@ pub(super) fn bind(order: EndOrder) -> Result<BoundEnd, SysError> {
         Port::Packet => bind_to::<Packet>(order),
         Port::Tcp => bind_to::<Tcp>(order),
         Port::Xdp => bind_to::<Xdp>(order),
-        Port::Sim => Err(cannot("port sim has no sockets")),
+        Port::Sim => Err(unsupported("port sim has no sockets")),
     }
 }
 

@@ -194,8 +194,8 @@ impl Work for Command {
             }
         };
         let now = watch.now();
-        let stopped = watch.over(now);
-        watch.end();
+        let stopped = watch.is_over(now);
+        watch.note_end();
         self.last_words();
         watch.record.exit = Some(self.record(ended, stopped));
         watch.output = std::mem::take(&mut self.head);

@@ -29,7 +29,7 @@ impl Work for Cpu {
             let goal = thread::cpu_time() + Nanos((self.duty * self.period.0 as f64) as i64);
             let next = began + Nanos((period + 1) * self.period.0);
             let mut now = watch.now();
-            while thread::cpu_time() < goal && now < next && !watch.over(now) {
+            while thread::cpu_time() < goal && now < next && !watch.is_over(now) {
                 for _ in 0..ROUNDS {
                     state = black_box(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
                 }
@@ -41,7 +41,7 @@ impl Work for Cpu {
             // Periods that passed while it could not run are gone.
             period = (period + 1).max((watch.now() - began).0 / self.period.0.max(1));
         }
-        watch.end();
+        watch.note_end();
         watch.record.busy_ns = Some((thread::cpu_time() - used).0);
     }
 }
@@ -74,12 +74,12 @@ impl Work for Memory {
                 black_box(&*to);
                 let now = watch.now();
                 watch.copied(now, from.len() as u64);
-                if watch.over(now) {
+                if watch.is_over(now) {
                     break 'all;
                 }
             }
             std::mem::swap(&mut self.here, &mut self.there);
         }
-        watch.end();
+        watch.note_end();
     }
 }

@@ -178,7 +178,7 @@ fn works(work: &mut dyn Work, mut watch: Watch) -> (SideRecord, Vec<u8>) {
         watch.begin();
         work.run(&mut watch);
         if watch.record.ended_ns == 0 {
-            watch.end();
+            watch.note_end();
         }
     }
     (watch.record, watch.output)

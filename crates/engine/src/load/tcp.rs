@@ -109,7 +109,7 @@ pub(super) fn send(tcp: &Tcp, watch: &mut Watch, size: u64, rate: Option<u64>) {
     let began = watch.now();
     loop {
         let now = watch.now();
-        if watch.over(now) {
+        if watch.is_over(now) {
             break;
         }
         if let Some(rate) = rate {
@@ -158,7 +158,7 @@ pub(super) fn send_all(tcp: &Tcp, watch: &mut Watch, mut bytes: &[u8]) -> bool {
 
 /// Ends the sending, and waits until the other side has taken all and ended too.
 pub(super) fn hang_up(tcp: &Tcp, watch: &mut Watch) {
-    watch.end();
+    watch.note_end();
     if watch.record.broke.is_some() || tcp.end().is_err() {
         return;
     }
@@ -200,7 +200,7 @@ fn receive_with(tcp: &Tcp, watch: &mut Watch, room: &mut [u8], mut then: impl Fn
             break;
         }
     }
-    watch.end();
+    watch.note_end();
     let _ = tcp.end();
 }
 
@@ -233,7 +233,7 @@ fn ask(tcp: &Tcp, watch: &mut Watch, size: u64, reply_size: u64) {
         let now = watch.now();
         // A transaction that was begun is finished: the connection does not close in the middle of
         // the other side's answer.
-        if watch.over(now) || !send_all(tcp, watch, &request) || !take(tcp, watch, reply_size) {
+        if watch.is_over(now) || !send_all(tcp, watch, &request) || !take(tcp, watch, reply_size) {
             break;
         }
         watch.record.transactions += 1;
@@ -306,7 +306,7 @@ fn bursts(tcp: &Tcp, watch: &mut Watch, size: u64, burst: Distribution, gap: Dis
         let mut left = burst.at(random.random());
         while left > 0 {
             let now = watch.now();
-            if watch.over(now) {
+            if watch.is_over(now) {
                 break 'all;
             }
             match tcp.send(&bytes[..left.min(size) as usize]) {

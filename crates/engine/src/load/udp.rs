@@ -83,7 +83,7 @@ fn receive(socket: &Datagrams, watch: &mut Watch, batch: &mut Batch) {
                 quiet = 0;
                 watch.received(now, datagrams as u64, bytes);
             }
-            Ok(None) if watch.over(now) => quiet += 1,
+            Ok(None) if watch.is_over(now) => quiet += 1,
             Ok(None) => {}
             Err(error) => {
                 watch.broke("receive", &error);
@@ -94,7 +94,7 @@ fn receive(socket: &Datagrams, watch: &mut Watch, batch: &mut Batch) {
             break;
         }
     }
-    watch.end();
+    watch.note_end();
 }
 
 pub(super) fn udp_flood(order: &LoadOrder, size: u64, rate: Option<Rate>) -> Result<Box<dyn Work>, String> {
@@ -119,7 +119,7 @@ fn flood(socket: &Datagrams, watch: &mut Watch, batch: &mut Batch, size: u64, ra
     let began = watch.now();
     loop {
         let now = watch.now();
-        if watch.over(now) {
+        if watch.is_over(now) {
             break;
         }
         let sent = watch.record.sends;
@@ -133,7 +133,7 @@ fn flood(socket: &Datagrams, watch: &mut Watch, batch: &mut Batch, size: u64, ra
             break;
         }
     }
-    watch.end();
+    watch.note_end();
 }
 
 pub(super) fn camera(order: &LoadOrder, fps: u32, frame_size: u64, packet_size: u64) -> Result<Box<dyn Work>, String> {
@@ -163,11 +163,11 @@ fn film(socket: &Datagrams, watch: &mut Watch, batch: &mut Batch, fps: u32, pack
             let Some(sent) = send(socket, watch, batch, &rest[..most]) else { break 'frames };
             rest = &rest[sent..];
             let now = watch.now();
-            if watch.over(now) {
+            if watch.is_over(now) {
                 break 'frames;
             }
         }
         frame += 1;
     }
-    watch.end();
+    watch.note_end();
 }

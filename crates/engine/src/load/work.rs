@@ -65,7 +65,7 @@ impl Watch {
 
     /// True once the load is to end.
     #[inline]
-    pub fn over(&mut self, now: Instant<Tai>) -> bool {
+    pub fn is_over(&mut self, now: Instant<Tai>) -> bool {
         if self.over.is_none() && (self.stop.load(Relaxed) || self.until.is_some_and(|until| now >= until)) {
             self.over = Some(now);
         }
@@ -74,7 +74,7 @@ impl Watch {
 
     /// How long ago the end came.
     pub fn since_over(&mut self, now: Instant<Tai>) -> Option<Nanos> {
-        self.over(now);
+        self.is_over(now);
         self.over.map(|over| now - over)
     }
 
@@ -87,7 +87,7 @@ impl Watch {
     pub fn sleep_until(&mut self, at: Instant<Tai>) -> bool {
         loop {
             let now = self.now();
-            if self.over(now) {
+            if self.is_over(now) {
                 return false;
             }
             if now >= at {
@@ -105,7 +105,7 @@ impl Watch {
     }
 
     /// The work has ended; what follows is only waited for.
-    pub fn end(&mut self) {
+    pub fn note_end(&mut self) {
         let now = self.now();
         // A load that stalls at the base time makes no call in the trial: what it did before must
         // not become the trial's.
@@ -166,7 +166,7 @@ impl Watch {
     /// broke.
     pub fn broke(&mut self, what: &str, error: &io::Error) {
         let now = self.now();
-        if !self.over(now) && self.record.broke.is_none() {
+        if !self.is_over(now) && self.record.broke.is_none() {
             let errno = error.raw_os_error().unwrap_or(0);
             let what = if errno == 0 { format!("{what}: {error}") } else { what.to_owned() };
             self.record.broke = Some(Broke { what, errno, at_ns: self.at(now) });

@@ -90,7 +90,7 @@ pub enum Wake {
 }
 
 /// The error of an order that a port cannot do.
-pub fn cannot(what: &str) -> SysError {
+pub fn unsupported(what: &str) -> SysError {
     SysError {
         call: "opening a port",
         on: what.to_owned(),

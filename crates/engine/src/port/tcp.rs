@@ -3,7 +3,7 @@
 //! SO_TIMESTAMPING; the machine's own clock.
 
 use super::receiving::SocketReceiver;
-use super::{Bound, Inbox, PortKind, ReceivePort, Received, SendPort, TxStamp, Wake, cannot, queue};
+use super::{Bound, Inbox, PortKind, ReceivePort, Received, SendPort, TxStamp, Wake, queue, unsupported};
 use crate::order::{AskOrder, EndOrder, ReceiveOrder, ReflectOrder, SendOrder, Ways};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -58,7 +58,7 @@ impl PortKind for Tcp {
                 drop(Waiting::open(&order.send, &order.receive)?);
                 TcpBound::Answers(Box::new(order.clone()))
             }
-            EndOrder::Send(_) | EndOrder::Receive(_) => return Err(cannot("port tcp answers every packet")),
+            EndOrder::Send(_) | EndOrder::Receive(_) => return Err(unsupported("port tcp answers every packet")),
         };
         Ok(Bound { port, error_queue_bytes: 0, wake: Wake::Poke })
     }

@@ -15,7 +15,7 @@
 pub mod send;
 
 use crate::order::{EndOrder, ReceiveOrder, StreamOrder, Ways};
-use crate::port::{BATCH, Bound, Lent, PortKind, ReceivePort, Received, Wake, XdpStamp, cannot};
+use crate::port::{BATCH, Bound, Lent, PortKind, ReceivePort, Received, Wake, XdpStamp, unsupported};
 use crate::triggered::{Bulks, Next};
 use send::XdpSend;
 use std::cell::Cell;
@@ -47,7 +47,7 @@ impl PortKind for Xdp {
         let port = match order {
             EndOrder::Receive(receive) if !receive.replies => Ways::Receive(XdpReceive::open(receive)?),
             EndOrder::Send(send) if !send.order.kind.is_answered() => Ways::Send(XdpSend::open(send)?),
-            _ => return Err(cannot("port xdp has one-way streams only")),
+            _ => return Err(unsupported("port xdp has one-way streams only")),
         };
         let error_queue_bytes = port.send().map_or(0, XdpSend::room_bytes);
         Ok(Bound { port, error_queue_bytes, wake: Wake::ByItself })
@@ -172,7 +172,7 @@ impl XdpReceive {
         let StreamOrder { stream, nonce, ethertype, .. } = order.order;
         let failed = |call| move |source| SysError { call, on: order.device.clone(), source };
         let object = order.object.as_ref().map(|object| object.read()).transpose();
-        let object = object.map_err(|why| cannot(&format!("the XDP object cannot be loaded: {why}")))?;
+        let object = object.map_err(|why| unsupported(&format!("the XDP object cannot be loaded: {why}")))?;
         let filter = Filter { ethertype, stream: stream.number(), nonce };
         let own = if order.hints.is_empty() { Chosen::Own(filter) } else { Chosen::Asking(filter, &order.hints) };
         let program = object.as_ref().map_or(own, Chosen::User);
@@ -191,13 +191,13 @@ impl XdpReceive {
             }
             Wait::Scheduled => {
                 let marks = order.order.marks();
-                let marks = marks.ok_or_else(|| cannot("without synchronisation frames there is no schedule"))?;
+                let marks = marks.ok_or_else(|| unsupported("without synchronisation frames there is no schedule"))?;
                 let poll = rings.waiter(WaitBy::Poll).map_err(failed("waiting for AF_XDP sockets"))?;
                 let StreamOrder { triggered, cycle, count, .. } = order.order;
                 Idle::Bulks(Box::new(ByBulks { bulks: Bulks::new(triggered, cycle, count), marks, poll, latest: 0 }))
             }
             Wait::Block => {
-                return Err(cannot("an AF_XDP socket has no receive call that sleeps: take wait = \"poll\""));
+                return Err(unsupported("an AF_XDP socket has no receive call that sleeps: take wait = \"poll\""));
             }
         };
         let is_kept = object.is_some() || opened.asks_device;

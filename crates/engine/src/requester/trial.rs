@@ -87,7 +87,7 @@ impl Requester {
             }
             self.give_up(now, &mut at);
         }
-        self.end(timer, from, shared, &mut at, turns);
+        self.take_last_replies(timer, from, shared, &mut at, turns);
     }
 
     /// Where there are several stretches, one without measured requests comes first: it finds the
@@ -194,7 +194,7 @@ impl Requester {
 
     /// The trial is over, in whatever way: takes the last replies, and takes off what was not
     /// asked.
-    fn end<T: Timer, R: ReceivePort>(
+    fn take_last_replies<T: Timer, R: ReceivePort>(
         &mut self,
         timer: &mut T,
         from: &mut R,

@@ -8,10 +8,11 @@ use crate::host::ask::{Observe, Observed};
 use crate::host::hosts::Hosts;
 use crate::host::{Away, CpuId, HostId, clocks};
 use crate::idle;
+use crate::machine::FactsByHost;
 use crate::not_found::NotFound;
 use crate::orders::Turn;
 use crate::path::Ends;
-use crate::placement::thread_on;
+use crate::placement::{Placed, thread_on};
 use crate::plan::Plan;
 use crate::run::{RunError, What};
 use crate::shaper::{Readings, launching};
@@ -27,6 +28,7 @@ use tardy_model::machine::{MachineState, RulerRecord, ThreadRecord};
 use tardy_model::path::DeviceClock;
 use tardy_model::point::{Point, Source};
 use tardy_model::qdisc::{LaunchRecord, ShaperRecord};
+use tardy_model::sample::Batch;
 use tardy_model::stream::{Kind, Stream};
 use tardy_model::time::Nanos;
 use tardy_model::trial::{ObserverRecord, StreamRecord, TrialRecord};
@@ -35,13 +37,29 @@ use tardy_spec::experiment::Setup;
 
 /// Looks at the hosts around one trial.
 pub(super) struct Around<'a, 'r, 'h> {
-    pub(super) hosts: &'r mut Hosts<'h>,
-    pub(super) watch: Watch<'a>,
-    pub(super) readings: Readings<'a>,
+    hosts: &'r mut Hosts<'h>,
+    watch: Watch<'a>,
+    readings: Readings<'a>,
     /// Programs of the user's are among the loads.
-    pub(super) programs: bool,
+    programs: bool,
     /// What the hosts had done, of each moment that is over.
-    pub(super) states: Vec<BTreeMap<HostId, MachineState>>,
+    states: Vec<BTreeMap<HostId, MachineState>>,
+}
+
+impl<'a, 'r, 'h> Around<'a, 'r, 'h> {
+    /// # Errors
+    /// If a stream or a load names a station that is not there, or has no place.
+    pub(super) fn new(
+        hosts: &'r mut Hosts<'h>,
+        setup: &'a Setup,
+        (chosen, found): (&[Placed], &FactsByHost),
+        ends: &Ends,
+        programs: bool,
+    ) -> Result<Self, RunError> {
+        let watch = Watch::new(setup, chosen, ends, found)?;
+        let readings = Readings::new(setup, ends, found)?;
+        Ok(Around { hosts, watch, readings, programs, states: Vec::new() })
+    }
 }
 
 impl Outside for Around<'_, '_, '_> {
@@ -155,6 +173,26 @@ fn keep_only_named(host: HostId, [before, after]: [&mut MachineState; 2], measur
     if let Some(ended) = &mut after.ended {
         ended.tasks.retain(|task| is_named(task.cpu));
     }
+}
+
+/// The states of other hosts by name, with the tasks that a verdict may name.
+fn by_name(
+    others: BTreeMap<HostId, (String, [MachineState; 2])>,
+    measuring: &Measuring,
+) -> BTreeMap<String, [MachineState; 2]> {
+    let named = |(host, (name, [mut before, mut after])): (HostId, (String, [MachineState; 2]))| {
+        keep_only_named(host, [&mut before, &mut after], measuring);
+        (name, [before, after])
+    };
+    others.into_iter().map(named).collect()
+}
+
+/// Takes the packets of a stream from those that the queue disciplines of its end dropped: the
+/// ones that they reported, and then those that the matcher finds by their launch times.
+fn take_reported(left: &mut u64, batch: &mut Batch, record: &mut StreamRecord) {
+    let reported = record.counters.launch_missed + record.counters.launch_invalid;
+    *left = left.saturating_sub(reported);
+    *left -= matcher::unreported(batch, record, *left);
 }
 
 /// What a trial has in addition to its streams.
@@ -293,6 +331,31 @@ impl Run<'_, '_> {
         }
     }
 
+    /// Adds to a stream's record what its halves do not know: whose clocks stamped, what the ruler
+    /// measured of its threads, and who launches its packets.
+    fn complete(
+        &self,
+        setup: &Setup,
+        stream: &Stream,
+        record: &mut StreamRecord,
+        ends: Option<&Ends>,
+    ) -> Result<(), RunError> {
+        if setup.path.traits().clock == DeviceClock::Emulated
+            && let Some(source) = record.sources.get_mut(&Point::TxHw)
+        {
+            *source = Source::Emulated;
+        }
+        let hosts = [host_of(setup, &stream.from)?, host_of(setup, &stream.to)?];
+        clocks::name_hosts(&mut record.offsets, hosts, |host| self.hosts.name(host));
+        self.note_wake_ups(stream, record);
+        let name = format!("{}.tx", stream.name);
+        let timer = self.ruler_of(&stream.from, &name, &record.tx).and_then(|ruler| ruler.timer_p99_9_ns);
+        let release = self.found.at(setup, &stream.from)?.release.as_deref();
+        let launching = launching::record(setup, stream, timer, release);
+        record.launching = LaunchRecord { station: Self::leaves_by(stream, ends)?, ..launching };
+        Ok(())
+    }
+
     /// Joins the halves and hands the trial to the sink.
     pub(super) fn keep(
         &mut self,
@@ -311,25 +374,10 @@ impl Run<'_, '_> {
         for (stream, phase, ran) in ran {
             let Some(ran) = ran else { continue };
             let (mut batch, mut record) = halves::join(stream, ran.base, &ran.halves);
-            if turn.cell.setup.path.traits().clock == DeviceClock::Emulated
-                && let Some(source) = record.sources.get_mut(&Point::TxHw)
-            {
-                *source = Source::Emulated;
-            }
             record.phase_ns = Some(phase.0);
-            let ends = [host_of(&turn.cell.setup, &stream.from)?, host_of(&turn.cell.setup, &stream.to)?];
-            clocks::name_hosts(&mut record.offsets, ends, |host| self.hosts.name(host));
-            self.note_wake_ups(stream, &mut record);
-            let name = format!("{}.tx", stream.name);
-            let timer = self.ruler_of(&stream.from, &name, &record.tx).and_then(|ruler| ruler.timer_p99_9_ns);
-            let release = self.found.at(&turn.cell.setup, &stream.from)?.release.as_deref();
-            let leaves_by = Self::leaves_by(stream, beside.ends)?;
-            let launching = launching::record(&turn.cell.setup, stream, timer, release);
-            record.launching = LaunchRecord { station: leaves_by.clone(), ..launching };
-            let reported = record.counters.launch_missed + record.counters.launch_invalid;
-            if let Some(left) = unreported.get_mut(&leaves_by) {
-                *left = left.saturating_sub(reported);
-                *left -= matcher::unreported(&mut batch, &mut record, *left);
+            self.complete(&turn.cell.setup, stream, &mut record, beside.ends)?;
+            if let Some(left) = unreported.get_mut(&record.launching.station) {
+                take_reported(left, &mut batch, &mut record);
             }
             first.get_or_insert((ran.base, phase));
             is_cut |= batch.len() < stream.count as usize;
@@ -340,11 +388,7 @@ impl Run<'_, '_> {
         let interrupted = self.stopped() && is_cut;
         let cpus = cpus_of(&turn.cell.setup, &records)?;
         keep_only_named(HostId::HERE, [&mut before, &mut after], &cpus);
-        let mut named = BTreeMap::new();
-        for (host, (name, [mut before, mut after])) in others {
-            keep_only_named(host, [&mut before, &mut after], &cpus);
-            named.insert(name, [before, after]);
-        }
+        let hosts = by_name(others, &cpus);
         let mut placement = beside.watch.map(|watch| watch.record(&streams)).unwrap_or_default();
         placement.wake_up =
             idle::record(&turn.cell.setup, &self.found, |host| self.hosts.name(host).map(str::to_owned));
@@ -361,7 +405,7 @@ impl Run<'_, '_> {
             before,
             after,
             streams: records,
-            hosts: named,
+            hosts,
             placement,
             loads: self.with_hosts(&turn.cell.setup, beside.loads)?,
             shapers: beside.shapers,

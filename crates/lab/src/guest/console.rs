@@ -53,7 +53,7 @@ fn plain(line: &str) -> String {
 }
 
 /// Reads the end of a console's log.
-pub fn end(log: &[u8]) -> ConsoleEnd {
+pub fn how_it_ended(log: &[u8]) -> ConsoleEnd {
     let text = String::from_utf8_lossy(log);
     let lines: Vec<String> = text.lines().map(plain).filter(|line| !line.is_empty()).collect();
     let at = |words: &[&str]| lines.iter().position(|line| words.iter().any(|word| line.contains(word)));

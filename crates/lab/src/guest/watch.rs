@@ -75,7 +75,7 @@ fn console(folder: &Path) -> ConsoleEnd {
         log.read_to_end(&mut bytes)?;
         std::io::Result::Ok(bytes)
     };
-    console::end(&read().unwrap_or_default())
+    console::how_it_ended(&read().unwrap_or_default())
 }
 
 fn how(ended: process::Ended, console: &ConsoleEnd, memory_mib: u64) -> String {

@@ -43,7 +43,7 @@ pub enum ApplyError {
         /// The program's own words.
         says: String,
     },
-    #[error("`{command}` ({why}): {says}: {}", mend(says))]
+    #[error("`{command}` ({why}): {says}: {}", what_to_do(says))]
     Failed {
         command: Command,
         /// What it was for.
@@ -95,7 +95,7 @@ pub enum ApplyError {
 }
 
 /// What can be done about a complaint.
-fn mend(says: &str) -> &'static str {
+fn what_to_do(says: &str) -> &'static str {
     if says.contains("File exists") {
         "something of that name is there already: `tardy undo`, or delete it, and try again"
     } else if says.contains("exec of \"ethtool\" failed") {

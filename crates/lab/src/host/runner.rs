@@ -50,8 +50,8 @@ pub struct Failure {
 #[derive(Debug, Error)]
 pub enum CommandError {
     /// It is not there.
-    #[error("program `{program}` is not installed: {mend}")]
-    NotInstalled { program: String, mend: String },
+    #[error("program `{program}` is not installed: {fix}")]
+    NotInstalled { program: String, fix: String },
     /// It is there and cannot be started, or was cut off.
     #[error("cannot run `{command}`: {source}")]
     Process {
@@ -210,7 +210,7 @@ impl Runner for Processes<'_> {
         let started = Instant::now();
         let done = self.child(&process, batch.commands().iter().any(reads)).map_err(|source| {
             if source.kind() == io::ErrorKind::NotFound {
-                CommandError::NotInstalled { program: program.clone(), mend: install(program) }
+                CommandError::NotInstalled { program: program.clone(), fix: install(program) }
             } else {
                 CommandError::Process { command: batch.commands()[0].to_string(), source }
             }

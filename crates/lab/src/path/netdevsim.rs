@@ -51,12 +51,23 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost)
     let (queues, mtu) = (setup.path.queues.unwrap_or(1), setup.path.mtu);
     let [a, b] = Joint::two_on_one_host(setup, stations, names)?;
     let [of_a, of_b] = [LinkNumber::FIRST, LinkNumber::SECOND].map(|side| names.simulated(side));
-    let mut steps = vec![device(&a, of_a, queues), fit(&a, mtu), device(&b, of_b, queues), fit(&b, mtu), join(&a, &b)];
-    steps.extend([veth::quiet(&a), veth::end(&a, &b), veth::quiet(&b), veth::end(&b, &a)]);
+    let mut steps = vec![
+        device_step(&a, of_a, queues),
+        mtu_and_mac_step(&a, mtu),
+        device_step(&b, of_b, queues),
+        mtu_and_mac_step(&b, mtu),
+        join_step(&a, &b),
+    ];
+    steps.extend([
+        veth::no_chatter_step(&a),
+        veth::address_step(&a, &b),
+        veth::no_chatter_step(&b),
+        veth::address_step(&b, &a),
+    ]);
     Ok(Laid { steps, plugs: [a, b].map(Joint::into_plug).into(), ..Laid::default() })
 }
 
-fn device(at: &Joint<'_>, number: u32, queues: u32) -> Step {
+fn device_step(at: &Joint<'_>, number: u32, queues: u32) -> Step {
     let (folder, link) = (format!("{BUS}/devices/{DRIVER}{number}"), &at.link);
     let inside = |script: &str| at.place.shell(script, &[]);
     // By a command of its own: when the name cannot be given, the device is there and must be
@@ -67,14 +78,14 @@ fn device(at: &Joint<'_>, number: u32, queues: u32) -> Step {
     Step::new(&at.place, why, vec![make, name]).undone_by(vec![Inverse::here(Action::DeleteSimulated { number })])
 }
 
-fn fit(at: &Joint<'_>, mtu: u32) -> Step {
+fn mtu_and_mac_step(at: &Joint<'_>, mtu: u32) -> Step {
     let (link, mtu) = (at.link.as_str(), mtu.to_string());
     let does = at.place.ip(&["link", "set", "dev", link, "mtu", &mtu, "address", &at.mac]);
     Step::new(&at.place, "the path's MTU, and an address that the other end knows", vec![does])
 }
 
 /// The bus is told two open files of namespaces, and the devices' indices in them.
-fn join(a: &Joint<'_>, b: &Joint<'_>) -> Step {
+fn join_step(a: &Joint<'_>, b: &Joint<'_>) -> Step {
     let index = |name: &str, at: &Joint<'_>| {
         format!("{name}=$(ip -n {} -o link show dev {}) && {name}=${{{name}%%:*}}", at.netns, at.link)
     };

@@ -90,11 +90,17 @@ pub(super) const KIND: PathMethods = PathMethods::made(lay);
 fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost) -> Result<Laid, PathError> {
     let (queues, mtu) = (setup.path.queues.unwrap_or(1), setup.path.mtu);
     let [a, b] = Joint::two_on_one_host(setup, stations, names)?;
-    let steps = vec![pair(&a, &b, queues, mtu), quiet(&a), end(&a, &b), quiet(&b), end(&b, &a)];
+    let steps = vec![
+        pair_step(&a, &b, queues, mtu),
+        no_chatter_step(&a),
+        address_step(&a, &b),
+        no_chatter_step(&b),
+        address_step(&b, &a),
+    ];
     Ok(Laid { steps, plugs: [a, b].map(Joint::into_plug).into(), ..Laid::default() })
 }
 
-fn pair(a: &Joint<'_>, b: &Joint<'_>, queues: u32, mtu: u32) -> Step {
+fn pair_step(a: &Joint<'_>, b: &Joint<'_>, queues: u32, mtu: u32) -> Step {
     let (queues, mtu) = (queues.to_string(), mtu.to_string());
     fn half<'a>(at: &'a Joint<'_>, queues: &'a str, mtu: &'a str) -> Vec<&'a str> {
         let (link, mac, netns) = (at.link.as_str(), at.mac.as_str(), at.netns);
@@ -108,12 +114,12 @@ fn pair(a: &Joint<'_>, b: &Joint<'_>, queues: u32, mtu: u32) -> Step {
     Step::new(&a.place, "the pair of links, each end born in its namespace", vec![does]).undone_by(vec![undoes])
 }
 
-pub(super) fn quiet(at: &Joint<'_>) -> Step {
+pub(super) fn no_chatter_step(at: &Joint<'_>) -> Step {
     let does = at.place.ip(&["link", "set", "dev", &at.link, "addrgenmode", "none"]);
     Step::new(&at.place, "no IPv6 chatter of its own", vec![does]).tolerating(NO_IPV6)
 }
 
-pub(super) fn end(near: &Joint<'_>, far: &Joint<'_>) -> Step {
+pub(super) fn address_step(near: &Joint<'_>, far: &Joint<'_>) -> Step {
     let ip = |args: &[&str]| near.place.ip(args);
     let (link, address) = (near.link.as_str(), format!("{}/{}", near.address, Names::PREFIX));
     let peer = far.address.to_string();

@@ -122,23 +122,30 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, found: &FactsByH
     let home = names.home();
     let mut hosts = vec![a.place.host, b.place.host];
     hosts.dedup();
-    let keep = |host| Ok(keep(host, &home, found.of(host)?.home));
+    let keep = |host| Ok(home_step(host, &home, found.of(host)?.home));
     let before = hosts.into_iter().map(keep).collect::<Result<_, PathError>>()?;
-    let mut steps = vec![take(&a, near, &home), take(&b, far, &home)];
-    steps.extend([veth::quiet(&a), fit(&a, mtu), veth::end(&a, &b), veth::quiet(&b), fit(&b, mtu), veth::end(&b, &a)]);
+    let mut steps = vec![take_step(&a, near, &home), take_step(&b, far, &home)];
+    steps.extend([
+        veth::no_chatter_step(&a),
+        mtu_step(&a, mtu),
+        veth::address_step(&a, &b),
+        veth::no_chatter_step(&b),
+        mtu_step(&b, mtu),
+        veth::address_step(&b, &a),
+    ]);
     let asked = asked(setup);
     let mut read_back = Vec::new();
     for (at, nic) in [(&a, near), (&b, far)] {
         let (Ok(can), Ok(now)) = (&nic.can, &nic.stamps) else { continue };
         let to = setting(can, *now, asked.get(at.station).copied().unwrap_or_default());
-        steps.extend(to.map(|to| stamp(at, *now, to, &home)));
+        steps.extend(to.map(|to| stamping_step(at, *now, to, &home)));
         let show = Command::hwtstamp("show", &at.link, &[at.netns], &[]);
         read_back.push(Question::at(&at.place, show));
     }
     Ok(Laid { before, steps, read_back, plugs: [a, b].map(Joint::into_plug).into(), ..Laid::default() })
 }
 
-fn keep(host: HostId, home: &str, pid: u32) -> Step {
+fn home_step(host: HostId, home: &str, pid: u32) -> Step {
     let does = Command::ip(&["netns", "attach", home, &pid.to_string()]);
     let undoes = Inverse::here(Action::DeleteNamespace { name: home.to_owned() });
     Step::new(&Place::of(host), "a name for the namespace that the devices come from and go back to", vec![does])
@@ -147,7 +154,7 @@ fn keep(host: HostId, home: &str, pid: u32) -> Step {
 
 /// The device moves, and the inverse gives it back what the move takes from it or what is changed
 /// in the station.
-fn take(at: &Joint<'_>, nic: &Nic, home: &str) -> Step {
+fn take_step(at: &Joint<'_>, nic: &Nic, home: &str) -> Step {
     let was = NicWas {
         mtu: nic.mtu,
         up: nic.up,
@@ -164,14 +171,14 @@ fn take(at: &Joint<'_>, nic: &Nic, home: &str) -> Step {
         .undone_by(vec![undoes])
 }
 
-fn fit(at: &Joint<'_>, mtu: u32) -> Step {
+fn mtu_step(at: &Joint<'_>, mtu: u32) -> Step {
     let does = at.place.ip(&["link", "set", "dev", &at.link, "mtu", &mtu.to_string()]);
     Step::new(&at.place, "the path's MTU", vec![does])
 }
 
 /// Behind the device's start, since some drivers set it only while up; its inverse, run while it
 /// is up, comes first of all.
-fn stamp(at: &Joint<'_>, now: HwStamp, to: HwStamp, home: &str) -> Step {
+fn stamping_step(at: &Joint<'_>, now: HwStamp, to: HwStamp, home: &str) -> Step {
     let (tx, rx, flags) = (to.tx.to_string(), to.rx.to_string(), to.flags.to_string());
     let words = ["--tx", &tx, "--rx", &rx, "--flags", &flags];
     let was = StampingWas { tx: now.tx, rx: now.rx, flags: now.flags };

@@ -171,7 +171,7 @@ impl Collecting {
     /// True when nothing is left to be collected.
     pub(super) fn handle(&mut self, shared: &Shared<'_>, now: Now, input: Input, out: &mut Vec<Output>) -> bool {
         let Some(present) = &mut self.present else { return true };
-        let Activity { id, station, kind } = present.end;
+        let station = present.end.station;
         let from = match &input {
             Input::Lost(of, _) | Input::Message(of, _) => Some(*of),
             Input::Tick | Input::Stop | Input::Looked(_) | Input::Unseen(..) => None,
@@ -202,36 +202,35 @@ impl Collecting {
                     self.ask_next(now, out);
                 }
             }
-            Ok(Some((from, message))) if from == station => match message {
-                // What was asked of another end and comes late is nothing of this one.
-                FromAgent::SenderPiece { activity, rows } if activity == id => {
-                    self.take(shared, Piece::Sent(rows), now, out);
-                }
-                FromAgent::ArrivalPiece { activity, arrivals } if activity == id => {
-                    self.take(shared, Piece::Arrivals(arrivals), now, out);
-                }
-                FromAgent::XdpPiece { activity, stamps } if activity == id => {
-                    self.take(shared, Piece::Stamps(stamps), now, out);
-                }
-                FromAgent::AreaPiece { activity, areas } if activity == id => {
-                    self.take(shared, Piece::Areas(areas), now, out);
-                }
-                FromAgent::Collected { activity, summary } if activity == id => {
-                    // One that hands over the summary of something else has not answered.
-                    let ActivitySummary::End(rest) = *summary else { return false };
-                    if let (Some(Present { sent, arrivals, stamps, areas, .. }), ActivityKind::End { stream, side }) =
-                        (self.present.take(), kind)
-                    {
-                        let halves = self.halves.entry(stream).or_default();
-                        halves.insert(side, HandedOver { sent, arrivals, stamps, areas, rest });
-                    }
-                    self.ask_next(now, out);
-                }
-                _ => {}
-            },
+            Ok(Some((from, message))) if from == station => self.take_message(shared, now, message, out),
             Ok(_) => {}
         }
         self.is_over()
+    }
+
+    /// Takes a message of the present end's station. What was asked of another end and comes late
+    /// is nothing of this one.
+    fn take_message(&mut self, shared: &Shared<'_>, now: Now, message: FromAgent, out: &mut Vec<Output>) {
+        let Some(Activity { id, kind, .. }) = self.present.as_ref().map(|present| present.end) else { return };
+        let piece = match message {
+            FromAgent::SenderPiece { activity, rows } if activity == id => Piece::Sent(rows),
+            FromAgent::ArrivalPiece { activity, arrivals } if activity == id => Piece::Arrivals(arrivals),
+            FromAgent::XdpPiece { activity, stamps } if activity == id => Piece::Stamps(stamps),
+            FromAgent::AreaPiece { activity, areas } if activity == id => Piece::Areas(areas),
+            FromAgent::Collected { activity, summary } if activity == id => {
+                // One that hands over the summary of something else has not answered.
+                let ActivitySummary::End(rest) = *summary else { return };
+                if let (Some(Present { sent, arrivals, stamps, areas, .. }), ActivityKind::End { stream, side }) =
+                    (self.present.take(), kind)
+                {
+                    let halves = self.halves.entry(stream).or_default();
+                    halves.insert(side, HandedOver { sent, arrivals, stamps, areas, rest });
+                }
+                return self.ask_next(now, out);
+            }
+            _ => return,
+        };
+        self.take(shared, piece, now, out);
     }
 
     /// Takes a piece of the present end. One that hands over too much is asked for nothing more.

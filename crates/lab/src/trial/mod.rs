@@ -23,7 +23,7 @@ use std::time::Duration;
 use tardy_engine::live::Digest;
 use tardy_model::stream::{Side, Stream};
 use tardy_model::stream_id::NoStream;
-use tardy_model::time::Nanos;
+use tardy_model::time::{Instant, Monotonic, Nanos};
 use tardy_sys::clock;
 
 /// What is to be done on the hosts themselves, which no station can do.
@@ -79,16 +79,7 @@ impl Stations {
                             inputs.push_back(Input::Lost(station, error));
                         }
                     }
-                    Output::Look => {
-                        if let Some(Err((host, source))) = outside.as_mut().map(|outside| outside.look()) {
-                            // Every host of a run has a station, or nobody would have asked it.
-                            let at = self.on(host).ok_or(NotFound::Host(host))?;
-                            inputs.push_back(Input::Unseen(at.0, AgentError::Host { station: at.1, source }));
-                        }
-                        let (compared, failed) = self.compare_clocks();
-                        inputs.extend(failed.into_iter().map(|(station, error)| Input::Unseen(station, error)));
-                        inputs.push_back(Input::Looked(compared));
-                    }
+                    Output::Look => self.look(&mut outside, &mut inputs)?,
                     Output::EndLeftovers => {
                         if let Some(outside) = &mut outside {
                             outside.end_leftovers();
@@ -110,16 +101,34 @@ impl Stations {
                     is_stopped = true;
                     Input::Stop
                 }
-                None => {
-                    let left = machine.deadline().map_or(Nanos::ZERO, |deadline| deadline - clock::now());
-                    match self.next(LISTEN.min(Duration::from_nanos(left.0.max(0) as u64))) {
-                        Some((station, Ok(message))) => Input::Message(station, message),
-                        Some((station, Err(error))) => Input::Lost(station, error),
-                        None => Input::Tick,
-                    }
-                }
+                None => self.wait_for_input(machine.deadline()),
             };
             outputs = machine.handle(now(), input);
+        }
+    }
+
+    /// Looks at the machines and compares their clocks. What could not be looked at comes before
+    /// what was seen.
+    fn look(&mut self, outside: &mut Option<&mut dyn Outside>, inputs: &mut VecDeque<Input>) -> Result<(), NotFound> {
+        if let Some(Err((host, source))) = outside.as_mut().map(|outside| outside.look()) {
+            // Every host of a run has a station, or nobody would have asked it.
+            let at = self.on(host).ok_or(NotFound::Host(host))?;
+            inputs.push_back(Input::Unseen(at.0, AgentError::Host { station: at.1, source }));
+        }
+        let (compared, failed) = self.compare_clocks();
+        inputs.extend(failed.into_iter().map(|(station, error)| Input::Unseen(station, error)));
+        inputs.push_back(Input::Looked(compared));
+        Ok(())
+    }
+
+    /// The next message of a station, or a tick when there was none until the deadline, or for as
+    /// long as a stop may go unheard.
+    fn wait_for_input(&mut self, deadline: Option<Instant<Monotonic>>) -> Input {
+        let left = deadline.map_or(Nanos::ZERO, |deadline| deadline - clock::now());
+        match self.next(LISTEN.min(Duration::from_nanos(left.0.max(0) as u64))) {
+            Some((station, Ok(message))) => Input::Message(station, message),
+            Some((station, Err(error))) => Input::Lost(station, error),
+            None => Input::Tick,
         }
     }
 }

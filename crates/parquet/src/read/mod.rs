@@ -126,6 +126,7 @@ impl Reader {
     }
 }
 
+/// The layout that a footer has, after the footer has been checked against it.
 fn read_layout(footer: &Footer) -> Result<Layout, CodecError> {
     #[derive(Deserialize)]
     struct Version {
@@ -140,17 +141,30 @@ fn read_layout(footer: &Footer) -> Result<Layout, CodecError> {
         return Err(CodecError::Newer { format });
     }
     let layout: Layout = serde_json::from_str(json).map_err(|why| damaged(format!("its footer says: {why}")))?;
+    check_streams(&layout)?;
+    check_columns(footer, &layout)?;
+    check_groups(footer, &layout)?;
+    Ok(layout)
+}
+
+/// Each stream is there once, with its points in causal order.
+fn check_streams(layout: &Layout) -> Result<(), CodecError> {
     let mut names = BTreeSet::new();
     for stream in &layout.streams {
         let is_chain = !stream.points.contains(&Point::Scheduled) && stream.points.is_sorted_by(|a, b| a < b);
         if !names.insert(&stream.name) || !is_chain {
-            return Err(damaged(format!(
+            return Err(CodecError::Damaged(format!(
                 "stream `{}` stands there twice, or its points are not in their order",
                 stream.name
             )));
         }
     }
+    Ok(())
+}
 
+/// The columns are the fixed ones, and then those of points and hints that streams have.
+fn check_columns(footer: &Footer, layout: &Layout) -> Result<(), CodecError> {
+    let damaged = CodecError::Damaged;
     let expected = layout::schema(&[], None).map_err(CodecError::refused)?;
     for (i, column) in expected.get_fields().iter().enumerate() {
         let repetition = if column.is_optional() { Repetition::OPTIONAL } else { Repetition::REQUIRED };
@@ -165,7 +179,7 @@ fn read_layout(footer: &Footer) -> Result<Layout, CodecError> {
         .flat_map(StreamLayout::stages)
         .flat_map(|(before, at)| [layout::column_name((before, at)), layout::column_name((Point::Scheduled, at))])
         .collect();
-    for column in &footer.columns[FIXED.len()..footer.columns.len() - hint_columns(footer, &layout)?] {
+    for column in &footer.columns[FIXED.len()..footer.columns.len() - hint_columns(footer, layout)?] {
         if !column.is(Type::INT64, Repetition::OPTIONAL) {
             return Err(damaged(format!("column `{}` is not a nullable INT64", column.name)));
         }
@@ -173,7 +187,12 @@ fn read_layout(footer: &Footer) -> Result<Layout, CodecError> {
             return Err(damaged(format!("column `{}` belongs to no stream", column.name)));
         }
     }
-    let differ = || damaged("its row groups are not those that its footer promises".to_owned());
+    Ok(())
+}
+
+/// The row groups are as many and as long as the streams' rows make them.
+fn check_groups(footer: &Footer, layout: &Layout) -> Result<(), CodecError> {
+    let differ = || CodecError::Damaged("its row groups are not those that its footer promises".to_owned());
     // The count first: a damaged number of rows must not become a long list.
     let promised = layout.streams.iter().fold(0, |sum: usize, stream| sum.saturating_add(stream.groups()));
     if promised != footer.groups.len() {
@@ -186,7 +205,7 @@ fn read_layout(footer: &Footer) -> Result<Layout, CodecError> {
     if !promised.eq(footer.groups.iter().map(|group| group.rows)) {
         return Err(differ());
     }
-    Ok(layout)
+    Ok(())
 }
 
 /// How many columns of hints the file ends with: as many as its layout says, in that order.

@@ -34,40 +34,8 @@ const GATES: [&str; 5] =
 
 pub(super) fn write(source: &Source<'_>, out: &mut dyn Write) -> Result<Vec<String>, ExportError> {
     let trials = source.run.trials()?;
-    // The head needs all points, so the records are read before the first row.
-    let mut points = BTreeSet::from([Point::Scheduled]);
-    let mut gated = false;
-    let mut members: Option<Vec<String>> = None;
-    for trial in &trials {
-        let record = source.run.record(&trial.cell, trial.n)?;
-        points.extend(record.streams.values().flat_map(|stream| stream.sources.keys().copied()));
-        if let Some(columns) = source.run.samples(&trial.cell, trial.n)?.hint_columns() {
-            let members = members.get_or_insert_default();
-            for name in columns {
-                if !members.contains(&name) {
-                    members.push(name);
-                }
-            }
-        }
-        gated |= record.streams.values().any(|stream| GatePass::new(stream).is_some());
-    }
-    let mut spans: Vec<Metric> =
-        points.iter().flat_map(|from| points.range(*from..).skip(1).map(|to| Metric::Span(*from, *to))).collect();
-    if Metric::Transit.points().iter().all(|point| points.contains(point)) {
-        spans.push(Metric::Transit);
-    }
-    write!(out, "cell,trial,in_figures,stream,seq,scheduled_ns,outcome,flags,pcp")?;
-    for metric in spans.iter().chain([&Metric::Delta]) {
-        write!(out, ",{metric}")?;
-    }
-    for name in GATES.iter().filter(|_| gated) {
-        write!(out, ",{name}")?;
-    }
-    if let Some(members) = &members {
-        write!(out, ",{HINT}")?;
-        members.iter().try_for_each(|name| write!(out, ",{}", quoted(name)))?;
-    }
-    writeln!(out)?;
+    let columns = Columns::of(source, &trials)?;
+    columns.write_head(out)?;
     let mut left_out = 0;
     for trial in &trials {
         let in_figures = source.in_figures(trial);
@@ -75,10 +43,11 @@ pub(super) fn write(source: &Source<'_>, out: &mut dyn Write) -> Result<Vec<Stri
         for (stream, record) in &source.run.record(&trial.cell, trial.n)?.streams {
             let head = format!("{},{},{in_figures},{}", quoted(&trial.cell), trial.n, quoted(stream));
             let mut pass = GatePass::new(record);
-            let mut hints = members.as_ref().map(|members| HintRows::of(source, trial, stream, members)).transpose()?;
+            let mut hints =
+                columns.members.as_ref().map(|members| HintRows::of(source, trial, stream, members)).transpose()?;
             source.packets(trial, stream, record, |batch, row, delta| {
-                line(out, &head, batch, row, &spans, delta)?;
-                if gated {
+                line(out, &head, batch, row, &columns.spans, delta)?;
+                if columns.gated {
                     departure(out, pass.as_mut(), batch, row)?;
                 }
                 if let Some(hints) = &mut hints {
@@ -92,6 +61,58 @@ pub(super) fn write(source: &Source<'_>, out: &mut dyn Write) -> Result<Vec<Stri
         0 => Vec::new(),
         n => vec![format!("{n} of {} trials are in no figure: their rows have in_figures = false", trials.len())],
     })
+}
+
+/// The columns after the fixed ones.
+struct Columns {
+    spans: Vec<Metric>,
+    /// Something decides when packets of some stream are to leave.
+    gated: bool,
+    /// The columns of hints, where any trial has some.
+    members: Option<Vec<String>>,
+}
+
+impl Columns {
+    fn of(source: &Source<'_>, trials: &[TrialId]) -> Result<Columns, ExportError> {
+        // The head needs all points, so the records are read before the first row.
+        let mut points = BTreeSet::from([Point::Scheduled]);
+        let mut gated = false;
+        let mut members: Option<Vec<String>> = None;
+        for trial in trials {
+            let record = source.run.record(&trial.cell, trial.n)?;
+            points.extend(record.streams.values().flat_map(|stream| stream.sources.keys().copied()));
+            if let Some(columns) = source.run.samples(&trial.cell, trial.n)?.hint_columns() {
+                let members = members.get_or_insert_default();
+                for name in columns {
+                    if !members.contains(&name) {
+                        members.push(name);
+                    }
+                }
+            }
+            gated |= record.streams.values().any(|stream| GatePass::new(stream).is_some());
+        }
+        let mut spans: Vec<Metric> =
+            points.iter().flat_map(|from| points.range(*from..).skip(1).map(|to| Metric::Span(*from, *to))).collect();
+        if Metric::Transit.points().iter().all(|point| points.contains(point)) {
+            spans.push(Metric::Transit);
+        }
+        Ok(Columns { spans, gated, members })
+    }
+
+    fn write_head(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        write!(out, "cell,trial,in_figures,stream,seq,scheduled_ns,outcome,flags,pcp")?;
+        for metric in self.spans.iter().chain([&Metric::Delta]) {
+            write!(out, ",{metric}")?;
+        }
+        for name in GATES.iter().filter(|_| self.gated) {
+            write!(out, ",{name}")?;
+        }
+        if let Some(members) = &self.members {
+            write!(out, ",{HINT}")?;
+            members.iter().try_for_each(|name| write!(out, ",{}", quoted(name)))?;
+        }
+        writeln!(out)
+    }
 }
 
 fn line(

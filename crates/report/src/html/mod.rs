@@ -260,6 +260,17 @@ fn of_cell(picture: &Picture<'_>, cells: &Cells<'_>, i: usize, cell: &CellResult
     if let Some(loads) = crate::loads::table(&cell.loads, Some(THIN)) {
         *out += &table(&loads, "background load");
     }
+    let more = behind_the_figures(picture, cell);
+    if !more.is_empty() {
+        *out += &format!(
+            "<details><summary>trials, stages, latest packets, threads, evidence</summary>\n{more}</details>\n"
+        );
+    }
+    *out += "</section>\n";
+}
+
+/// What is folded away below a cell's figures: trials, traces, threads, CPUs, evidence.
+fn behind_the_figures(picture: &Picture<'_>, cell: &CellResult) -> String {
     let mut more = String::new();
     for trials in document::trials(picture.facts, cell, Some(THIN)).iter().filter(|_| cell.trials.len() > 1) {
         more += &table(trials, "trial by trial");
@@ -286,12 +297,7 @@ fn of_cell(picture: &Picture<'_>, cells: &Cells<'_>, i: usize, cell: &CellResult
     if !verdicts.is_empty() {
         more += &table(&document::verdicts(&verdicts), "verdicts with their evidence");
     }
-    if !more.is_empty() {
-        *out += &format!(
-            "<details><summary>trials, stages, latest packets, threads, evidence</summary>\n{more}</details>\n"
-        );
-    }
-    *out += "</section>\n";
+    more
 }
 
 fn of_stream(

@@ -4,7 +4,7 @@
 use super::cell::of_load;
 use super::page::{Ink, Page, UNIT, columns, remark};
 use crate::column::{Column, title, unit};
-use crate::figure::{SPACE, Scale};
+use crate::figure::{SPACE, Scale, Unit};
 use crate::picture::{Bars, Picture};
 use crate::summary::Remark;
 use crate::{document, figure, summary};
@@ -53,72 +53,129 @@ fn loads(cells: &[CellResult], page: &mut Page) {
 }
 
 fn table(picture: &Picture<'_>, led: &document::Led<'_>, page: &mut Page) {
-    let (name, over) = (led.name, led.head());
-    let several = picture.results.cells.iter().any(|cell| cell.streams.len() > 1);
-    let mut rows: Vec<Row<'_>> = Vec::new();
-    for &(cell, who, stream) in &led.rows {
-        let bars = (picture.bars)(&cell.id, who, name);
-        rows.push(Row { who, cell, stream, metric: stream.metrics.get(name), bars });
+    let over = led.head();
+    let table = Table::of(picture, led);
+    let layout = table.layout(columns(&over), page.width());
+    if layout.keys_are_apart {
+        page.line(&format!("cells by {}", keys(&picture.results.cells[0].id)));
     }
-    let unit = unit(rows.iter().filter_map(|row| Some((name, row.metric?))));
-    let text = |row: &Row<'_>, column: Column| {
-        row.metric.map_or(figure::ABSENT.to_owned(), |metric| column.value(metric).show(unit, Some(SPACE)))
-    };
-    let unsent = rows.iter().any(|row| row.stream.outcomes.not_sent > 0);
-    let title_of_lost = if unsent { "lost  not_sent" } else { "lost" };
-    let lost = |row: &Row<'_>| {
+    let Layout { label_width, lost_width, .. } = layout;
+    let mut head = format!("{over:<label_width$}");
+    for (column, width) in &layout.shown {
+        head += &format!("{:>width$}", column.title());
+    }
+    page.line(&format!("{head}   {}{:>lost_width$}", table.unit.sign(), table.title_of_lost()));
+    let scale = Scale::over(table.rows.iter().flat_map(|row| row.bars.iter()));
+    for (row, label) in table.rows.iter().zip(&layout.labels) {
+        let line = table.line(row, label, &layout, scale.as_ref());
+        match table.state(row) {
+            ("", _) => page.line(&line),
+            (state, ink) => page.line_with_end(&format!("{line}  "), state, ink),
+        }
+    }
+}
+
+/// The rows of one metric, and how their figures are written.
+struct Table<'a> {
+    results: &'a Results,
+    rows: Vec<Row<'a>>,
+    unit: Unit,
+    /// Some packets were not sent: there is a column for them.
+    unsent: bool,
+}
+
+/// What of a table has room on a page, and how wide it is.
+struct Layout {
+    /// The keys of the cells are named once, before the table.
+    keys_are_apart: bool,
+    labels: Vec<String>,
+    label_width: usize,
+    shown: Vec<(Column, usize)>,
+    lost_width: usize,
+    /// Width of the sparkline; 0 for none.
+    spark: usize,
+}
+
+impl<'a> Table<'a> {
+    fn of(picture: &Picture<'a>, led: &document::Led<'a>) -> Table<'a> {
+        let row = |&(cell, who, stream): &document::CellRow<'a>| {
+            let bars = (picture.bars)(&cell.id, who, led.name);
+            Row { who, cell, stream, metric: stream.metrics.get(led.name), bars }
+        };
+        let rows: Vec<Row<'_>> = led.rows.iter().map(row).collect();
+        let unit = unit(rows.iter().filter_map(|row| Some((led.name, row.metric?))));
+        let unsent = rows.iter().any(|row| row.stream.outcomes.not_sent > 0);
+        Table { results: picture.results, rows, unit, unsent }
+    }
+
+    fn text(&self, row: &Row<'_>, column: Column) -> String {
+        row.metric.map_or(figure::ABSENT.to_owned(), |metric| column.value(metric).show(self.unit, Some(SPACE)))
+    }
+
+    fn title_of_lost(&self) -> &'static str {
+        if self.unsent { "lost  not_sent" } else { "lost" }
+    }
+
+    fn lost(&self, row: &Row<'_>) -> String {
         // Of what never ran nothing is known.
         let ran = !row.cell.trials.is_empty();
         let counted = |n| if ran { figure::count(n, SPACE) } else { figure::ABSENT.to_owned() };
         let lost = counted(row.stream.outcomes.lost);
-        if unsent { format!("{lost}  {:>8}", counted(row.stream.outcomes.not_sent)) } else { lost }
-    };
-    let width = |title: &str, shown: &dyn Fn(&Row<'_>) -> String| {
-        rows.iter().map(|row| columns(&shown(row))).max().unwrap_or(0).max(columns(title)) + GAP
-    };
-    let mut shown = COLUMNS.map(|column| (column, width(column.title(), &|row| text(row, column)))).to_vec();
-    let state = |row: &Row<'_>| judged(picture.results, row.cell);
-    let states = width("", &|row| state(row).0.to_owned());
-    let lost_width = width(title_of_lost, &lost);
-    let fixed = |shown: &[(Column, usize)]| shown.iter().map(|c| c.1).sum::<usize>() + UNIT + lost_width + states;
-    let longest = |labels: &[String]| labels.iter().map(|label| INDENT + columns(label)).max().unwrap_or(0);
+        if self.unsent { format!("{lost}  {:>8}", counted(row.stream.outcomes.not_sent)) } else { lost }
+    }
 
-    let named = |id: &str, who: &str| if several { format!("{id}  {who}") } else { id.to_owned() };
-    let mut labels: Vec<String> = rows.iter().map(|row| named(&title(&row.cell.id), row.who)).collect();
-    let mut most = page.width().saturating_sub(fixed(&shown));
-    if longest(&labels) > most {
+    fn state(&self, row: &Row<'_>) -> (&'static str, Ink) {
+        judged(self.results, row.cell)
+    }
+
+    /// The labels of the rows, each made of its cell's by `of_cell`.
+    fn labels(&self, of_cell: fn(&str) -> String) -> Vec<String> {
+        let several = self.results.cells.iter().any(|cell| cell.streams.len() > 1);
+        let named = |id: String, who: &str| if several { format!("{id}  {who}") } else { id };
+        self.rows.iter().map(|row| named(of_cell(&row.cell.id), row.who)).collect()
+    }
+
+    /// Chooses labels and columns that `page_width` has room for.
+    fn layout(&self, head_width: usize, page_width: usize) -> Layout {
+        let width = |title: &str, shown: &dyn Fn(&Row<'_>) -> String| {
+            self.rows.iter().map(|row| columns(&shown(row))).max().unwrap_or(0).max(columns(title)) + GAP
+        };
+        let mut shown = COLUMNS.map(|column| (column, width(column.title(), &|row| self.text(row, column)))).to_vec();
+        let states = width("", &|row| self.state(row).0.to_owned());
+        let lost_width = width(self.title_of_lost(), &|row| self.lost(row));
+        let fixed = |shown: &[(Column, usize)]| shown.iter().map(|c| c.1).sum::<usize>() + UNIT + lost_width + states;
+        let longest = |labels: &[String]| labels.iter().map(|label| INDENT + columns(label)).max().unwrap_or(0);
+
+        let mut labels = self.labels(title);
+        let mut most = page_width.saturating_sub(fixed(&shown));
         // The keys are the same in every cell: named once, they make room for what differs.
-        page.line(&format!("cells by {}", keys(&picture.results.cells[0].id)));
-        labels = rows.iter().map(|row| named(&values(&row.cell.id), row.who)).collect();
-    }
-    // The median and the maximum stay; a table without its metric's name would not.
-    while shown.len() > 2 && most < longest(&labels).max(columns(&over)) {
-        shown.remove(shown.len() - 2);
-        most = page.width().saturating_sub(fixed(&shown));
-    }
-    let label_width = longest(&labels).min(most).max(columns(&over));
-    let room = page.width().saturating_sub(label_width + fixed(&shown) + GAP);
-    let spark = if room >= SPARK.0 { room.min(SPARK.1) } else { 0 };
-    let scale = Scale::over(rows.iter().flat_map(|row| row.bars.iter()));
-
-    let mut head = format!("{over:<label_width$}");
-    for (column, width) in &shown {
-        head += &format!("{:>width$}", column.title());
-    }
-    page.line(&format!("{head}   {}{title_of_lost:>lost_width$}", unit.sign()));
-    for (row, label) in rows.iter().zip(&labels) {
-        let mut line = format!("{:INDENT$}{:<2$}", "", cut(label, label_width - INDENT), label_width - INDENT);
-        for (column, width) in &shown {
-            line += &format!("{:>width$}", text(row, *column));
+        let keys_are_apart = longest(&labels) > most;
+        if keys_are_apart {
+            labels = self.labels(values);
         }
-        line += &format!("{:UNIT$}{:>lost_width$}", "", lost(row));
-        if let (true, Some(scale)) = (spark > 0, &scale) {
+        // The median and the maximum stay; a table without its metric's name would not.
+        while shown.len() > 2 && most < longest(&labels).max(head_width) {
+            shown.remove(shown.len() - 2);
+            most = page_width.saturating_sub(fixed(&shown));
+        }
+        let label_width = longest(&labels).min(most).max(head_width);
+        let room = page_width.saturating_sub(label_width + fixed(&shown) + GAP);
+        let spark = if room >= SPARK.0 { room.min(SPARK.1) } else { 0 };
+        Layout { keys_are_apart, labels, label_width, shown, lost_width, spark }
+    }
+
+    /// A row without its state.
+    fn line(&self, row: &Row<'_>, label: &str, layout: &Layout, scale: Option<&Scale>) -> String {
+        let Layout { label_width, lost_width, spark, .. } = *layout;
+        let mut line = format!("{:INDENT$}{:<2$}", "", cut(label, label_width - INDENT), label_width - INDENT);
+        for (column, width) in &layout.shown {
+            line += &format!("{:>width$}", self.text(row, *column));
+        }
+        line += &format!("{:UNIT$}{:>lost_width$}", "", self.lost(row));
+        if let (true, Some(scale)) = (spark > 0, scale) {
             line += &format!("  {}", figure::on(scale, &row.bars, spark));
         }
-        match state(row) {
-            ("", _) => page.line(&line),
-            (state, ink) => page.line_with_end(&format!("{line}  "), state, ink),
-        }
+        line
     }
 }
 

@@ -37,18 +37,19 @@ pub struct SimTrial {
     pub shaper: ShaperRecord,
 }
 
+/// The world at its beginning. If its clock has a step, that comes in the middle of the packets.
+fn world_of(stream: &Stream, base: Instant<Tai>) -> World {
+    let sim = stream.sim.clone();
+    let span = stream.cycle.0 * i64::from(stream.count);
+    let step_at_ns = if sim.step == Nanos::ZERO { i64::MAX } else { base.ns() + span / 2 };
+    World { now_ns: Cell::new(EPOCH_NS), start_ns: EPOCH_NS, step_at_ns, sim }
+}
+
 /// Runs one trial of a stream on simulated clocks. `phase` shifts the schedule; everything is
 /// drawn from `nonce`.
 pub fn trial(stream: &Stream, id: StreamId, nonce: u64, phase: Nanos, shaper: &Shaper) -> SimTrial {
-    let sim = stream.sim.clone();
     let base = schedule::base_time(Instant::from_ns(EPOCH_NS + 100_000_000), stream.cycle, phase);
-    let span = stream.cycle.0 * i64::from(stream.count);
-    let world = Rc::new(World {
-        now_ns: Cell::new(EPOCH_NS),
-        start_ns: EPOCH_NS,
-        step_at_ns: if sim.step == Nanos::ZERO { i64::MAX } else { base.ns() + span / 2 },
-        sim,
-    });
+    let world = Rc::new(world_of(stream, base));
     let order = StreamOrder::of(stream, id, nonce);
     let offset = world.sim.tai_offset_s;
     let clocks_before = world.reading(EPOCH_NS, offset);
@@ -171,7 +172,7 @@ impl Ends<'_> {
         let mut reflector = Reflector::new(self.reflect_order());
         let mut timer = self.timer(true);
         reflector.run(&mut timer, &mut from, &mut back, &Shared::default());
-        reflector.end(&mut timer, &mut back);
+        reflector.gather_stamps(&mut timer, &mut back);
         ended_ns = ended_ns.max(self.world.now_ns.replace(EPOCH_NS));
         let mut home = self.rx(landed(&mut back, &path), true);
         let mut receiver = Receiver::new(self.receive_order(true));
@@ -217,7 +218,7 @@ impl Ends<'_> {
         drop(home);
         let Ok(link) = Rc::try_unwrap(link) else { unreachable!("the ports are gone") };
         let mut far = link.into_inner().far;
-        far.reflector.end(&mut far.timer, &mut far.back);
+        far.reflector.gather_stamps(&mut far.timer, &mut far.back);
         (recorded(sent, far.reflector, (arrivals, counters, gaps), gaps, own), ended_ns)
     }
 }
