@@ -61,6 +61,13 @@ impl Pair {
             ip(&format!("-n {name} link set dev {device} addrgenmode none"));
             ip(&format!("-n {name} link set dev {device} up"));
         }
+        // Before the kernel has seen the carrier, it drops what is sent.
+        let is_up = |device: &str| {
+            let says = Command::new("ip").args(["-n", &name, "-br", "link", "show", "dev", device]).output();
+            says.is_ok_and(|says| String::from_utf8_lossy(&says.stdout).contains(" UP "))
+        };
+        let both = wait(Duration::from_secs(20), || (is_up("near") && is_up("far")).then_some(()));
+        both.expect("the kernel sees the carrier");
         Pair(name)
     }
 
