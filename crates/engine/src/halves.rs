@@ -253,7 +253,7 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
     (batch, record)
 }
 
-/// What the XDP program wrote before the packets, added to what the port knows of itself.
+/// What the XDP program wrote before the packets, added to what the port has recorded.
 fn xdp_record(
     stream: &Stream,
     port: XdpRecord,
