@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use tardy_engine::agent::advice;
 use tardy_judge::foresight::{Machine, estimate, foresee};
 use tardy_model::machine::RtLimit;
-use tardy_model::point::{Metric, Point};
-use tardy_model::stream::{Kind, Side, live};
+use tardy_model::point::Metric;
+use tardy_model::stream::{Side, live_end};
 use tardy_spec::experiment::Experiment;
 use tardy_spec::{READY_MADE, Source, load, ready_made};
 
@@ -211,38 +211,58 @@ fn warnings_of_thousands_of_cells_were_each_compared_with_all_others() {
     assert!(reported[50].contains("250 more warnings, of other cells, are not listed"), "{}", reported[50]);
 }
 
+/// The stream of an experiment, and what leads of it.
+fn leads(body: &str) -> (Option<Side>, String) {
+    let experiment = experiment(body);
+    let stream = &experiment.cells[0].setup.streams[0];
+    let metric = stream.leading().expect("one can be measured");
+    (live_end(stream.kind, metric), metric.to_string())
+}
+
 #[test]
 fn the_progress_line_showed_another_metric_than_the_one_that_leads_in_the_table() {
-    let stamped = [Point::Wakeup, Point::Send, Point::TxKernel, Point::RxKernel, Point::Receive];
-    let bare = [Point::Send, Point::Receive];
-    for (kind, stamps, side) in [
-        (Kind::Cyclic, &stamped[..], Side::Rx),
-        (Kind::Cyclic, &bare[..], Side::Rx),
-        (Kind::Reflected, &stamped[..], Side::Reply),
-        (Kind::Pingpong, &stamped[..], Side::Tx),
-        (Kind::Pingpong, &bare[..], Side::Tx),
+    let (rx, reply, tx) = (Some(Side::Rx), Some(Side::Reply), Some(Side::Tx));
+    for (body, end, metric) in [
+        ("", rx, "scheduled..rx_kernel"),
+        ("metrics = [\"scheduled..receive\"]\nstamps = [\"receive\"]\n", rx, "scheduled..receive"),
+        ("port = \"packet\"\nrx = { port = \"xdp\", wait = \"poll\" }\n", rx, "scheduled..rx_xdp"),
+        ("reflect = true\n", reply, "scheduled..reply_receive"),
+        ("kind = \"pingpong\"\n", tx, "send..reply_receive"),
     ] {
-        let (shown, metric) = live(kind, stamps, None);
-        // Of a stream that is answered every reply is received; a closed loop has no schedule.
-        let has = |point: &Point| match point {
-            Point::Scheduled => kind != Kind::Pingpong,
-            Point::ReplyReceive => kind != Kind::Cyclic,
-            point => stamps.contains(point),
-        };
-        let mut can = Metric::leads(kind.is_answered()).iter().filter(|metric| metric.points().iter().all(has));
-        assert_eq!((Some(&metric), shown), (can.next(), side), "{kind:?} {stamps:?}");
+        assert_eq!(leads(body), (end, metric.to_owned()), "{body}");
     }
 }
 
 #[test]
-fn the_progress_line_shows_what_the_experiment_has_lead_where_an_end_can_tell_it() {
-    let stamps = [Point::Wakeup, Point::RxKernel, Point::Receive];
-    let asked = Metric::Span(Point::Scheduled, Point::Receive);
-    assert_eq!(live(Kind::Cyclic, &stamps, Some(asked)), (Side::Rx, asked));
-    // No end has both stamps while a trial runs: the line names what it shows instead.
-    let apart = Some(Metric::Span(Point::TxKernel, Point::RxKernel));
-    assert_eq!(live(Kind::Cyclic, &stamps, apart), live(Kind::Cyclic, &stamps, None));
-    assert_eq!(live(Kind::Pingpong, &stamps, Some(asked)), live(Kind::Pingpong, &stamps, None));
+fn the_progress_line_showed_the_usual_metric_where_no_end_could_compute_what_leads() {
+    // `delta` is no latency: a file cannot have it lead.
+    for metric in Metric::DEFAULT.iter().filter(|metric| **metric != Metric::Delta).map(ToString::to_string) {
+        let (end, leading) = leads(&format!("lead = \"{metric}\"\n"));
+        assert_eq!(leading, metric);
+        // The line then has its figures from the latest trial.
+        assert_eq!(end.is_some(), metric == "scheduled..rx_kernel", "{metric}");
+    }
+    assert_eq!(leads("metrics = [\"delta\"]\n"), (None, "delta".to_owned()));
+    assert_eq!(leads("lead = \"scheduled..receive\"\n"), (Some(Side::Rx), "scheduled..receive".to_owned()));
+    let limit = "[expect.ctl]\n\"rx_kernel..receive\" = \"p50 < 1ms\"\n";
+    assert_eq!(leads(limit), (None, "rx_kernel..receive".to_owned()));
+}
+
+#[test]
+fn headline_page_progress_line_and_repeats_follow_one_rule() {
+    let of = |names: &[&str]| names.iter().map(|name| name.parse().expect("a metric")).collect::<Vec<Metric>>();
+    let leading = |named: Option<&str>, answered, available: &[&str]| {
+        let named = named.map(|name| name.parse().expect("a metric"));
+        Metric::leading(named, answered, &of(available)).map(|metric| metric.to_string())
+    };
+    let usual = ["delta", "rx_kernel..receive", "scheduled..rx_kernel", "scheduled..wakeup"];
+    assert_eq!(leading(None, false, &usual).as_deref(), Some("scheduled..rx_kernel"));
+    assert_eq!(leading(Some("delta"), false, &usual).as_deref(), Some("delta"));
+    assert_eq!(leading(Some("scheduled..receive"), false, &usual).as_deref(), Some("scheduled..rx_kernel"));
+    assert_eq!(leading(None, false, &["delta", "rx_kernel..receive"]).as_deref(), Some("rx_kernel..receive"));
+    assert_eq!(leading(None, true, &["transit", "send..reply_receive"]).as_deref(), Some("send..reply_receive"));
+    assert_eq!(leading(None, false, &["delta"]).as_deref(), Some("delta"));
+    assert_eq!(leading(None, false, &[]), None);
 }
 
 #[test]

@@ -439,14 +439,18 @@ fn the_progress_line_showed_another_metric_than_the_table() {
     if !can_run("the_progress_line_showed_another_metric_than_the_table") {
         return;
     }
+    let lead = |metric: &str| format!("--trials 2 --set stream.ctl.count=2000 --set stream.ctl.lead={metric}");
     for (more, shown) in [
-        ("--set stream.ctl.count=4000", "scheduled..rx_kernel"),
-        ("--set stream.ctl.reflect=true --set stream.ctl.count=4000", "scheduled..reply_receive"),
+        ("--trials 1 --set stream.ctl.count=4000".to_owned(), "scheduled..rx_kernel"),
+        ("--trials 1 --set stream.ctl.reflect=true --set stream.ctl.count=4000".to_owned(), "scheduled..reply_receive"),
+        // What no end knows while a trial runs comes from the trial before.
+        (lead("tx_kernel..rx_kernel"), "tx_kernel..rx_kernel"),
+        (lead("scheduled..wakeup"), "scheduled..wakeup"),
     ] {
         let place = Place::new();
         // The line is shown on a terminal only, which script(1) gives it.
         let line = format!(
-            "TARDY_STATE={} {} run --trials 1 {more} --out {}",
+            "TARDY_STATE={} {} run {more} --out {}",
             place.state().display(),
             std::path::absolute(tardy()).expect("a path").display(),
             place.out().display()
@@ -459,5 +463,9 @@ fn the_progress_line_showed_another_metric_than_the_table() {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(text.contains(&format!("{shown} p50 ")), "{text}");
         assert!(!text.contains("scheduled..receive p50"), "{text}");
+        if more.contains("lead") {
+            assert!(text.contains(&format!("{shown} after this trial")), "{text}");
+            assert!(text.contains("µs (trial ") && !text.contains("scheduled..rx_kernel p50"), "{text}");
+        }
     }
 }
