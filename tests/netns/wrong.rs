@@ -348,9 +348,7 @@ fn a_connection_reset_in_the_middle_is_told_at_both_ends() {
     }
     let (place, before) = (Place::new(), machine());
     // `ss -K` has the kernel abort the requester's side, and so reset the connection.
-    let text = "trials = 1\n[station.a]\n[station.b]\n[stream.ctl]\nkind = \"pingpong\"\nport = \"tcp\"\nfrom = \"a\"\n\
-                to = \"b\"\ncount = 400_000\n[load.cut]\nkind = \"command\"\nfrom = \"a\"\nstart = \"300ms\"\n\
-                command = [\"ss\", \"-K\", \"-t\", \"state\", \"established\", \"dport\", \"=\", \"5800\"]\n";
+    let text = tardy_tests::experiment("cut-connection");
     let file = place.path("experiment.toml");
     std::fs::write(&file, text).expect("a file");
     let run = place.call(place.run(&["--allow-commands"]).arg(&file));
