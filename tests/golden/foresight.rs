@@ -5,10 +5,10 @@
 
 use std::collections::BTreeSet;
 use tardy_engine::agent::advice;
-use tardy_judge::foresight::{Machine, estimate, foresee};
+use tardy_judge::foresight::{Machine, estimate, foresee, unresolved};
 use tardy_model::machine::RtLimit;
-use tardy_model::point::{Metric, Point};
-use tardy_model::stream::{Kind, Side, live};
+use tardy_model::point::Metric;
+use tardy_model::stream::{Side, live_end};
 use tardy_spec::experiment::Experiment;
 use tardy_spec::{READY_MADE, Source, load, ready_made};
 
@@ -21,7 +21,7 @@ fn experiment(body: &str) -> Experiment {
 
 fn machine(runtime_ms: Option<i64>, release: &str) -> Machine {
     let limit = |ms: i64| RtLimit { period_ns: 1_000_000_000, runtime_ns: ms * 1_000_000 };
-    Machine { rt_limit: runtime_ms.map(limit), release: Some(release.to_owned()) }
+    Machine { rt_limit: runtime_ms.map(limit), release: Some(release.to_owned()), ..Machine::default() }
 }
 
 /// A kernel with the default limit, from before the fair server.
@@ -124,12 +124,77 @@ fn a_cycle_that_nothing_can_tell_or_keep() {
     let cycle = |body: &str| said(body).iter().filter(|line| line.contains("`stream.ctl.cycle`")).count();
     assert_eq!(cycle("cycle = \"500ns\"\n"), 1);
     assert!(said("cycle = \"500ns\"\n")[0].contains("docs/method/ruler.md"), "{:?}", said("cycle = \"500ns\"\n"));
-    assert_eq!(cycle("cycle = \"1us\"\ntx.policy = \"fifo:90\"\n"), 0);
+    // That no machine sends so often is an assumption.
+    let often = said("cycle = \"1us\"\ntx.policy = \"fifo:90\"\n");
+    let [one] = &often[..] else { panic!("{often:?}") };
+    assert!(
+        one.starts_with("note: `stream.ctl.cycle`: a sender takes 5200ns for a packet with kernel stamps"),
+        "{one}"
+    );
+    assert!(one.contains("docs/performance.md") && one.contains("Only a run measures it here"), "{one}");
+    let bare = "cycle = \"4us\"\ntx.policy = \"fifo:90\"\nstamps = [\"receive\"]\nmetrics = [\"scheduled..receive\"]\n";
+    assert_eq!(cycle(bare), 0);
+    assert!(said(&bare.replace("4us", "3us"))[0].contains("3300ns for a packet without kernel stamps"));
+    assert_eq!(cycle("cycle = \"6us\"\ntx.policy = \"fifo:90\"\n"), 0);
     assert_eq!(cycle("cycle = \"50us\"\n"), 1, "the timer slack of policy other");
     assert_eq!(cycle("cycle = \"51us\"\n"), 0);
     assert_eq!(cycle("cycle = \"50us\"\ntx.policy = \"fifo:90\"\n"), 0);
     assert_eq!(cycle("cycle = \"50us\"\ntx.spin = \"50us\"\n"), 0);
     assert_eq!(cycle("cycle = \"500ns\"\nport = \"sim\"\n"), 0);
+}
+
+#[test]
+fn a_sender_was_expected_to_keep_a_cycle_below_what_the_timers_of_its_machine_can() {
+    let said = |body: &str, machine: Machine| reported(&format!("count = 2_000_000\n{body}"), &machine);
+    // The slack is this machine's, where it is known.
+    let other = "cycle = \"80us\"\n";
+    assert_eq!(said(other, usual()), Vec::<String>::new());
+    let slow = said(other, Machine { timer_slack_ns: Some(100_000), ..usual() });
+    let [one] = &slow[..] else { panic!("{slow:?}") };
+    assert!(one.contains("policy other 100us late, its timer slack (as on this machine)"), "{one}");
+    let quick = Machine { timer_slack_ns: Some(1), ..usual() };
+    assert_eq!(said("cycle = \"50us\"\n", quick), Vec::<String>::new());
+    assert!(said("cycle = \"50us\"\n", usual())[0].contains("(assumed: the kernel's default)"));
+    // Without high-resolution timers no policy helps a sender that sleeps.
+    let coarse = || Machine { timer_resolution_ns: Some(4_000_000), ..usual() };
+    let fifo = "cycle = \"1ms\"\ntx.policy = \"fifo:90\"\n";
+    let late = said(fifo, coarse());
+    let [one] = &late[..] else { panic!("{late:?}") };
+    assert!(
+        one.starts_with("warning: `stream.ctl.cycle`: this kernel has no high-resolution timers (clock_getres: 4ms)"),
+        "{one}"
+    );
+    assert_eq!(said(&fifo.replace("1ms", "5ms"), coarse()), Vec::<String>::new());
+    assert_eq!(said(fifo, Machine { timer_resolution_ns: Some(1), ..usual() }), Vec::<String>::new());
+    assert_eq!(said("cycle = \"1ms\"\ntx.spin = \"1ms\"\n", coarse()), Vec::<String>::new(), "it never sleeps");
+    assert_eq!(said("cycle = \"1ms\"\nport = \"sim\"\n", coarse()), Vec::<String>::new());
+    // A deadline thread has a budget.
+    let spins = "cycle = \"1ms\"\ntx = { policy = \"deadline:200us/1ms/1ms\", cpu = \"any\", spin = \"500us\" }\n";
+    let stopped = said(spins, usual());
+    let [one] = &stopped[..] else { panic!("{stopped:?}") };
+    assert!(one.contains("`stream.ctl.tx.spin`: the sender spins for 500us of each cycle of 1ms"), "{one}");
+    assert!(one.contains("has run for 200us of each 1ms"), "{one}");
+    assert_eq!(said(&spins.replace("500us", "100us"), usual()), Vec::<String>::new());
+}
+
+#[test]
+fn percentiles_of_the_table_that_the_packets_cannot_resolve_were_found_out_after_the_run() {
+    let said = |body: &str| unresolved(&experiment(body)).iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(
+        said("count = 200\n"),
+        [
+            "note: `stream.ctl.count`: tables and page will show p99.9, p99.99 as not resolved, of 200 packets in each of 5 trials: 10 separate \
+             events must lie beyond a percentile (a count of 2_000 for p99.9, 20_000 for p99.99, or more if events come in bursts)"
+        ]
+    );
+    assert_eq!(said("count = 20_000\n"), Vec::<String>::new(), "the count that it names is enough");
+    assert!(said("count = 19_999\n")[0].contains("show p99.99 as"));
+    // One line for each stream, however many cells there are and whatever metrics are asked for.
+    let two = "count = 200\nlead = \"rx_kernel..receive\"\n[stream.bulk]\nfrom = \"a\"\nto = \"b\"\ncount = 20_000\n[matrix]\n\
+               \"stream.ctl.count\" = [2_000, 20_000, 200]\n";
+    let of_two = said(two);
+    let [one] = &of_two[..] else { panic!("{of_two:?}") };
+    assert!(one.contains("of as few as 200 packets in each of 5 trials"), "{one}");
 }
 
 #[test]
@@ -211,38 +276,58 @@ fn warnings_of_thousands_of_cells_were_each_compared_with_all_others() {
     assert!(reported[50].contains("250 more warnings, of other cells, are not listed"), "{}", reported[50]);
 }
 
+/// The stream of an experiment, and what leads of it.
+fn leads(body: &str) -> (Option<Side>, String) {
+    let experiment = experiment(body);
+    let stream = &experiment.cells[0].setup.streams[0];
+    let metric = stream.leading().expect("one can be measured");
+    (live_end(stream.kind, metric), metric.to_string())
+}
+
 #[test]
 fn the_progress_line_showed_another_metric_than_the_one_that_leads_in_the_table() {
-    let stamped = [Point::Wakeup, Point::Send, Point::TxKernel, Point::RxKernel, Point::Receive];
-    let bare = [Point::Send, Point::Receive];
-    for (kind, stamps, side) in [
-        (Kind::Cyclic, &stamped[..], Side::Rx),
-        (Kind::Cyclic, &bare[..], Side::Rx),
-        (Kind::Reflected, &stamped[..], Side::Reply),
-        (Kind::Pingpong, &stamped[..], Side::Tx),
-        (Kind::Pingpong, &bare[..], Side::Tx),
+    let (rx, reply, tx) = (Some(Side::Rx), Some(Side::Reply), Some(Side::Tx));
+    for (body, end, metric) in [
+        ("", rx, "scheduled..rx_kernel"),
+        ("metrics = [\"scheduled..receive\"]\nstamps = [\"receive\"]\n", rx, "scheduled..receive"),
+        ("port = \"packet\"\nrx = { port = \"xdp\", wait = \"poll\" }\n", rx, "scheduled..rx_xdp"),
+        ("reflect = true\n", reply, "scheduled..reply_receive"),
+        ("kind = \"pingpong\"\n", tx, "send..reply_receive"),
     ] {
-        let (shown, metric) = live(kind, stamps, None);
-        // Of a stream that is answered every reply is received; a closed loop has no schedule.
-        let has = |point: &Point| match point {
-            Point::Scheduled => kind != Kind::Pingpong,
-            Point::ReplyReceive => kind != Kind::Cyclic,
-            point => stamps.contains(point),
-        };
-        let mut can = Metric::leads(kind.is_answered()).iter().filter(|metric| metric.points().iter().all(has));
-        assert_eq!((Some(&metric), shown), (can.next(), side), "{kind:?} {stamps:?}");
+        assert_eq!(leads(body), (end, metric.to_owned()), "{body}");
     }
 }
 
 #[test]
-fn the_progress_line_shows_what_the_experiment_has_lead_where_an_end_can_tell_it() {
-    let stamps = [Point::Wakeup, Point::RxKernel, Point::Receive];
-    let asked = Metric::Span(Point::Scheduled, Point::Receive);
-    assert_eq!(live(Kind::Cyclic, &stamps, Some(asked)), (Side::Rx, asked));
-    // No end has both stamps while a trial runs: the line names what it shows instead.
-    let apart = Some(Metric::Span(Point::TxKernel, Point::RxKernel));
-    assert_eq!(live(Kind::Cyclic, &stamps, apart), live(Kind::Cyclic, &stamps, None));
-    assert_eq!(live(Kind::Pingpong, &stamps, Some(asked)), live(Kind::Pingpong, &stamps, None));
+fn the_progress_line_showed_the_usual_metric_where_no_end_could_compute_what_leads() {
+    // `delta` is no latency: a file cannot have it lead.
+    for metric in Metric::DEFAULT.iter().filter(|metric| **metric != Metric::Delta).map(ToString::to_string) {
+        let (end, leading) = leads(&format!("lead = \"{metric}\"\n"));
+        assert_eq!(leading, metric);
+        // The line then has its figures from the latest trial.
+        assert_eq!(end.is_some(), metric == "scheduled..rx_kernel", "{metric}");
+    }
+    assert_eq!(leads("metrics = [\"delta\"]\n"), (None, "delta".to_owned()));
+    assert_eq!(leads("lead = \"scheduled..receive\"\n"), (Some(Side::Rx), "scheduled..receive".to_owned()));
+    let limit = "[expect.ctl]\n\"rx_kernel..receive\" = \"p50 < 1ms\"\n";
+    assert_eq!(leads(limit), (None, "rx_kernel..receive".to_owned()));
+}
+
+#[test]
+fn headline_page_progress_line_and_repeats_follow_one_rule() {
+    let of = |names: &[&str]| names.iter().map(|name| name.parse().expect("a metric")).collect::<Vec<Metric>>();
+    let leading = |named: Option<&str>, answered, available: &[&str]| {
+        let named = named.map(|name| name.parse().expect("a metric"));
+        Metric::leading(named, answered, &of(available)).map(|metric| metric.to_string())
+    };
+    let usual = ["delta", "rx_kernel..receive", "scheduled..rx_kernel", "scheduled..wakeup"];
+    assert_eq!(leading(None, false, &usual).as_deref(), Some("scheduled..rx_kernel"));
+    assert_eq!(leading(Some("delta"), false, &usual).as_deref(), Some("delta"));
+    assert_eq!(leading(Some("scheduled..receive"), false, &usual).as_deref(), Some("scheduled..rx_kernel"));
+    assert_eq!(leading(None, false, &["delta", "rx_kernel..receive"]).as_deref(), Some("rx_kernel..receive"));
+    assert_eq!(leading(None, true, &["transit", "send..reply_receive"]).as_deref(), Some("send..reply_receive"));
+    assert_eq!(leading(None, false, &["delta"]).as_deref(), Some("delta"));
+    assert_eq!(leading(None, false, &[]), None);
 }
 
 #[test]

@@ -159,8 +159,7 @@ fn wire_and_veth_are_two_cells_of_one_run() {
     let host = Host::new();
     let before = host.devices();
     let file = host.place.path("both.toml");
-    let text = "trials = 2\n[station.a]\n[station.b]\n[path]\na = \"enp1s0\"\nb = \"enp2s0\"\ntake = true\nqueues = 2\n\
-                [stream.ctl]\nfrom = \"b\"\nto = \"a\"\ncount = 400\n[matrix]\n\"path.kind\" = [\"veth\", \"wire\"]\n";
+    let text = tardy_tests::experiment("wire-and-veth");
     std::fs::write(&file, text).expect("a file");
     let mut command = host.run(&host.place, &[]);
     let args: Vec<_> = command.get_args().map(std::ffi::OsStr::to_owned).collect();

@@ -348,9 +348,7 @@ fn a_connection_reset_in_the_middle_is_told_at_both_ends() {
     }
     let (place, before) = (Place::new(), machine());
     // `ss -K` has the kernel abort the requester's side, and so reset the connection.
-    let text = "trials = 1\n[station.a]\n[station.b]\n[stream.ctl]\nkind = \"pingpong\"\nport = \"tcp\"\nfrom = \"a\"\n\
-                to = \"b\"\ncount = 400_000\n[load.cut]\nkind = \"command\"\nfrom = \"a\"\nstart = \"300ms\"\n\
-                command = [\"ss\", \"-K\", \"-t\", \"state\", \"established\", \"dport\", \"=\", \"5800\"]\n";
+    let text = tardy_tests::experiment("cut-connection");
     let file = place.path("experiment.toml");
     std::fs::write(&file, text).expect("a file");
     let run = place.call(place.run(&["--allow-commands"]).arg(&file));
@@ -439,14 +437,18 @@ fn the_progress_line_showed_another_metric_than_the_table() {
     if !can_run_beside_others("the_progress_line_showed_another_metric_than_the_table") {
         return;
     }
+    let lead = |metric: &str| format!("--trials 2 --set stream.ctl.count=2000 --set stream.ctl.lead={metric}");
     for (more, shown) in [
-        ("--set stream.ctl.count=4000", "scheduled..rx_kernel"),
-        ("--set stream.ctl.reflect=true --set stream.ctl.count=4000", "scheduled..reply_receive"),
+        ("--trials 1 --set stream.ctl.count=4000".to_owned(), "scheduled..rx_kernel"),
+        ("--trials 1 --set stream.ctl.reflect=true --set stream.ctl.count=4000".to_owned(), "scheduled..reply_receive"),
+        // What no end knows while a trial runs comes from the trial before.
+        (lead("tx_kernel..rx_kernel"), "tx_kernel..rx_kernel"),
+        (lead("scheduled..wakeup"), "scheduled..wakeup"),
     ] {
         let place = Place::new();
         // The line is shown on a terminal only, which script(1) gives it.
         let line = format!(
-            "TARDY_STATE={} {} run --trials 1 {more} --out {}",
+            "TARDY_STATE={} {} run {more} --out {}",
             place.state().display(),
             std::path::absolute(tardy()).expect("a path").display(),
             place.out().display()
@@ -459,5 +461,9 @@ fn the_progress_line_showed_another_metric_than_the_table() {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(text.contains(&format!("{shown} p50 ")), "{text}");
         assert!(!text.contains("scheduled..receive p50"), "{text}");
+        if more.contains("lead") {
+            assert!(text.contains(&format!("{shown} after this trial")), "{text}");
+            assert!(text.contains("µs (trial ") && !text.contains("scheduled..rx_kernel p50"), "{text}");
+        }
     }
 }

@@ -243,27 +243,12 @@ fn only_a_count_that_moves_is_a_sign_of_life() {
     assert!(result.is_ok() && world.now_ns > 40_000_000_000, "one that sends on is waited for");
 }
 
-/// A load that is a program, and an end that can only wait by polling a device, which no socket of
-/// this world has.
-const CANNOT: &str = r#"
-name = "cannot"
-[station.a]
-[station.b]
-[stream.one]
-from = "a"
-to = "b"
-count = 10
-cycle = "1ms"
-rx = { wait = "busypoll" }
-[load.busy]
-kind = "command"
-from = "b"
-command = ["true"]
-"#;
-
+// Its `cannot` has a load that is a program, and an end that can only wait by polling a device,
+// which no socket of this world has.
 #[test]
 fn a_cell_that_cannot_be_run_left_the_programs_of_its_loads_running_into_the_next_one() {
-    let Ended { result, world, .. } = run(1, Faults { experiment: Some(CANNOT), ..Faults::default() });
+    let Ended { result, world, .. } =
+        run(1, Faults { experiment: Some(tardy_tests::experiment("cannot")), ..Faults::default() });
     let Err(Broken { error: TrialError::CannotDo(why), had }) = result else { panic!("it cannot be done here") };
     assert!(why.contains("busypoll"), "{why}");
     assert!(had.iter().all(Option::is_none), "nothing began");
@@ -274,23 +259,9 @@ fn a_cell_that_cannot_be_run_left_the_programs_of_its_loads_running_into_the_nex
     assert_eq!(world.leftovers_ended, 1);
 }
 
-/// A stream that is received through port `xdp`.
-const BY_XDP: &str = r#"
-name = "by-xdp"
-[station.a]
-[station.b]
-[stream.one]
-from = "a"
-to = "b"
-port = "packet"
-count = 10
-cycle = "1ms"
-rx = { port = "xdp", wait = "poll" }
-"#;
-
 #[test]
 fn a_device_that_leaves_no_room_for_a_stamp_is_refused_before_the_first_packet() {
-    let faults = Faults { experiment: Some(BY_XDP), bare: true, ..Faults::default() };
+    let faults = Faults { experiment: Some(tardy_tests::experiment("by-xdp")), bare: true, ..Faults::default() };
     let Ended { result, world, .. } = run(1, faults);
     let Err(Broken { error: TrialError::CannotDo(why), .. }) = result else { panic!("nothing stamps a packet") };
     assert!(why.contains("none of 10 warm-up packets has the stamp of the XDP program"), "{why}");
@@ -299,27 +270,13 @@ fn a_device_that_leaves_no_room_for_a_stamp_is_refused_before_the_first_packet()
     assert!(result.is_ok(), "with stamps it runs");
 }
 
-/// A receiver on the CPU of the XDP program, which is taken to be that of the sender, CPU 1.
-const BY_PROGRAM: &str = r#"
-name = "by-program"
-[station.a]
-[station.b]
-[stream.one]
-from = "a"
-to = "b"
-count = 10
-cycle = "1ms"
-port = "packet"
-rx = { port = "xdp", wait = "poll", core = "same" }
-[load.busy]
-kind = "cpu"
-from = "b"
-duty = 0.1
-"#;
-
+// The receiver of `by-program` is on the CPU of the XDP program, which is taken to be that of the
+// sender, CPU 1.
 #[test]
 fn no_trial_starts_where_the_warm_up_shows_the_xdp_program_elsewhere() {
-    let shown = |program_cpus| run(1, Faults { experiment: Some(BY_PROGRAM), program_cpus, ..Faults::default() });
+    let shown = |program_cpus| {
+        run(1, Faults { experiment: Some(tardy_tests::experiment("by-program")), program_cpus, ..Faults::default() })
+    };
     // As it was taken to be; or nothing came by which to know it, and the verdict says so.
     for program_cpus in [&[1][..], &[]] {
         let Ended { result, .. } = shown(program_cpus);

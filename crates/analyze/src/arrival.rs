@@ -12,6 +12,7 @@
 use crate::chunk::{Chunk, ROWS};
 use crate::clusters::INFINITE;
 use crate::digest::MetricDigest;
+use crate::repeats::{BlockPass, Blocks};
 use std::collections::VecDeque;
 use tardy_model::point::Point;
 use tardy_model::sample::{Batch, MaybeNanos};
@@ -106,6 +107,9 @@ pub struct ArrivalPass {
     settle_rows: usize,
     /// `None` above the limit.
     kept: Option<Kept>,
+    /// Blocks of its values and the packets intended, if it is the metric that leads.
+    blocks: Option<BlockPass>,
+    intended: Option<u64>,
     keep_rows: usize,
     exceeded: bool,
     values: Vec<i64>,
@@ -133,11 +137,20 @@ impl ArrivalPass {
             settle_at: settle_rows,
             settle_rows,
             kept: Some(Kept::default()),
+            blocks: None,
+            intended: None,
             keep_rows,
             exceeded: false,
             values: Vec::new(),
             seqs: Vec::new(),
         }
+    }
+
+    /// Also cuts the values into blocks, for a trial of `intended` packets, if that is given.
+    pub(crate) fn with_blocks(mut self, intended: Option<u64>) -> Self {
+        self.intended = intended;
+        self.blocks = intended.map(BlockPass::new);
+        self
     }
 
     /// Adds the next rows; they come in the order of `seq`.
@@ -261,14 +274,17 @@ impl ArrivalPass {
         let first = delta(self.last, ((rows.stamps[0], rows.waits[0], rows.seqs[0]), true));
         if let Value::Some(value) = first {
             self.digest.absorb(&[value], &rows.seqs[..1]);
+            self.blocks.iter_mut().for_each(|blocks| blocks.absorb(&[value]));
         }
         for start in (1..settled).step_by(ROWS) {
             let (some, before) = (start..settled.min(start + ROWS), start - 1..settled.min(start + ROWS) - 1);
             let (later, earlier) = (&rows.stamps[some.clone()], &rows.stamps[before]);
-            if !self.digest.absorb_distances(later, Some(earlier), &rows.seqs[some.clone()]) {
+            let in_columns = self.blocks.is_none();
+            if !(in_columns && self.digest.absorb_distances(later, Some(earlier), &rows.seqs[some.clone()])) {
                 self.values.clear();
                 self.values.extend(later.iter().zip(earlier).map(|(later, earlier)| later.wrapping_sub(*earlier)));
                 self.digest.absorb(&self.values, &rows.seqs[some]);
+                self.blocks.iter_mut().for_each(|blocks| blocks.absorb(&self.values));
             }
         }
         self.last = Some(((rows.stamps[newest], rows.waits[newest], rows.seqs[newest]), true));
@@ -311,18 +327,25 @@ impl ArrivalPass {
             self.mixed.pop_front();
         }
         self.digest.absorb(&self.values, &self.seqs);
+        self.blocks.iter_mut().for_each(|blocks| blocks.absorb(&self.values));
     }
 
     /// The digest of the whole trial.
-    pub fn finish(mut self) -> MetricDigest {
+    pub fn finish(self) -> MetricDigest {
+        self.finish_with_blocks().0
+    }
+
+    /// The same, with the blocks if there are any.
+    pub(crate) fn finish_with_blocks(mut self) -> (MetricDigest, Option<Blocks>) {
         self.settle(i64::MAX);
         if self.exceeded
             && let Some(rows) = self.kept.take()
         {
-            self.digest = sorted(self.trial, &rows);
+            self.blocks = self.intended.map(BlockPass::new);
+            self.digest = sorted(self.trial, &rows, self.blocks.as_mut());
         }
         self.digest.expect(self.arrived.saturating_sub(1));
-        self.digest
+        (self.digest, self.blocks.map(BlockPass::finish))
     }
 }
 
@@ -364,8 +387,8 @@ fn delta(before: Option<Arrival>, now: Arrival) -> Value {
     }
 }
 
-/// The digest of a trial sorted as a whole.
-fn sorted(trial: u32, rows: &Kept) -> MetricDigest {
+/// The digest of a trial sorted as a whole; its values also go into the blocks.
+fn sorted(trial: u32, rows: &Kept, blocks: Option<&mut BlockPass>) -> MetricDigest {
     let mut place = i64::MIN;
     let mut order: Vec<(Arrival, usize)> = Vec::new();
     let mut values = vec![None; rows.seqs.len()];
@@ -391,6 +414,7 @@ fn sorted(trial: u32, rows: &Kept) -> MetricDigest {
     let (values, seqs): (Vec<i64>, Vec<i64>) = with_values.unzip();
     let mut digest = MetricDigest::new(trial);
     digest.absorb(&values, &seqs);
+    blocks.into_iter().for_each(|blocks| blocks.absorb(&values));
     digest
 }
 

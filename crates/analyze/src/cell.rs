@@ -343,21 +343,23 @@ impl CellAnalysis {
         }
     }
 
-    /// The metric whose repeatability is judged, of the stream under test: the one that the
-    /// experiment names, else the first of [`Metric::leads`], if it is available; else the first
-    /// available metric except `delta`.
+    /// The metric whose repeatability is judged, of the stream under test: the one that leads
+    /// ([`Metric::leading`]), of those whose points were stamped.
     fn find_lead(&self, record: &TrialRecord) -> Option<(String, Metric)> {
         let known = |name: &&str| record.streams.contains_key(*name);
         let stream = Some(UNDER_TEST).filter(known).or(self.first.as_deref().filter(known));
         let stream = stream.or_else(|| record.streams.keys().next().map(String::as_str))?;
         let of = record.streams.get(stream)?;
         let has = |point: &Point| *point == Point::Scheduled || of.sources.contains_key(point);
-        let can = |metric: &&Metric| **metric != Metric::Delta && metric.points().iter().all(has);
+        let can = |metric: &Metric| match metric {
+            Metric::Delta => has(&delta_of(of)),
+            metric => metric.points().iter().all(has),
+        };
         let mut asked = self.metrics.get(stream)?.clone();
         asked.extend(self.late_metric(stream, of).filter(|metric| !asked.contains(metric)));
-        let leads = self.leads.get(stream).into_iter().chain(Metric::leads(of.reply.is_some()));
-        let usual = leads.filter(|metric| asked.contains(metric)).find(can);
-        usual.or_else(|| asked.iter().find(can)).map(|metric| (stream.to_owned(), *metric))
+        let available: Vec<Metric> = asked.into_iter().filter(can).collect();
+        let leading = Metric::leading(self.leads.get(stream).copied(), of.reply.is_some(), &available);
+        leading.map(|metric| (stream.to_owned(), metric))
     }
 
     pub fn finish(mut self) -> CellAnswer {

@@ -23,7 +23,7 @@ pub struct Wanted {
     pub delta_of: Option<Point>,
     /// Points whose coverage is checked.
     pub points: Vec<Point>,
-    /// The span metric whose blocks are kept, and the packets intended.
+    /// The metric whose blocks are kept, and the packets intended.
     pub blocks_of: Option<(Metric, u64)>,
     /// By what departures are judged.
     pub gates: Option<GatePass>,
@@ -98,10 +98,12 @@ impl StreamPass {
     pub fn new(trial: u32, wanted: &Wanted) -> Self {
         let spans = wanted.metrics.iter().filter(|metric| **metric != Metric::Delta);
         let delta_of = wanted.delta_of.unwrap_or(Point::RxKernel);
+        let of_delta = wanted.blocks_of.filter(|(metric, _)| *metric == Metric::Delta).map(|(_, intended)| intended);
+        let delta = || ArrivalPass::new(trial, delta_of).with_blocks(of_delta);
         StreamPass {
             outcomes: Outcomes::default(),
             spans: spans.map(|metric| (*metric, MetricDigest::new(trial))).collect(),
-            delta: wanted.metrics.contains(&Metric::Delta).then(|| ArrivalPass::new(trial, delta_of)),
+            delta: wanted.metrics.contains(&Metric::Delta).then(delta),
             coverage: CoverageByBurst::new(wanted.points.iter().copied()),
             blocks: wanted.blocks_of.map(|(metric, intended)| (metric, BlockPass::new(intended))),
             gates: wanted.gates.clone(),
@@ -149,10 +151,12 @@ impl StreamPass {
         for digest in metrics.values_mut() {
             digest.expect(self.outcomes.received);
         }
+        let mut blocks = self.blocks.map(|(_, blocks)| blocks.finish());
         if let Some(delta) = self.delta {
-            metrics.insert(Metric::Delta, delta.finish());
+            let (digest, of_delta) = delta.finish_with_blocks();
+            metrics.insert(Metric::Delta, digest);
+            blocks = of_delta.or(blocks);
         }
-        let blocks = self.blocks.map(|(_, blocks)| blocks.finish());
         let gates = self.gates.map(GatePass::finish);
         StreamDigest { outcomes: self.outcomes, metrics, coverage: self.coverage, blocks, gates, dropped: self.dropped }
     }

@@ -5,6 +5,7 @@ use crate::exit::printable;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -14,13 +15,13 @@ use tardy_judge::{Judge, Traces};
 use tardy_lab::plan::Script;
 use tardy_lab::run::{Event, Sink, What};
 use tardy_model::manifest::{GuestEntry, Manifest, ReadBack};
-use tardy_model::point::Metric;
+use tardy_model::result::{MetricResult, Quantiles, TrialResult};
 use tardy_model::sample::Batch;
-use tardy_model::stream::Side;
+use tardy_model::stream::{Side, live_end};
 use tardy_model::time::{Instant, Nanos, Realtime};
 use tardy_model::trial::TrialRecord;
 use tardy_model::xdp::Inspection;
-use tardy_spec::experiment::Experiment;
+use tardy_spec::experiment::{Cell, Experiment};
 use tardy_store::{RunFolder, StoreError};
 use tardy_sys::clock;
 
@@ -40,6 +41,67 @@ pub struct Recorder<'a> {
     /// Queue disciplines of the path that is built, as they were read back.
     queueing: Vec<ReadBack>,
     progress: Progress,
+    /// By cell: what the progress line shows of it.
+    shown: BTreeMap<String, Shown>,
+    /// The cell of the trial that runs.
+    under_way: String,
+}
+
+/// What the progress line shows of a cell: the stream and the metric of the table's headline.
+#[derive(Default)]
+struct Shown {
+    stream: String,
+    metric: Option<String>,
+    /// The one that an end computes while a trial runs, if it is the one that should lead.
+    live: Option<String>,
+    /// Its figures in the latest trial, for a metric that no end can compute while a trial runs.
+    latest: Option<String>,
+}
+
+impl Shown {
+    /// Before the first trial: what leads as far as the experiment shows.
+    fn of(cell: &Cell) -> Shown {
+        let streams = cell.setup.streams.iter();
+        let Some((stream, metric)) = streams.filter_map(|stream| Some((stream, stream.leading()?))).next() else {
+            return Shown::default();
+        };
+        let live = live_end(stream.kind, metric).map(|_| metric.to_string());
+        Shown { stream: stream.name.clone(), metric: Some(metric.to_string()), live, latest: None }
+    }
+
+    /// A trial was judged. What leads is known for certain from then on.
+    fn after(&mut self, result: &TrialResult) {
+        let Some(stream) = result.streams.get(&self.stream) else { return };
+        let Some(name) = tardy_report::lead(stream) else { return };
+        let figures = stream.metrics.get(name).map(|metric| figures_of(name, metric));
+        self.latest = figures.map(|figures| format!("{figures} (trial {})", result.n));
+        self.metric = Some(name.to_owned());
+    }
+
+    /// While a trial runs, until there are live figures.
+    fn before(&self) -> String {
+        match &self.metric {
+            Some(metric) if self.live.as_ref() != Some(metric) => {
+                self.latest.clone().unwrap_or_else(|| format!("{metric} after this trial"))
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+fn us(ns: i64) -> String {
+    format!("{:.1}", ns as f64 / 1e3)
+}
+
+/// A metric's figures of a trial that is over.
+fn figures_of(name: &str, metric: &MetricResult) -> String {
+    let of = |quantile: &str, ns: Option<i64>| match ns {
+        Some(ns) => us(ns),
+        None if metric.infinite.iter().any(|infinite| infinite == quantile) => "∞".to_owned(),
+        None => "–".to_owned(),
+    };
+    let Quantiles { p50_ns, p99_ns, .. } = metric.figures.quantiles;
+    format!("{name} p50 {} p99 {} µs", of("p50", p50_ns), of("p99", p99_ns))
 }
 
 /// The time now, UTC, RFC 3339.
@@ -85,7 +147,9 @@ impl<'a> Recorder<'a> {
         let (judge, progress) = (Judge::new(experiment), Progress::new());
         let traces = Traces::new(experiment);
         let (load_output, queueing) = (Vec::new(), Vec::new());
-        Recorder { folder, manifest, judge, traces, kept: 0, failed: None, load_output, queueing, progress }
+        let shown = experiment.cells.iter().map(|cell| (cell.id.clone(), Shown::of(cell))).collect();
+        let (kept, failed, under_way) = (0, None, String::new());
+        Recorder { folder, manifest, judge, traces, kept, failed, load_output, queueing, progress, shown, under_way }
     }
 
     fn log(&mut self, event: &Event) {
@@ -209,15 +273,22 @@ impl<'a> Recorder<'a> {
 impl Sink for Recorder<'_> {
     fn event(&mut self, mut event: Event) {
         match &mut event.what {
-            What::Progress { side, digest, count, metric, .. } => {
-                return self.progress.figures(*side, *digest, *count, *metric);
+            What::Progress { stream, side, digest, count, metric } => {
+                let Some(shown) = self.shown.get(&self.under_way).filter(|shown| shown.stream == *stream) else {
+                    return;
+                };
+                let metric =
+                    metric.map(|metric| metric.to_string()).filter(|metric| shown.metric.as_ref() == Some(metric));
+                return self.progress.figures(*side, *digest, *count, metric.as_deref());
             }
             What::Guest { entry } => {
                 self.guest(entry);
                 return;
             }
             What::Trial { cell, n, order, of } => {
-                self.progress.trial(&printable(cell), *n, *order, *of);
+                let before = self.shown.get(cell).map(Shown::before).unwrap_or_default();
+                self.progress.trial(&printable(cell), *n, *order, *of, before);
+                self.under_way.clone_from(cell);
                 self.path_is_of(cell);
             }
             What::Commands { commands, elsewhere, .. } => self.commands(commands, *elsewhere),
@@ -283,6 +354,7 @@ impl Sink for Recorder<'_> {
         self.kept += 1;
         if let Some(answer) = &answer {
             self.traces.trial(record, &answer.result, streams);
+            self.shown.entry(record.cell.clone()).or_default().after(&answer.result);
         }
         let valid = answer.map(|answer| answer.result.valid);
         self.log_now(What::TrialKept { cell: record.cell.clone(), n: record.n, valid });
@@ -307,21 +379,22 @@ impl Progress {
         Progress { bar }
     }
 
-    pub fn trial(&self, cell: &str, n: u32, order: u32, of: u32) {
+    /// A trial begins; the line shows `before` until there are live figures.
+    pub fn trial(&self, cell: &str, n: u32, order: u32, of: u32, before: String) {
         self.bar.set_prefix(format!("{cell} trial {n} ({}/{of})", order + 1));
-        self.bar.set_message(String::new());
+        self.bar.set_message(before);
         self.bar.set_length(0);
     }
 
-    /// Live figures: those of the metric that leads in the table are shown, the sender's say how
-    /// far the trial is.
-    pub fn figures(&self, side: Side, digest: Digest, count: u32, metric: Option<Metric>) {
+    /// Live figures: those of the metric that leads are shown, the sender's show how far the trial
+    /// is.
+    pub fn figures(&self, side: Side, digest: Digest, count: u32, metric: Option<&str>) {
         self.bar.set_length(u64::from(count));
         if side == Side::Tx {
             self.bar.set_position(digest.done);
         }
         let Some(metric) = metric else { return };
-        let us = |ns: Option<i64>| ns.map_or("–".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3));
+        let us = |ns: Option<i64>| ns.map_or("–".to_owned(), us);
         self.bar.set_message(format!("{metric} p50 {} p99 {} µs", us(digest.p50_ns), us(digest.p99_ns)));
     }
 

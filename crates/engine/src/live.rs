@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 const SUB: u32 = 8;
 const BINS: usize = 40 * SUB as usize;
 
-/// Counters and a coarse histogram of what leads of the stream (`tardy_model::stream::live`; 8
-/// bins an octave, so within 9 %).
+/// Counters and a coarse histogram of the metric that leads, if this end can compute it
+/// (`tardy_model::stream::live_end`; 8 bins an octave, so within 9 %).
 pub struct Live {
     done: AtomicU64,
     turns: AtomicU64,
@@ -92,7 +92,7 @@ pub struct Digest {
     pub done: u64,
     /// Waits that ended without a packet, at the end that asks.
     pub turns: u64,
-    /// Median, ns, within 9 %, of the metric that `tardy_model::stream::live` chooses.
+    /// Median, ns, within 9 %, of the metric that leads, if this end can compute it.
     pub p50_ns: Option<i64>,
     /// 99th percentile, ns.
     pub p99_ns: Option<i64>,

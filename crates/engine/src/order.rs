@@ -65,8 +65,8 @@ pub struct StreamOrder {
     pub stamps: Vec<Point>,
     /// The schedule that its packets carry.
     pub triggered: Triggered,
-    /// The metric that leads for it, if the experiment names one: the live figures show it where
-    /// they can.
+    /// The metric that leads for it: the live figures are of this one, if its end can compute it
+    /// (`tardy_model::stream::live_end`).
     pub lead: Option<Metric>,
 }
 
@@ -87,7 +87,7 @@ impl StreamOrder {
             tag: stream.tag,
             stamps: stream.stamps.clone(),
             triggered: stream.triggered,
-            lead: stream.lead,
+            lead: stream.leading(),
         }
     }
 

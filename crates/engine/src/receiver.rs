@@ -14,7 +14,6 @@ use tardy_model::frame::{Foreign, Frame, Heads, LEAD, PAUSE, PROBE, PacketKind};
 use tardy_model::point::{Metric, Point};
 use tardy_model::port::Port;
 use tardy_model::sample::MaybeNanos;
-use tardy_model::stream::{Side, live};
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::SpinGaps;
 use tardy_model::xdp::UNKNOWN;
@@ -209,8 +208,8 @@ impl Receiver {
         let (room, area) = (order.room(), order.area());
         let arrivals = vec![UNTOUCHED; room];
         let (heads, marks) = (order.heads(), order.order.marks().filter(|_| !order.replies));
-        let StreamOrder { kind, port, lead, ref stamps, .. } = order.order;
-        let live_by_xdp = live(kind, stamps, lead) == (Side::Rx, Metric::Span(Point::Scheduled, Point::RxXdp));
+        let StreamOrder { port, lead, .. } = order.order;
+        let live_by_xdp = lead == Some(Metric::Span(Point::Scheduled, Point::RxXdp));
         let stamps = if port.passes_xdp() { vec![UNSTAMPED; room] } else { Vec::new() };
         let mut areas = vec![1; room * area];
         areas.fill(0);

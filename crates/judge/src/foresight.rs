@@ -10,6 +10,7 @@ use tardy_analyze::ruler::GRAIN_NS;
 use tardy_analyze::statistics::packets_for;
 use tardy_model::expect::{Limit, Of, QUANTILES};
 use tardy_model::machine::RtLimit;
+use tardy_model::point::Point;
 use tardy_model::stream::{Kind, Policy, Side, Stream, Wait};
 use tardy_model::time::Nanos;
 use tardy_model::verdict::Level;
@@ -23,6 +24,10 @@ pub struct Machine {
     pub rt_limit: Option<RtLimit>,
     /// The kernel's release.
     pub release: Option<String>,
+    /// How late the kernel may end a sleep of a thread under policy `other`.
+    pub timer_slack_ns: Option<i64>,
+    /// How fine the kernel's timers are: the length of a tick where none are finer.
+    pub timer_resolution_ns: Option<i64>,
 }
 
 /// One thing that is foreseen.
@@ -230,39 +235,103 @@ fn busypoll(_: &Experiment, cell: &Cell, machine: &Machine) -> Vec<Foreseen> {
     found
 }
 
-/// How late the kernel may end a sleep of a thread under policy `other`, unless somebody set
-/// another timer slack, ns.
+/// The kernel's own timer slack, assumed of a machine that was not asked, ns.
 const SLACK_NS: i64 = 50_000;
+/// How long a sender takes for a packet at the least, without kernel stamps and with them, ns: the
+/// packets a second that docs/performance.md reports of its machine. Assumed of every machine,
+/// because only the run measures it.
+const SEND_NS: [i64; 2] = [3_300, 5_200];
 
-/// Cycles that no ruler can tell apart, or that the sender cannot keep by the kernel's own rule.
-/// Only what is the same on every machine is known before the run: docs/method/ruler.md.
-fn cycle(_: &Experiment, cell: &Cell, _: &Machine) -> Vec<Foreseen> {
+/// Cycles that no figure can tell apart, or that the sender cannot keep with its policy and its
+/// wait, as far as that is known before the run: docs/method/ruler.md.
+fn cycle(_: &Experiment, cell: &Cell, machine: &Machine) -> Vec<Foreseen> {
     let timed = |stream: &&Stream| stream.kind.is_scheduled() && !stream.port.traits().is_simulated;
-    cell.setup.streams.iter().filter(timed).filter_map(one).collect()
+    let streams = cell.setup.streams.iter().filter(timed);
+    let one = |stream: &Stream| {
+        let checks = [fine, awake, slack, sends].map(|check| check(stream, machine));
+        let (level, why, help) = checks.into_iter().flatten().next()?;
+        Some(Foreseen::new(level, format!("stream.{}.cycle", stream.name), why, help))
+    };
+    streams.clone().filter_map(one).chain(streams.filter_map(budget)).collect()
 }
 
-fn one(stream: &Stream) -> Option<Foreseen> {
-    let (cycle, key) = (show_duration(stream.cycle), format!("stream.{}.cycle", stream.name));
-    if stream.cycle.0 < GRAIN_NS {
-        let grain = show_duration(Nanos(GRAIN_NS));
-        let why = format!(
-            "packets {cycle} apart cannot be told from each other: reading the clock and returning from a call take about {grain} \
-             (docs/method/ruler.md), and no sender keeps such a rate"
-        );
-        return Some(Foreseen::new(Level::Warning, key, why, format!("write a cycle well above \"{grain}\"")));
+/// The level, why, and what helps.
+type Found = Option<(Level, String, String)>;
+
+/// A cycle that figures cannot resolve.
+fn fine(stream: &Stream, _: &Machine) -> Found {
+    let [cycle, grain] = [stream.cycle, Nanos(GRAIN_NS)].map(show_duration);
+    let why = format!(
+        "packets {cycle} apart cannot be told from each other: reading the clock and returning from a call take about {grain} \
+         (docs/method/ruler.md), and no sender keeps such a rate"
+    );
+    (stream.cycle.0 < GRAIN_NS).then(|| (Level::Warning, why, format!("write a cycle well above \"{grain}\"")))
+}
+
+/// True if its sender sleeps in each cycle. Packets with launch times wait for theirs in the queue
+/// discipline, so the sender may be late.
+fn sleeps(stream: &Stream) -> bool {
+    stream.tx.spin < stream.cycle && !stream.launch.is_some()
+}
+
+/// A sender that sleeps, on a kernel whose timers end with a tick.
+fn awake(stream: &Stream, machine: &Machine) -> Found {
+    let tick_ns = machine.timer_resolution_ns?;
+    let (cycle, tick) = (show_duration(stream.cycle), show_duration(Nanos(tick_ns)));
+    let why = format!(
+        "this kernel has no high-resolution timers (clock_getres: {tick}): it ends a sleep with a tick, also under a realtime policy, and \
+         a tick is no shorter than the cycle of {cycle}, so packets of several cycles leave at once"
+    );
+    let help =
+        format!("write tx.spin = \"{cycle}\", or boot a kernel with CONFIG_HIGH_RES_TIMERS and without highres=off");
+    (sleeps(stream) && stream.cycle.0 <= tick_ns).then_some((Level::Warning, why, help))
+}
+
+/// A sender under policy `other`, whose sleeps may end late by the timer slack.
+fn slack(stream: &Stream, machine: &Machine) -> Found {
+    let slack_ns = machine.timer_slack_ns.unwrap_or(SLACK_NS);
+    let source = if machine.timer_slack_ns.is_some() { "as on this machine" } else { "assumed: the kernel's default" };
+    let is_awake = !sleeps(stream) || stream.tx.spin.0 > slack_ns;
+    if stream.tx.policy != Policy::Other || stream.cycle.0 > slack_ns || is_awake {
+        return None;
     }
-    let awake = stream.tx.spin.0 >= stream.cycle.0 || stream.tx.spin.0 > SLACK_NS;
-    // Packets with launch times wait for theirs in the queue discipline.
-    if stream.tx.policy == Policy::Other && stream.cycle.0 <= SLACK_NS && !awake && !stream.launch.is_some() {
-        let slack = show_duration(Nanos(SLACK_NS));
-        let why = format!(
-            "the kernel may wake a sender under policy other {slack} late, its timer slack, which is no less than the cycle of {cycle}: \
-             packets of several cycles leave at once, and scheduled..wakeup shows the slack (docs/method/schedule.md)"
-        );
-        let help = format!("write tx.policy = \"fifo:90\", tx.spin = \"{cycle}\", or a cycle well above \"{slack}\"");
-        return Some(Foreseen::new(Level::Warning, key, why, help));
+    let (cycle, slack) = (show_duration(stream.cycle), show_duration(Nanos(slack_ns)));
+    let why = format!(
+        "the kernel may wake a sender under policy other {slack} late, its timer slack ({source}), which is no less than the cycle of {cycle}: \
+         packets of several cycles leave at once, and scheduled..wakeup shows the slack (docs/method/schedule.md)"
+    );
+    let help = format!("write tx.policy = \"fifo:90\", tx.spin = \"{cycle}\", or a cycle well above \"{slack}\"");
+    Some((Level::Warning, why, help))
+}
+
+/// A cycle that is shorter than a send may take. That is an assumption, so it is a note.
+fn sends(stream: &Stream, _: &Machine) -> Found {
+    let is_stamped = [Point::TxSched, Point::TxKernel, Point::RxKernel].iter().any(|of| stream.stamps.contains(of));
+    let takes = Nanos(SEND_NS[usize::from(is_stamped)]);
+    let [cycle, send] = [stream.cycle, takes].map(show_duration);
+    let stamps = if is_stamped { "with" } else { "without" };
+    let why = format!(
+        "a sender takes {send} for a packet {stamps} kernel stamps, whatever its policy and its wait, if this machine is like that of \
+         docs/performance.md: then it cannot keep a cycle of {cycle}, and the rule rate makes the trial not valid. Only a run measures it here"
+    );
+    let help = "run one trial and read its rule rate, or write a longer cycle".to_owned();
+    (stream.cycle < takes && !stream.port.passes_xdp()).then_some((Level::Note, why, help))
+}
+
+/// A sender under policy `deadline` that spins for more of each cycle than the kernel lets it run.
+fn budget(stream: &Stream) -> Option<Foreseen> {
+    let Policy::Deadline { runtime, period, .. } = stream.tx.policy else { return None };
+    let may = runtime.0 as f64 / period.0.max(1) as f64;
+    let (share, key) = spins(stream, Side::Tx);
+    if share <= may || trial_ns(stream)? <= period.0 {
+        return None;
     }
-    None
+    let [spin, cycle, runtime, period] = [stream.tx.spin, stream.cycle, runtime, period].map(show_duration);
+    let why = format!(
+        "the sender spins for {spin} of each cycle of {cycle}, and the kernel stops it when it has run for {runtime} of each {period}"
+    );
+    let help = format!("write a shorter {key}, or a longer run time in tx.policy");
+    Some(Foreseen::new(Level::Warning, format!("stream.{}.{key}", stream.name), why, help))
 }
 
 /// Limits of percentiles that the packets are too few to resolve: such an expectation is never met.
@@ -298,6 +367,32 @@ fn percentile(experiment: &Experiment, cell: &Cell, _: &Machine) -> Vec<Foreseen
         Some(Foreseen::new(Level::Warning, format!("expect.{stream}.{metric}"), why, help))
     };
     farthest.into_iter().filter_map(one).collect()
+}
+
+/// Percentiles that tables and page show of every metric, and that the packets are too few to
+/// resolve: a note for each stream. Cells differ by their counts, so it names the fewest.
+pub fn unresolved(experiment: &Experiment) -> Vec<Foreseen> {
+    let trials = u64::from(experiment.trials).max(1);
+    let mut counts: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
+    for stream in experiment.cells.iter().flat_map(|cell| &cell.setup.streams) {
+        counts.entry(&stream.name).or_default().insert(stream.count.into());
+    }
+    let one = |(stream, counts): (&str, BTreeSet<u64>)| {
+        let least = *counts.first()?;
+        let dashed = QUANTILES.map(|(_, name, q)| (name, packets_for(q, NEEDED)));
+        let dashed: Vec<_> = dashed.into_iter().filter(|(_, needed)| least.saturating_mul(trials) < *needed).collect();
+        let names: Vec<&str> = dashed.iter().map(|(name, _)| *name).collect();
+        let takes = dashed.iter().map(|(name, needed)| format!("{} for {name}", number(needed.div_ceil(trials))));
+        let help = format!("a count of {}, or more if events come in bursts", takes.collect::<Vec<_>>().join(", "));
+        let (names, fewest) = (names.join(", "), if counts.len() > 1 { "as few as " } else { "" });
+        let why = format!(
+            "tables and page will show {names} as not resolved, of {fewest}{} packets in each of {trials} trials: {NEEDED} separate events \
+             must lie beyond a percentile",
+            number(least)
+        );
+        (!dashed.is_empty()).then(|| Foreseen::new(Level::Note, format!("stream.{stream}.count"), why, help))
+    };
+    counts.into_iter().filter_map(one).collect()
 }
 
 /// Fewer trials than it takes to tell whether a figure repeats.

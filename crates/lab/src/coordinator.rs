@@ -33,7 +33,7 @@ use tardy_engine::live::Digest;
 use tardy_engine::port;
 use tardy_model::manifest::StationEntry;
 use tardy_model::shaper::Shaper;
-use tardy_model::stream::{Side, Stream, live};
+use tardy_model::stream::{Side, Stream, live_end};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
 use tardy_model::trial::ObserverRecord;
@@ -91,8 +91,8 @@ struct EndedTrial<'a> {
 /// that metric.
 fn report_progress(sink: &mut dyn Sink) -> impl FnMut(&Stream, Side, Digest) {
     |stream, side, digest| {
-        let (end, metric) = live(stream.kind, &stream.stamps, stream.lead);
-        let (stream, count, metric) = (stream.name.clone(), stream.count, (end == side).then_some(metric));
+        let metric = stream.leading().filter(|metric| live_end(stream.kind, *metric) == Some(side));
+        let (stream, count) = (stream.name.clone(), stream.count);
         sink.event(Event::now(What::Progress { stream, side, digest, count, metric }));
     }
 }

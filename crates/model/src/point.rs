@@ -209,6 +209,14 @@ impl Metric {
         if answered { &LEADS } else { LEADS.split_at(2).1 }
     }
 
+    /// The metric that leads for a stream, of those that are `available`: the one that the
+    /// experiment names, else the first of [`Metric::leads`], else the earliest on the packet's
+    /// way. Headline, page, progress line and `repeats` all call this, so they show the same one.
+    pub fn leading(named: Option<Metric>, answered: bool, available: &[Metric]) -> Option<Metric> {
+        let mut first = named.into_iter().chain(Metric::leads(answered).iter().copied());
+        first.find(|metric| available.contains(metric)).or_else(|| available.iter().min().copied())
+    }
+
     /// Points whose stamps it needs, the earliest first; `delta` also needs its own kind's.
     pub fn points(self) -> Vec<Point> {
         match self {

@@ -69,21 +69,15 @@ impl fmt::Display for Side {
     }
 }
 
-/// Which metric the figures of a running trial show, and which end has them: the metric that leads
-/// for the stream in the table too. Where the experiment's own choice (`lead`) cannot be computed
-/// at one end while the trial runs, it is the metric that would lead without that choice.
-pub fn live(kind: Kind, stamps: &[Point], lead: Option<Metric>) -> (Side, Metric) {
-    match kind {
-        Kind::Cyclic if lead == Some(Metric::Span(Point::Scheduled, Point::Receive)) => {
-            (Side::Rx, Metric::Span(Point::Scheduled, Point::Receive))
-        }
-        Kind::Cyclic if stamps.contains(&Point::RxKernel) => {
-            (Side::Rx, Metric::Span(Point::Scheduled, Point::RxKernel))
-        }
-        Kind::Cyclic if stamps.contains(&Point::RxXdp) => (Side::Rx, Metric::Span(Point::Scheduled, Point::RxXdp)),
-        Kind::Cyclic => (Side::Rx, Metric::Span(Point::Scheduled, Point::Receive)),
-        Kind::Reflected => (Side::Reply, Metric::Span(Point::Scheduled, Point::ReplyReceive)),
-        Kind::Pingpong => (Side::Tx, Metric::Span(Point::Send, Point::ReplyReceive)),
+/// The end that can compute a metric while a trial runs, for the progress line; `None` if no end
+/// has both of its instants before the trial is over.
+pub fn live_end(kind: Kind, metric: Metric) -> Option<Side> {
+    let Metric::Span(from, to) = metric else { return None };
+    match (kind, from, to) {
+        (Kind::Cyclic, Point::Scheduled, Point::RxKernel | Point::RxXdp | Point::Receive) => Some(Side::Rx),
+        (Kind::Reflected, Point::Scheduled, Point::ReplyReceive) => Some(Side::Reply),
+        (Kind::Pingpong, Point::Send, Point::ReplyReceive) => Some(Side::Tx),
+        _ => None,
     }
 }
 
@@ -463,6 +457,20 @@ pub struct Stream {
 }
 
 impl Stream {
+    /// The metric that leads for it, as far as its stamps show before the run.
+    pub fn leading(&self) -> Option<Metric> {
+        let has = |point: &Point| match point {
+            Point::Scheduled => self.kind.is_scheduled(),
+            // Every reply that arrives has this stamp.
+            Point::ReplyReceive => self.kind.is_answered(),
+            point => self.stamps.contains(point),
+        };
+        let of_delta = || has(&Point::RxKernel) || has(&Point::RxXdp);
+        let can = |metric: &Metric| if *metric == Metric::Delta { of_delta() } else { metric.points().iter().all(has) };
+        let available: Vec<Metric> = self.metrics.iter().copied().filter(can).collect();
+        Metric::leading(self.lead, self.kind.is_answered(), &available)
+    }
+
     /// Bytes between the Ethernet header, with its tag, and the payload. A TCP header counts with
     /// its time stamps.
     pub const fn headers(&self) -> u32 {

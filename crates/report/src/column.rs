@@ -129,17 +129,21 @@ pub(crate) fn in_order(stream: &StreamResult) -> Vec<(&str, &MetricResult)> {
     metrics
 }
 
-/// The metric that leads of a stream where only one is shown: the one that the experiment has
-/// lead, else that of the stream's kind ([`Metric::leads`]), if it was measured; else the first
-/// that was.
-pub(crate) fn lead(stream: &StreamResult) -> Option<&str> {
-    let named = stream.lead.as_ref().and_then(|name| stream.metrics.get_key_value(name)).filter(|(_, m)| m.count > 0);
-    if let Some((name, _)) = named {
+/// The metric that leads of a stream where only one is shown ([`Metric::leading`]), of those that
+/// were measured.
+pub fn lead(stream: &StreamResult) -> Option<&str> {
+    let measured: Vec<&str> = in_order(stream).into_iter().filter(|(_, m)| m.count > 0).map(|(name, _)| name).collect();
+    let named = stream.lead.as_deref();
+    let known: Vec<(Metric, &str)> = measured.iter().filter_map(|name| Some((name.parse().ok()?, *name))).collect();
+    // A name of a later version can lead only if the experiment chose it, or nothing else is there.
+    let unknown = measured.iter().find(|name| Some(**name) == named && name.parse::<Metric>().is_err());
+    if let Some(name) = unknown.or_else(|| measured.first().filter(|_| known.is_empty())) {
         return Some(name);
     }
-    let measured = |metric: &Metric| stream.metrics.get_key_value(&metric.to_string()).filter(|(_, m)| m.count > 0);
-    let usual = Metric::leads(stream.replies.is_some()).iter().find_map(measured).map(|(name, _)| name.as_str());
-    usual.or_else(|| in_order(stream).into_iter().find(|(_, m)| m.count > 0).map(|(name, _)| name))
+    let available: Vec<Metric> = known.iter().map(|(metric, _)| *metric).collect();
+    let named = named.and_then(|name| name.parse().ok());
+    let leading = Metric::leading(named, stream.replies.is_some(), &available)?;
+    known.into_iter().find(|(metric, _)| *metric == leading).map(|(_, name)| name)
 }
 
 /// Where `rx_kernel` was taken of this stream of this cell, in words, for a metric that is made of

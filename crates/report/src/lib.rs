@@ -28,6 +28,7 @@ mod text;
 pub mod worst;
 mod xdp;
 
+pub use column::lead;
 pub use figure::sparkline;
 pub use picture::{Bars, Facts, Options, Picture, ReportError, bars};
 

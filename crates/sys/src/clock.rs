@@ -35,6 +35,15 @@ pub fn sleep_until(at: Instant<Tai>) {
     while unsafe { libc::clock_nanosleep(libc::CLOCK_TAI, libc::TIMER_ABSTIME, &ts, ptr::null_mut()) } == libc::EINTR {}
 }
 
+/// How fine the kernel's timers are, ns: 1 with high-resolution timers, else the length of a tick.
+/// `None` if the kernel does not say.
+pub fn timer_resolution_ns() -> Option<i64> {
+    let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `ts` is a valid, writable timespec.
+    let got = unsafe { libc::clock_getres(libc::CLOCK_TAI, &mut ts) };
+    (got == 0).then_some(ts.tv_sec * 1_000_000_000 + ts.tv_nsec)
+}
+
 /// The kernel's TAI − UTC offset in seconds. Read only: tardy never sets a clock.
 pub fn tai_offset_s() -> i32 {
     // SAFETY: timex is plain data; all zero (modes = 0) asks the kernel to change nothing.

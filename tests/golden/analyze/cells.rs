@@ -65,9 +65,13 @@ fn what_the_experiment_has_lead_is_what_repeats_and_nothing_else_chooses_it() {
     ctl.reply = Some(ReplyRecord::default());
     ctl.sources.insert(Point::ReplyReceive, Source::App);
     let absent = Metric::Span(Point::Scheduled, Point::TxHw);
-    for (lead, repeats) in [(None, back), (Some(LEAD), LEAD), (Some(absent), back)] {
+    for (lead, repeats) in
+        [(None, back), (Some(LEAD), LEAD), (Some(Metric::Delta), Metric::Delta), (Some(absent), back)]
+    {
         let leads = lead.into_iter().map(|lead| ("ctl".to_owned(), lead)).collect();
-        let cell = CellAnalysis::new("all", BTreeMap::new(), asked.clone(), vec![expected.clone()]);
+        let mut asked = asked.clone();
+        asked.get_mut("ctl").unwrap().extend(lead.filter(|lead| *lead == Metric::Delta));
+        let cell = CellAnalysis::new("all", BTreeMap::new(), asked, vec![expected.clone()]);
         let mut cell = cell.leads(leads);
         cell.trial(&record, batches(&packets, 700).into_iter().map(|batch| ("ctl", batch)));
         let answer = cell.finish();

@@ -35,33 +35,6 @@ use tardy_spec::experiment::{Experiment, Setup};
 const OTHER: HostId = HostId::numbered(1);
 const GUEST: HostId = HostId::numbered(2);
 
-const EXPERIMENT: &str = r#"
-name = "hosts"
-trials = 1
-[station.a]
-[station.b]
-[stream.there]
-from = "a"
-to = "b"
-count = 60
-cycle = "1ms"
-tx = { cpu = "any", policy = "other" }
-rx = { cpu = "any", policy = "other" }
-[stream.back]
-from = "b"
-to = "a"
-count = 60
-cycle = "1ms"
-tx = { cpu = "any", policy = "other" }
-rx = { cpu = "any", policy = "other" }
-[expect.there]
-lost = 0
-# Whatever else runs on the machine of the test is nothing that it judges.
-[validity]
-competing-cpu = "note"
-steal = "note"
-"#;
-
 fn lay(_: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost) -> Result<Laid, PathError> {
     let each = stations.keys().enumerate();
     Ok(Laid {
@@ -78,7 +51,8 @@ fn kinds() -> Kinds {
 
 /// The experiment with station `b` on the other host.
 fn experiment(more: &str) -> Experiment {
-    let source = tardy_spec::Source { name: "hosts.toml".into(), text: EXPERIMENT.to_owned() + more };
+    let source =
+        tardy_spec::Source { name: "hosts.toml".into(), text: tardy_tests::experiment("hosts").to_owned() + more };
     let mut experiment = tardy_spec::load(&source, &[]).unwrap_or_else(|error| panic!("{}", error.one_line()));
     for cell in &mut experiment.cells {
         cell.setup.stations.get_mut("b").expect("a station").host = OTHER;

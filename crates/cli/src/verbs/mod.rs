@@ -24,6 +24,7 @@ use tardy_judge::foresight::{self, Foreseen, Machine};
 use tardy_lab::machine::FactsByHost;
 use tardy_lab::run::RunError;
 use tardy_store::StoreError;
+use tardy_sys::{clock, thread};
 
 /// Prints to stdout. A reader that has seen enough (`| head`) is no error.
 fn print(text: &str) -> Result<()> {
@@ -58,9 +59,17 @@ fn state() -> PathBuf {
 }
 
 /// What is foreseen of a run on these machines, where the coordinator's own represents all of them.
-fn foresee(experiment: &tardy_spec::experiment::Experiment, found: &FactsByHost) -> Vec<Foreseen> {
+/// The timers of a guest are not known before it boots.
+fn foresee(experiment: &tardy_spec::experiment::Experiment, found: &FactsByHost, in_guest: bool) -> Vec<Foreseen> {
     let here = found.here();
-    let machine = Machine { rt_limit: here.rt_limit, release: here.release.clone() };
+    // The agents inherit the slack of this process.
+    let slack = thread::timer_slack_ns().ok().and_then(|ns| i64::try_from(ns).ok());
+    let machine = Machine {
+        rt_limit: here.rt_limit,
+        release: here.release.clone(),
+        timer_slack_ns: slack.filter(|_| !in_guest),
+        timer_resolution_ns: clock::timer_resolution_ns().filter(|_| !in_guest),
+    };
     foresight::foresee(experiment, &machine)
 }
 

@@ -9,7 +9,7 @@ use crate::verbs::guest;
 use crate::verbs::object;
 use anyhow::Result;
 use std::path::Path;
-use tardy_judge::foresight::estimate;
+use tardy_judge::foresight::{estimate, unresolved};
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
 use tardy_lab::identity;
@@ -49,7 +49,8 @@ pub fn call(args: Plan) -> Result<Exit> {
             coordinator::look(&experiment, &Kinds::default(), &mut Hosts::here(&mut steward))?
         }
     };
-    super::foresee(&experiment, &found).iter().for_each(|foreseen| out.comment(&foreseen.to_string()));
+    let foreseen = super::foresee(&experiment, &found, guest.is_some()).into_iter().chain(unresolved(&experiment));
+    foreseen.for_each(|foreseen| out.comment(&foreseen.to_string()));
     let blamed = |error: RunError| super::blamed(error, &args.experiment);
     let mut said: Vec<(Script, Vec<&str>)> = Vec::new();
     for cell in &experiment.cells {

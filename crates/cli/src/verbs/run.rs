@@ -63,8 +63,8 @@ pub fn call(args: Run) -> Result<Exit> {
         },
     };
     let foreseen = match &place {
-        Where::Here { found, .. } => verbs::foresee(&experiment, found),
-        Where::Inside { guest, .. } => verbs::foresee(&experiment, &guest::facts(guest).into()),
+        Where::Here { found, .. } => verbs::foresee(&experiment, found, false),
+        Where::Inside { guest, .. } => verbs::foresee(&experiment, &guest::facts(guest).into(), true),
     };
     let folder = match args.out {
         Some(out) => RunFolder::create(out)?,

@@ -18,7 +18,7 @@ use tardy_bpf::user::StampClock;
 use tardy_bpf::xsk::XdpError;
 use tardy_model::machine::ThreadRecord;
 use tardy_model::point::{Metric, Point};
-use tardy_model::stream::{Side, Wait, live};
+use tardy_model::stream::{Side, Wait};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_sys::{SysError, clock, nic, wait};
@@ -79,8 +79,8 @@ impl StreamEnd {
             Side::Rx => "receiver",
             Side::Reply => "receiver of replies",
         };
-        let by_kernel = (Side::Rx, Metric::Span(Point::Scheduled, Point::RxKernel));
-        let live_by_kernel = matches!(&order, EndOrder::Receive(ReceiveOrder { order, .. }) if live(order.kind, &order.stamps, order.lead) == by_kernel);
+        let by_kernel = Some(Metric::Span(Point::Scheduled, Point::RxKernel));
+        let live_by_kernel = matches!(&order, EndOrder::Receive(receive) if receive.order.lead == by_kernel);
         let BoundEnd { error_queue_bytes, wake, work } =
             bind(threads::with_hardware(order)).map_err(|error| socket_error(name, &device, &error))?;
         let shared = Arc::new(Shared::default());

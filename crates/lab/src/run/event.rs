@@ -90,7 +90,7 @@ pub enum What {
         digest: Digest,
         /// Packets intended.
         count: u32,
-        /// What the figures are of; `None` for an end that does not have what leads of the stream.
+        /// What the figures are of; `None` for an end that cannot compute the metric that leads.
         metric: Option<Metric>,
     },
     /// A trial was written to the run folder.

@@ -122,7 +122,7 @@ pub const KEYS: &[Key] = &[
     key("stream.*.warmup", SPAN, Text("2s"), "How long the warm-up may wait for stamps to flow; \"0s\" is none."),
     key("stream.*.stamps", Kind::Points { word: "default" }, Text("default"), "Points to stamp; a named one that is not available is refused. `default` is what `metrics` and `[expect]` need, of what the machine has, and what the measuring threads read from their clocks."),
     key("stream.*.metrics", Kind::Metrics { word: "default" }, Text("default"), "Metrics that must be in the results; `default` is the usual ones that `stamps` allows."),
-    key("stream.*.lead", Kind::Metric, None("the metric of its first limit on a latency in `[expect]`, else `scheduled..rx_kernel`, or the whole round trip"), "The metric that leads where one is shown: the headline, the pictures, the progress line where it can, and `repeats`."),
+    key("stream.*.lead", Kind::Metric, None("the metric of its first limit on a latency in `[expect]`, else `scheduled..rx_kernel`, or the whole round trip"), "The metric that leads where one is shown: the headline, the pictures, the progress line, and `repeats`."),
     key("stream.*.tx.port", choice(&Port::WORDS, &[]), None("as `port`"), "What its packets are sent through, and so what they look like: `xdp` sends what `packet` sends, past every queue discipline."),
     key("stream.*.tx.cpu", Kind::Cpu, Text("auto"), "CPU of the sending thread: auto, same or different (as the receiver's), any (not pinned), or a number."),
     key("stream.*.tx.policy", Kind::Policy, Text("other"), "Scheduling of the sending thread: other, fifo:90, rr:50, deadline:RUNTIME/DEADLINE/PERIOD."),
