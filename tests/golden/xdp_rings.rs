@@ -1,13 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! AF_XDP without a kernel: which entries of a ring each side may touch, around its end and that
 //! of its counters; what tardy's XDP program writes before a packet, and what goes before one that
-//! is sent; and what the kernel says that a driver can do.
+//! is sent; what the kernel says that a driver can do; and which figures are made of the times that
+//! a user's own program left before packets.
 
+use crate::analyze::fixture::{Packet, batch, healthy_packets, lost, noise, record};
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use tardy_analyze::cell::CellAnalysis;
 use tardy_bpf::hints::Layouts;
 use tardy_bpf::program::{MARK, OBJECT, RX_TIME, RxTime, Stamps, last_lines};
 use tardy_bpf::xsk::{METADATA, Putting, Taking, completion, request, went_out};
+use tardy_model::point::{Metric, Point};
+use tardy_model::result::{MetricResult, TrialResult};
+use tardy_model::sample::Batch;
+use tardy_model::trial::TrialRecord;
+use tardy_model::xdp::{
+    CoreRecord, HintColumn, HintTime, HintTimes, Hints, XdpClock, XdpLosses, XdpMode, XdpRecord, XdpSeen,
+};
+use tardy_store::{SamplesFile, write_samples};
 use tardy_sys::nic::{XdpFeatures, read_xdp_features};
 
 /// A ring whose two sides are this process's: what is put in comes out, in order and once.
@@ -239,5 +251,160 @@ fn what_a_driver_can_do_for_af_xdp_is_read_from_the_kernels_answer() {
         let mut bent = all.clone();
         bent[20..22].copy_from_slice(&length.to_ne_bytes());
         assert_eq!(read_xdp_features(&bent), None, "{length}");
+    }
+}
+
+/// What CLOCK_MONOTONIC must be put forward by, and by how much that may be wrong.
+const AHEAD_NS: i64 = 1_799_000_000_000_000_000;
+const BOUND_NS: i64 = 50;
+
+/// Packets of a stream as the program left its structs before them: `even` before those of even
+/// numbers, `odd` before the rest. Each member is given by its distance from `receive`.
+fn with_hints(packets: &[Packet], members: &[(&str, [bool; 2], &dyn Fn(usize, i64) -> i64)]) -> (TrialRecord, Batch) {
+    let names = ["even", "odd"];
+    let mut rows = batch(0, packets);
+    let receive = |row: usize| rows.offset(row, Point::Receive).map(|offset| rows.scheduled_ns[row] + offset);
+    let column = |(name, in_struct, raw): &(&str, [bool; 2], &dyn Fn(usize, i64) -> i64)| {
+        let value = |row: usize| receive(row).filter(|_| in_struct[row % 2]).map(|ns| raw(row, ns - AHEAD_NS));
+        HintColumn { name: (*name).to_owned(), is_signed: false, values: (0..rows.len()).map(value).collect() }
+    };
+    let time = |(name, in_struct, _): &(&str, [bool; 2], _)| HintTime {
+        column: (*name).to_owned(),
+        structs: names.into_iter().zip(in_struct).filter(|(_, has)| **has).map(|(name, _)| name.to_owned()).collect(),
+    };
+    rows.hints = Some(Hints {
+        structs: names.map(str::to_owned).to_vec(),
+        of: (0..rows.len()).map(|row| receive(row).map(|_| (row % 2) as u8)).collect(),
+        columns: members.iter().map(column).collect(),
+    });
+    let mut record = record(1, packets.len() as u32);
+    let times = HintTimes {
+        of: members.iter().map(time).collect(),
+        clock: XdpClock::Monotonic,
+        ahead_ns: AHEAD_NS,
+        bound_ns: BOUND_NS,
+        without: None,
+    };
+    let port = XdpRecord {
+        mode: XdpMode::Native,
+        refused: Vec::new(),
+        queues: 1,
+        umem_bytes: 1 << 24,
+        huge_pages: true,
+        small_pages: None,
+        clock: XdpClock::Unknown,
+        clock_bound_ns: 0,
+        losses: XdpLosses::default(),
+        triggered: None,
+        seen: XdpSeen::default(),
+        core: CoreRecord::default(),
+        driver: "veth".to_owned(),
+        wait: "poll".to_owned(),
+        device_hints: Vec::new(),
+        without_hints: None,
+        times: Some(times),
+    };
+    record.streams.get_mut("ctl").expect("the stream").xdp = Some(port);
+    (record, rows)
+}
+
+/// The trial's results, and the pooled figures of its cell.
+fn judged(record: &TrialRecord, batches: impl IntoIterator<Item = Batch>) -> (TrialResult, [MetricResult; 4]) {
+    let asked = BTreeMap::from([("ctl".to_owned(), vec![Metric::Span(Point::Scheduled, Point::Receive)])]);
+    let mut cell = CellAnalysis::new("all", BTreeMap::new(), asked, Vec::new());
+    let trial = cell.trial(record, batches.into_iter().map(|batch| ("ctl", batch))).result;
+    let pooled = cell.finish().result.streams["ctl"].metrics.clone();
+    let of = |metric: &str| pooled.get(metric).cloned().unwrap_or_default();
+    (trial, ["first_ns..receive", "second_ns..receive", "wait_ns..receive", "odd.late_ns..receive"].map(of))
+}
+
+#[test]
+fn every_time_that_a_users_own_program_leaves_has_figures_and_not_the_chosen_one_alone() {
+    let count = 20_000;
+    let mut packets = healthy_packets(1, count);
+    packets[500] = lost(0);
+    let delays = noise(2, count);
+    let first = |row: usize, receive: i64| receive - delays[row];
+    let second = |row: usize, receive: i64| receive - delays[row] / 2;
+    // It is no time: a length of time, which the name does not show.
+    let wait = |_: usize, _: i64| 300;
+    // Another packet's, by one more than the clock's bound; by no more than that; and none.
+    let late = |row: usize, receive: i64| match row {
+        11 | 13 => receive + BOUND_NS + 1,
+        15 => receive + BOUND_NS,
+        17 => 0,
+        _ => receive - 5,
+    };
+    let (record, rows) = with_hints(
+        &packets,
+        &[
+            ("first_ns", [true, true], &first),
+            ("second_ns", [true, false], &second),
+            ("wait_ns", [true, false], &wait),
+            ("odd.late_ns", [false, true], &late),
+        ],
+    );
+    let (trial, [first, second, wait, late]) = judged(&record, [rows.clone()]);
+    let expected = |all: &dyn Fn(usize) -> Option<i64>| {
+        let mut values: Vec<i64> = (0..count).filter(|row| *row != 500).filter_map(all).collect();
+        values.sort_unstable();
+        // The lost packet is slower than any other.
+        let rank = |q: f64| Some(values[(q * (values.len() + 1) as f64).ceil() as usize - 1]);
+        (values.len() as u64, values.first().copied(), rank(0.5), rank(0.99))
+    };
+    let found = |of: &MetricResult| {
+        let quantiles = &of.figures.quantiles;
+        (of.count, of.figures.min_ns, quantiles.p50_ns, quantiles.p99_ns)
+    };
+    assert_eq!(found(&first), expected(&|row| Some(delays[row])));
+    // A packet whose struct has no such member lacks nothing.
+    assert_eq!(found(&second), expected(&|row| (row % 2 == 0).then_some(delays[row] / 2)));
+    for sound in [&first, &second] {
+        assert_eq!((sound.coverage, sound.not_of_packet, sound.negative), (1.0, 0, 0), "{sound:?}");
+        assert_eq!((sound.figures.max_ns, &sound.infinite[..]), (None, &["max".to_owned()][..]), "one was lost");
+        assert_eq!((sound.clock.as_str(), sound.source.as_str(), &sound.why), ("tai", "app", &None));
+    }
+    assert_eq!((late.count, late.not_of_packet, late.negative, late.figures.min_ns), (9_997, 3, 1, Some(-BOUND_NS)));
+    assert_eq!(late.coverage, 0.9997);
+    assert_eq!((wait.count, wait.not_of_packet, wait.coverage), (0, 9_999, 0.0), "{wait:?}");
+    assert!(wait.why.as_ref().is_some_and(|why| why.contains("it is no time of its packet")), "{wait:?}");
+
+    // A run folder says the same, over pages and batches.
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("samples.parquet");
+    write_samples(&path, &[("ctl", &rows)]).expect("written");
+    let read = SamplesFile::open(&path).expect("samples").batches_with_hints("ctl").expect("the stream");
+    let again: Vec<Batch> = read.collect::<Result<_, _>>().expect("sound");
+    assert!(again.len() > 8 && again.iter().all(|batch| batch.hints.is_some()));
+    assert_eq!(judged(&record, again), (trial.clone(), [first, second, wait, late]));
+    // One that has them without hints has the metrics nevertheless, and says why they are empty.
+    let read = SamplesFile::open(&path).expect("samples").batches("ctl").expect("the stream");
+    let (_, [empty, ..]) = judged(&record, read.map(|batch| batch.expect("sound")));
+    assert_eq!((empty.count, empty.coverage), (0, 0.0));
+    assert_eq!(empty.why.as_deref(), Some("no received packet has a value of the member"));
+}
+
+#[test]
+fn times_of_a_clock_that_nobody_knows_are_metrics_without_figures() {
+    let packets = healthy_packets(1, 100);
+    let time = |_: usize, receive: i64| receive - 5;
+    let (mut record, rows) = with_hints(&packets, &[("first_ns", [true, true], &time)]);
+    let times = |record: &mut TrialRecord| record.streams.get_mut("ctl")?.xdp.as_mut()?.times.take();
+    let known = times(&mut record).expect("times");
+    let put = |mut record: TrialRecord, times: HintTimes| {
+        record.streams.get_mut("ctl").expect("it").xdp.as_mut().expect("its port").times = Some(times);
+        record
+    };
+    let why = "the program takes times of the device";
+    let unknown = put(record.clone(), HintTimes { without: Some(why.to_owned()), ..known.clone() });
+    let (trial, [first, ..]) = judged(&unknown, [rows.clone()]);
+    assert_eq!((first.count, first.why.as_deref()), (0, Some(why)));
+    assert_eq!(trial.streams["ctl"].metrics.len(), 2, "{:?}", trial.streams["ctl"].metrics.keys());
+    // A record from outside may name anything: what a table has already, or cannot show.
+    for name in ["scheduled", "Receive", "first ns", "a|b", "a\u{1b}[2J"] {
+        let time = HintTime { column: name.to_owned(), structs: vec!["even".to_owned()] };
+        let odd = put(record.clone(), HintTimes { of: vec![time], ..known.clone() });
+        let (trial, _) = judged(&odd, [rows.clone()]);
+        assert_eq!(trial.streams["ctl"].metrics.len(), 1, "{name}");
     }
 }

@@ -240,6 +240,7 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
             advance: table.get("tx.advance", span)?,
             spin: table.get("tx.spin", span)?,
             wait: tx_wait,
+            frames: table.get("tx.frames", integer)? as u32,
         },
         rx: Rx {
             port: rx_port,
@@ -248,6 +249,7 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
             policy: table.get("rx.policy", policy)?,
             wait: rx_wait,
             queue: table.find("rx.queue").and_then(integer).map(|queue| queue as u32),
+            frames: table.get("rx.frames", integer)? as u32,
             object: table.find("rx.object").and_then(object).filter(|_| rx_port.passes_xdp()),
             hints: if rx_port.passes_xdp() { table.get("rx.hints", device_hints)? } else { Vec::new() },
         },
