@@ -125,6 +125,7 @@ fn receiver() -> ActivityOrder {
         device: "lo".into(),
         wait: Wait::Block,
         queue: None,
+        frames: 4_096,
         replies: false,
         object: None,
         hints: Vec::new(),
@@ -175,11 +176,11 @@ fn an_agent_measured_what_a_line_costs_while_it_watched_programs() {
     assert!(why.contains("while programs are watched") && why.contains("report it"), "{why}");
     agent.tell(&ToAgent::Inspected {
         each: 0,
-        objects: vec![ObjectOrder { bytes: vec![7], section: None, time: None }],
+        objects: vec![ObjectOrder { bytes: vec![7], section: None, times: Vec::new() }],
     });
     let FromAgent::Inspected { objects, .. } = agent.hear() else { panic!("it was watching") };
     assert_eq!(objects, [None], "what cannot be read has its place");
-    let object = ObjectOrder { bytes: vec![7], section: None, time: None };
+    let object = ObjectOrder { bytes: vec![7], section: None, times: Vec::new() };
     agent.tell(&ToAgent::Cost(CostOrder::Object { object, packet: vec![0; 64] }));
     let FromAgent::Cost(Err(why)) = agent.hear() else { panic!("it is no object") };
     assert!(why.contains("neither an ELF file nor BTF"), "{why}");

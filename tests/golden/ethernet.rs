@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Port `packet`: the bytes of its frames, what it reads out of frames that arrive, and the program
-//! of its filter, run by an interpreter of this test on every kind of frame. The marks by which
-//! probes are known among frames. And the VLANs of a path as they are planned: devices that write
-//! tags, receive queues by priority, and the orders to the ends of a tagged stream.
+//! of its filter, run by an interpreter of this test on every kind of frame. And the VLANs of a
+//! path as they are planned: devices that write tags, receive queues by priority, and the orders to
+//! the ends of a tagged stream.
 
 use proptest::prelude::*;
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
-use tardy_bpf::pitfalls::{Arriving, count_marks, has_mark};
+use std::collections::BTreeSet;
 use tardy_engine::order::EndOrder;
 use tardy_engine::port::{Inbox, Lent, packet};
 use tardy_lab::machine::{Facts, FactsByHost};
@@ -296,51 +294,4 @@ fn receive_queues_by_priority_are_rules_of_who_receives() {
     }
     assert!(!one_way.contains("ethtool -N tardy0-0"), "nothing tagged arrives there: {one_way}");
     assert!(script(&format!("{text}reflect = true\n")).contains("ethtool -N tardy0-0"), "replies do");
-}
-
-/// A device at which frames wait.
-fn waiting<S>(from: S, mark: &[u8]) -> Arriving<S> {
-    Arriving { from, mark: mark.to_vec(), by_tags: BTreeMap::new() }
-}
-
-/// A frame with this many tags, in which `mark` comes after `between` bytes of other headers.
-fn marked(tags: usize, between: usize, mark: &[u8]) -> Vec<u8> {
-    [vec![2; 12], [0x81, 0, 0, 5].repeat(tags), vec![0x86, 0xdd], vec![1; between], mark.to_vec()].concat()
-}
-
-#[test]
-fn a_flood_at_one_device_kept_the_inspection_for_ever_and_hid_the_probes_at_another() {
-    let mark = [7; 24];
-    let flood = marked(0, 40, &[9; 24]);
-    let probes = vec![marked(1, 0, &mark); 8];
-    let (mut flooded, mut other) = (waiting(None, &mark), waiting(Some(probes), &mark));
-    let (began, mut looked) = (Instant::now(), 0_u64);
-    let is_whole = count_marks(&mut [&mut flooded, &mut other], 8, |from: &mut Option<Vec<Vec<u8>>>, bytes| {
-        looked += 1;
-        let frame = match from {
-            None => flood.clone(),
-            Some(probes) => probes.pop()?,
-        };
-        let length = frame.len().min(bytes.len());
-        bytes[..length].copy_from_slice(&frame[..length]);
-        Some((length, 1))
-    });
-    assert!(began.elapsed() < Duration::from_secs(10) && looked < 100_000, "{looked} frames in {:?}", began.elapsed());
-    assert!(!is_whole, "frames of the flood were left");
-    // One tag is in the frame, and the kernel had taken another one out of it.
-    assert_eq!((flooded.by_tags, other.by_tags), (BTreeMap::new(), BTreeMap::from([(2, 8)])));
-}
-
-#[test]
-fn a_mark_was_searched_for_in_all_of_every_frame() {
-    let mark = [7; 24];
-    // A frame of port `packet`, UDP over IPv4, and TCP over IPv6: with the stream's own tag, and
-    // with as many more as are looked into.
-    for between in [0, 20 + 8, 40 + 20] {
-        for tags in 0..=1 + MOST_TAGS {
-            assert!(has_mark(&marked(tags, between, &mark), &mark), "{between} bytes behind {tags} tags");
-        }
-    }
-    assert!(!has_mark(&marked(0, 1_000, &mark), &mark), "another's payload may have the same bytes");
-    assert!(!has_mark(&marked(0, 0, &mark[..23]), &mark) && !has_mark(&[], &mark) && !has_mark(&[1; 60], &[]));
 }

@@ -24,6 +24,7 @@ mod open_kinds;
 mod optional;
 mod placement;
 mod plan;
+mod probes;
 mod programs;
 mod prose;
 mod report;

@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! AF_XDP without a kernel: which entries of a ring each side may touch, around its end and that
 //! of its counters; what tardy's XDP program writes before a packet, and what goes before one that
-//! is sent; what the kernel says that a driver can do; and the verdicts on the XDP and tc programs
-//! that others have on a path.
+//! is sent; what the kernel says that a driver can do; and which figures are made of the times that
+//! a user's own program left before packets.
 
+use crate::analyze::fixture::{Packet, batch, healthy_packets, lost, noise, record};
 use proptest::prelude::*;
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::time::Duration;
-use tardy_analyze::validity::{RULES, found};
+use tardy_analyze::cell::CellAnalysis;
 use tardy_bpf::hints::Layouts;
-use tardy_bpf::pitfalls::in_pairs;
 use tardy_bpf::program::{MARK, OBJECT, RX_TIME, RxTime, Stamps, last_lines};
 use tardy_bpf::xsk::{METADATA, Putting, Taking, completion, request, went_out};
-use tardy_model::verdict::{Figure, Level, Verdict};
+use tardy_model::point::{Metric, Point};
+use tardy_model::result::{MetricResult, TrialResult};
+use tardy_model::sample::Batch;
+use tardy_model::trial::TrialRecord;
 use tardy_model::xdp::{
-    FaultKind, Inspection, ProbeRecord, ProbeWay, ProgramCost, ProgramFault, ProgramHook, ProgramRecord, ProgramSeen,
+    CoreRecord, HintColumn, HintTime, HintTimes, Hints, XdpClock, XdpLosses, XdpMode, XdpRecord, XdpSeen,
 };
+use tardy_store::{SamplesFile, write_samples};
 use tardy_sys::nic::{XdpFeatures, read_xdp_features};
 
 /// A ring whose two sides are this process's: what is put in comes out, in order and once.
@@ -252,244 +254,157 @@ fn what_a_driver_can_do_for_af_xdp_is_read_from_the_kernels_answer() {
     }
 }
 
-/// A program that did this at the receiver while eight probe packets each way arrived with `tags`.
-fn inspected(hook: ProgramHook, seen: Option<ProgramSeen>, tags: &[(u8, u32)]) -> Inspection {
-    let program = ProgramRecord {
-        station: "b".into(),
-        device: "eth0".into(),
-        hook,
-        name: "watcher".into(),
-        id: 7,
-        tag: "0123456789abcdef".into(),
-        could_be_native: hook == ProgramHook::XdpGeneric,
-        seen,
+/// What CLOCK_MONOTONIC must be put forward by, and by how much that may be wrong.
+const AHEAD_NS: i64 = 1_799_000_000_000_000_000;
+const BOUND_NS: i64 = 50;
+
+/// Packets of a stream as the program left its structs before them: `even` before those of even
+/// numbers, `odd` before the rest. Each member is given by its distance from `receive`.
+fn with_hints(packets: &[Packet], members: &[(&str, [bool; 2], &dyn Fn(usize, i64) -> i64)]) -> (TrialRecord, Batch) {
+    let names = ["even", "odd"];
+    let mut rows = batch(0, packets);
+    let receive = |row: usize| rows.offset(row, Point::Receive).map(|offset| rows.scheduled_ns[row] + offset);
+    let column = |(name, in_struct, raw): &(&str, [bool; 2], &dyn Fn(usize, i64) -> i64)| {
+        let value = |row: usize| receive(row).filter(|_| in_struct[row % 2]).map(|ns| raw(row, ns - AHEAD_NS));
+        HintColumn { name: (*name).to_owned(), is_signed: false, values: (0..rows.len()).map(value).collect() }
     };
-    let by_tags = tags.iter().copied().collect();
-    let way = ProbeWay {
-        leaves: vec!["eth0".into()],
-        arrives: vec!["eth0".into(), "eth0.5".into()],
-        is_held: false,
-        is_certain: true,
+    let time = |(name, in_struct, _): &(&str, [bool; 2], _)| HintTime {
+        column: (*name).to_owned(),
+        structs: names.into_iter().zip(in_struct).filter(|(_, has)| **has).map(|(name, _)| name.to_owned()).collect(),
     };
-    let way = Some(way);
-    let (stream, from, to) = ("ctl".into(), "a".into(), "b".into());
-    let probes = vec![ProbeRecord { stream, from, to, sent: 8, tags: 0, by_tags, let_on: None, carries: true, way }];
-    Inspection { programs: vec![program], probes, ..Inspection::default() }
+    rows.hints = Some(Hints {
+        structs: names.map(str::to_owned).to_vec(),
+        of: (0..rows.len()).map(|row| receive(row).map(|_| (row % 2) as u8)).collect(),
+        columns: members.iter().map(column).collect(),
+    });
+    let mut record = record(1, packets.len() as u32);
+    let times = HintTimes {
+        of: members.iter().map(time).collect(),
+        clock: XdpClock::Monotonic,
+        ahead_ns: AHEAD_NS,
+        bound_ns: BOUND_NS,
+        without: None,
+    };
+    let port = XdpRecord {
+        mode: XdpMode::Native,
+        refused: Vec::new(),
+        queues: 1,
+        umem_bytes: 1 << 24,
+        huge_pages: true,
+        small_pages: None,
+        clock: XdpClock::Unknown,
+        clock_bound_ns: 0,
+        losses: XdpLosses::default(),
+        triggered: None,
+        seen: XdpSeen::default(),
+        core: CoreRecord::default(),
+        driver: "veth".to_owned(),
+        wait: "poll".to_owned(),
+        device_hints: Vec::new(),
+        without_hints: None,
+        times: Some(times),
+    };
+    record.streams.get_mut("ctl").expect("the stream").xdp = Some(port);
+    (record, rows)
 }
 
-/// The verdicts on it, by id.
-fn verdicts(inspection: Inspection) -> BTreeMap<String, Verdict> {
-    found(&inspection).into_iter().map(|verdict| (verdict.id.clone(), verdict)).collect()
-}
-
-fn assert_is(verdict: &Verdict, id: &str, level: Level, says: &str) {
-    assert_eq!((verdict.id.as_str(), verdict.level), (id, level), "{}", verdict.says);
-    assert!(verdict.says.contains(says), "{}", verdict.says);
-    assert!(RULES.iter().any(|rule| rule.id == id) && !verdict.evidence.is_empty());
+/// The trial's results, and the pooled figures of its cell.
+fn judged(record: &TrialRecord, batches: impl IntoIterator<Item = Batch>) -> (TrialResult, [MetricResult; 4]) {
+    let asked = BTreeMap::from([("ctl".to_owned(), vec![Metric::Span(Point::Scheduled, Point::Receive)])]);
+    let mut cell = CellAnalysis::new("all", BTreeMap::new(), asked, Vec::new());
+    let trial = cell.trial(record, batches.into_iter().map(|batch| ("ctl", batch))).result;
+    let pooled = cell.finish().result.streams["ctl"].metrics.clone();
+    let of = |metric: &str| pooled.get(metric).cloned().unwrap_or_default();
+    (trial, ["first_ns..receive", "second_ns..receive", "wait_ns..receive", "odd.late_ns..receive"].map(of))
 }
 
 #[test]
-fn what_programs_of_others_do_on_the_path_is_named_with_what_was_measured() {
-    let seen = ProgramSeen { runs: 16, run_ns: 32_000, lines: 16, faults: Vec::new() };
-    let mut prints = inspected(ProgramHook::XdpNative, Some(seen), &[(0, 8)]);
-    let unmeasured = prints.clone();
-    // Of another host: it says nothing about this one.
-    let cost = |ns| ProgramCost { ns, low_ns: ns - 100.0, high_ns: ns + 100.0, pairs: 101 };
-    prints.line_costs = [("a".into(), cost(9_000.0)), ("b".into(), cost(1_500.0))].into();
-    let of = verdicts(prints);
-    assert_eq!(of.keys().collect::<Vec<_>>(), ["printk", "programs"]);
-    let says = "program `watcher` (id 7, xdp-native) on eth0 of b writes 1.0 lines into the kernel's trace for each packet \
-        (bpf_printk); a line costs 1.5 µs there (1.4 µs to 1.6 µs with 95 %)";
-    assert_is(&of["printk"], "printk", Level::Warning, says);
-    assert_eq!(of["printk"].evidence["line_ns"], Figure::Float(1_500.0));
-    assert_is(&of["programs"], "programs", Level::Note, "`watcher` (id 7, xdp-native) on eth0 of b");
-
-    let mut unmeasured = unmeasured;
-    unmeasured.line_costs.insert("a".into(), cost(9_000.0));
-    unmeasured.unmeasured.insert("b".into(), "the kernel refuses BPF_PROG_RUN".into());
-    let of = verdicts(unmeasured);
-    let says = "what a line costs there could not be measured: the kernel refuses BPF_PROG_RUN";
-    assert_is(&of["printk"], "printk", Level::Warning, says);
-    assert!(!of["printk"].evidence.contains_key("line_ns"));
-    assert!(!of["programs"].says.contains("not checked"), "what it does was seen: {}", of["programs"].says);
-
-    let mut slow = inspected(ProgramHook::XdpGeneric, None, &[(0, 8)]);
-    slow.unchecked.insert("b".into(), "no BTF".into());
-    let of = verdicts(slow);
-    assert_eq!(of.keys().collect::<Vec<_>>(), ["generic-xdp", "programs"]);
-    assert_is(&of["programs"], "programs", Level::Note, "what they do was not checked at b (no BTF)");
-
-    let fault = ProgramFault { kind: FaultKind::Redirect, packets: 8, code: 22, to: 99, by_map: false, device: None };
-    let seen = ProgramSeen { runs: 8, run_ns: 900, lines: 0, faults: vec![fault] };
-    let some = inspected(ProgramHook::XdpNative, Some(seen.clone()), &[(0, 4)]);
-    assert_eq!(some.dead_end(), None);
-    let says =
-        "the kernel could not redirect 8 packets to device number 99, which no device of its station has (errno 22)";
-    assert_is(&verdicts(some)["program-drops"], "program-drops", Level::Warning, says);
-    let none = inspected(ProgramHook::XdpNative, Some(seen), &[]);
-    assert!(none.dead_end().is_some());
-    assert_is(&verdicts(none)["program-drops"], "program-drops", Level::Invalid, says);
-
-    let tagged = inspected(ProgramHook::TcEgress, Some(ProgramSeen::default()), &[(0, 2), (1, 6)]);
-    assert!(tagged.dead_end().is_some());
-    let added = &verdicts(tagged)["added-tag"];
-    assert_is(
-        added,
-        "added-tag",
-        Level::Invalid,
-        "probe packets of ctl leave a with 0 VLAN tags and arrive at b with 1",
+fn every_time_that_a_users_own_program_leaves_has_figures_and_not_the_chosen_one_alone() {
+    let count = 20_000;
+    let mut packets = healthy_packets(1, count);
+    packets[500] = lost(0);
+    let delays = noise(2, count);
+    let first = |row: usize, receive: i64| receive - delays[row];
+    let second = |row: usize, receive: i64| receive - delays[row] / 2;
+    // It is no time: a length of time, which the name does not show.
+    let wait = |_: usize, _: i64| 300;
+    // Another packet's, by one more than the clock's bound; by no more than that; and none.
+    let late = |row: usize, receive: i64| match row {
+        11 | 13 => receive + BOUND_NS + 1,
+        15 => receive + BOUND_NS,
+        17 => 0,
+        _ => receive - 5,
+    };
+    let (record, rows) = with_hints(
+        &packets,
+        &[
+            ("first_ns", [true, true], &first),
+            ("second_ns", [true, false], &second),
+            ("wait_ns", [true, false], &wait),
+            ("odd.late_ns", [false, true], &late),
+        ],
     );
-    assert_eq!(added.evidence["with_more_tags"], Figure::Int(6));
-    // What drops probes without a program is no fault of one's: a queue discipline may.
-    let mut quiet = inspected(ProgramHook::TcEgress, Some(ProgramSeen::default()), &[]);
-    assert_eq!(quiet.dead_end(), None);
-    quiet.programs.clear();
-    assert_eq!(verdicts(quiet), BTreeMap::new());
-}
-
-/// What makes of a probe one from which less follows.
-type Spoil = fn(&mut ProbeRecord);
-
-#[test]
-fn a_program_that_took_every_probe_in_silence_cost_a_trial() {
-    let ran = |runs| Some(ProgramSeen { runs, ..ProgramSeen::default() });
-    // The hook, how often it ran, how many probes arrived and how many the filters of tc let on.
-    let of = |hook, runs, arrived: u32, let_on| {
-        let tags: &[(u8, u32)] = if arrived > 0 { &[(0, arrived)] } else { &[] };
-        let mut found = inspected(hook, ran(runs), tags);
-        found.probes[0].let_on = let_on;
-        found
+    let (trial, [first, second, wait, late]) = judged(&record, [rows.clone()]);
+    let expected = |all: &dyn Fn(usize) -> Option<i64>| {
+        let mut values: Vec<i64> = (0..count).filter(|row| *row != 500).filter_map(all).collect();
+        values.sort_unstable();
+        // The lost packet is slower than any other.
+        let rank = |q: f64| Some(values[(q * (values.len() + 1) as f64).ceil() as usize - 1]);
+        (values.len() as u64, values.first().copied(), rank(0.5), rank(0.99))
     };
-    let (xdp, ingress, egress) = (ProgramHook::XdpGeneric, ProgramHook::TcIngress, ProgramHook::TcEgress);
-    for (taker, says) in [
-        (
-            of(xdp, 8, 0, None),
-            "program `watcher` (id 7, xdp-generic) on eth0 of b seems to take the packets: a sent 8 probe \
-            packets of ctl to b, none arrived, and it ran 8 times meanwhile",
-        ),
-        (of(xdp, 9, 0, Some(0)), "none arrived, and it ran 9 times meanwhile"),
-        (
-            of(ingress, 8, 8, Some(0)),
-            "8 arrived at the device and the filters of tc let none on, and it ran 8 times meanwhile",
-        ),
-    ] {
-        assert!(taker.dead_end().is_some(), "{taker:?}");
-        let verdict = &verdicts(taker.clone())["program-drops"];
-        assert_is(verdict, "program-drops", Level::Invalid, says);
-        assert_eq!((&verdict.evidence["packets"], &verdict.evidence["from"]), (&8_i64.into(), &"a".into()));
-        // Nothing of the stream goes that way, or other machines may have lost them: it is worth a
-        // word, and no cell.
-        let spoils: [(Spoil, Level); 2] = [
-            (|of| of.carries = false, Level::Note),
-            (|of| of.way.as_mut().expect("a way").is_certain = false, Level::Warning),
-        ];
-        for (spoil, level) in spoils {
-            let mut spared = taker.clone();
-            spoil(&mut spared.probes[0]);
-            assert_eq!(spared.dead_end(), None);
-            assert_eq!(verdicts(spared)["program-drops"].level, level);
-        }
-        // A queue discipline may have kept those that did not arrive, and none of the others.
-        let mut held = taker.clone();
-        held.probes[0].way.as_mut().expect("a way").is_held = true;
-        assert_eq!(held.dead_end().is_some(), held.probes[0].arrived() > 0);
-        // A way that a program spares is reported after one that it stops, whichever comes first.
-        let mut both = taker.clone();
-        let spared = ProbeRecord { carries: false, stream: "other".into(), ..both.probes[0].clone() };
-        both.probes.insert(0, spared);
-        both.programs[0].seen = ran(18);
-        let verdict = &verdicts(both)["program-drops"];
-        assert_eq!((verdict.level, &verdict.evidence["stream"]), (Level::Invalid, &"ctl".into()));
-        // A folder of a version that did not keep the way is judged as it was.
-        let mut old = taker;
-        old.probes[0].way = None;
-        assert!(old.dead_end().is_none() && !verdicts(old).contains_key("program-drops"));
-    }
-    // The sender's program has let them go, the stack's filters come behind, some came through, or
-    // it did not see them all: it was another one.
-    for innocent in [
-        of(egress, 8, 0, None),
-        of(ingress, 8, 0, Some(0)),
-        of(xdp, 8, 8, Some(0)),
-        of(ingress, 8, 8, Some(1)),
-        of(ingress, 8, 8, None),
-        of(xdp, 7, 0, None),
-    ] {
-        assert_eq!(innocent.dead_end(), None, "{innocent:?}");
-        assert!(!verdicts(innocent).contains_key("program-drops"));
-    }
-    let mut leaving = of(egress, 8, 0, None);
-    leaving.programs[0].station = "a".into();
-    assert!(leaving.dead_end().is_some());
-    assert!(
-        verdicts(leaving.clone())["program-drops"]
-            .says
-            .contains("(id 7, tc-egress) on eth0 of a seems to take the packets")
-    );
-    // One behind which another one saw them has let them go.
-    let mut passed = leaving.clone();
-    passed.programs.push(of(xdp, 8, 0, None).programs.remove(0));
-    let named: Vec<&str> = passed.takers(&passed.probes[0]).iter().map(|of| of.hook.name()).collect();
-    assert_eq!(named, ["xdp-generic"]);
-    // It ran for another stream's probes, and those of this one were lost elsewhere.
-    let mut elsewhere = of(xdp, 8, 0, None);
-    let well = ProbeRecord { by_tags: [(0, 8)].into(), stream: "well".into(), ..elsewhere.probes[0].clone() };
-    elsewhere.probes.push(well);
-    assert_eq!(elsewhere.dead_end(), None);
-    // The stream passes no filter on leaving, as AF_XDP's does.
-    leaving.probes[0].way.as_mut().expect("a way").leaves.clear();
-    assert_eq!(leaving.dead_end(), None);
-    // On the VLAN's device even XDP comes behind the packet socket, and on another device nothing
-    // of the stream passes.
-    for (device, arrived, let_on, is_it) in [
-        ("eth0.5", 8, Some(0), true),
-        ("eth0.5", 0, Some(0), false),
-        ("eth1", 0, Some(0), false),
-        ("eth1", 8, Some(0), false),
-    ] {
-        let mut found = of(xdp, 8, arrived, let_on);
-        found.programs[0].device = device.into();
-        assert_eq!(found.dead_end().is_some(), is_it, "{device} {arrived}");
-    }
-}
-
-#[test]
-fn a_program_that_takes_long_was_measured_for_minutes() {
-    // Each run takes this long, and the program as it is costs 100 ns more than bare.
-    let measured = |run_took: Duration| {
-        let (spent, runs) = (Cell::new(Duration::ZERO), Cell::new(0));
-        let run = |is_bare: bool| {
-            spent.set(spent.get() + run_took);
-            runs.set(runs.get() + 1);
-            Ok(if is_bare { 900.0 } else { 1_000.0 })
-        };
-        (in_pairs(run, || spent.get()), runs.get())
+    let found = |of: &MetricResult| {
+        let quantiles = &of.figures.quantiles;
+        (of.count, of.figures.min_ns, quantiles.p50_ns, quantiles.p99_ns)
     };
-    let cost = |pairs| ProgramCost { ns: 100.0, low_ns: 100.0, high_ns: 100.0, pairs };
-    assert_eq!(measured(Duration::from_micros(1)), (Ok(cost(101)), 202));
-    // The pair that has begun when the time is up is taken too.
-    assert_eq!(measured(Duration::from_millis(150)), (Ok(cost(7)), 14));
-    assert_eq!(measured(Duration::from_millis(200)), (Err(too_long(5, "2.0")), 10));
-    assert_eq!(measured(Duration::from_secs(60)), (Err(too_long(1, "120.0")), 2));
-    let refused = in_pairs(|_| Err("it is refused".to_owned()), || Duration::ZERO);
-    assert_eq!(refused, Err("it is refused".to_owned()));
-}
+    assert_eq!(found(&first), expected(&|row| Some(delays[row])));
+    // A packet whose struct has no such member lacks nothing.
+    assert_eq!(found(&second), expected(&|row| (row % 2 == 0).then_some(delays[row] / 2)));
+    for sound in [&first, &second] {
+        assert_eq!((sound.coverage, sound.not_of_packet, sound.negative), (1.0, 0, 0), "{sound:?}");
+        assert_eq!((sound.figures.max_ns, &sound.infinite[..]), (None, &["max".to_owned()][..]), "one was lost");
+        assert_eq!((sound.clock.as_str(), sound.source.as_str(), &sound.why), ("tai", "app", &None));
+    }
+    assert_eq!((late.count, late.not_of_packet, late.negative, late.figures.min_ns), (9_997, 3, 1, Some(-BOUND_NS)));
+    assert_eq!(late.coverage, 0.9997);
+    assert_eq!((wait.count, wait.not_of_packet, wait.coverage), (0, 9_999, 0.0), "{wait:?}");
+    assert!(wait.why.as_ref().is_some_and(|why| why.contains("it is no time of its packet")), "{wait:?}");
 
-fn too_long(pairs: u32, seconds: &str) -> String {
-    format!("it takes too long: {pairs} pairs of 8 runs took {seconds} s, and an interval of 95 % needs 6 pairs")
+    // A run folder says the same, over pages and batches.
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("samples.parquet");
+    write_samples(&path, &[("ctl", &rows)]).expect("written");
+    let read = SamplesFile::open(&path).expect("samples").batches_with_hints("ctl").expect("the stream");
+    let again: Vec<Batch> = read.collect::<Result<_, _>>().expect("sound");
+    assert!(again.len() > 8 && again.iter().all(|batch| batch.hints.is_some()));
+    assert_eq!(judged(&record, again), (trial.clone(), [first, second, wait, late]));
+    // One that has them without hints has the metrics nevertheless, and says why they are empty.
+    let read = SamplesFile::open(&path).expect("samples").batches("ctl").expect("the stream");
+    let (_, [empty, ..]) = judged(&record, read.map(|batch| batch.expect("sound")));
+    assert_eq!((empty.count, empty.coverage), (0, 0.0));
+    assert_eq!(empty.why.as_deref(), Some("no received packet has a value of the member"));
 }
 
 #[test]
-fn the_interval_of_a_cost_has_95_percent_of_as_few_as_six_pairs() {
-    // The differences are 1, 2, 3 and so on: pairs, ends of the interval, and the middle.
-    for (pairs, low, middle, high) in [(6, 1.0, 3.5, 6.0), (9, 2.0, 5.0, 8.0), (101, 41.0, 51.0, 61.0)] {
-        let run = Cell::new(0_u32);
-        let each = |is_bare: bool| {
-            run.set(run.get() + 1);
-            Ok(if is_bare { 0.0 } else { f64::from(run.get().div_ceil(2)) })
-        };
-        let elapsed = || if run.get() < 2 * pairs { Duration::ZERO } else { Duration::from_secs(2) };
-        let cost = in_pairs(each, elapsed);
-        assert_eq!(cost, Ok(ProgramCost { ns: middle, low_ns: low, high_ns: high, pairs }), "{pairs}");
+fn times_of_a_clock_that_nobody_knows_are_metrics_without_figures() {
+    let packets = healthy_packets(1, 100);
+    let time = |_: usize, receive: i64| receive - 5;
+    let (mut record, rows) = with_hints(&packets, &[("first_ns", [true, true], &time)]);
+    let times = |record: &mut TrialRecord| record.streams.get_mut("ctl")?.xdp.as_mut()?.times.take();
+    let known = times(&mut record).expect("times");
+    let put = |mut record: TrialRecord, times: HintTimes| {
+        record.streams.get_mut("ctl").expect("it").xdp.as_mut().expect("its port").times = Some(times);
+        record
+    };
+    let why = "the program takes times of the device";
+    let unknown = put(record.clone(), HintTimes { without: Some(why.to_owned()), ..known.clone() });
+    let (trial, [first, ..]) = judged(&unknown, [rows.clone()]);
+    assert_eq!((first.count, first.why.as_deref()), (0, Some(why)));
+    assert_eq!(trial.streams["ctl"].metrics.len(), 2, "{:?}", trial.streams["ctl"].metrics.keys());
+    // A record from outside may name anything: what a table has already, or cannot show.
+    for name in ["scheduled", "Receive", "first ns", "a|b", "a\u{1b}[2J"] {
+        let time = HintTime { column: name.to_owned(), structs: vec!["even".to_owned()] };
+        let odd = put(record.clone(), HintTimes { of: vec![time], ..known.clone() });
+        let (trial, _) = judged(&odd, [rows.clone()]);
+        assert_eq!(trial.streams["ctl"].metrics.len(), 1, "{name}");
     }
 }

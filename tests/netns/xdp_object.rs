@@ -198,6 +198,80 @@ fn in_duckdb(test: &str, samples: &Path) {
     assert_eq!(rows, json!([even, odd]));
 }
 
+/// A user's own program that reads its clock twice, and leaves a length of time too.
+const TWICE: &str = r#"
+#include <linux/bpf.h>
+#define SEC(name) __attribute__((section(name), used))
+struct twice { __u64 first_ns, after, wait_ns; __u32 btf_id; } __attribute__((packed, aligned(4)));
+struct {
+	int (*type)[BPF_MAP_TYPE_XSKMAP]; int (*max_entries)[1]; __u32 *key; __u32 *value;
+} xsks_map SEC(".maps");
+static long (*const adjust_meta)(struct xdp_md *, int) = (void *)BPF_FUNC_xdp_adjust_meta;
+static __u64 (*const now)(void) = (void *)BPF_FUNC_ktime_get_ns;
+static long (*const redirect_map)(void *, __u64, __u64) = (void *)BPF_FUNC_redirect_map;
+char LICENSE[] SEC("license") = "GPL";
+SEC("xdp") int twice(struct xdp_md *ctx)
+{
+	__u32 queue = ctx->rx_queue_index;
+	__u64 first_ns = now();
+	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct twice *hint;
+
+	asm volatile("" : "+r"(queue));
+	if (data + 38 > end || data[12] != 0x88 || data[13] != 0xb5)
+		return XDP_PASS;
+	if (adjust_meta(ctx, -(int)sizeof(*hint)))
+		return XDP_PASS;
+	hint = (void *)(long)ctx->data_meta;
+	if ((void *)(hint + 1) > (void *)(long)ctx->data)
+		return XDP_PASS;
+	*hint = (struct twice){ first_ns, 0, 300, __builtin_btf_type_id(*(struct twice *)0, 0) };
+	hint->after = now();
+	return redirect_map(&xsks_map, queue, XDP_PASS);
+}
+"#;
+
+#[test]
+fn only_one_of_a_users_times_had_a_metric() {
+    let test = "only_one_of_a_users_times_had_a_metric";
+    if !can_run(test) {
+        return;
+    }
+    let before = machine();
+    let place = Place::new();
+    let object = place.path("twice.o");
+    if !compile(test, TWICE, &object, &[]) {
+        return;
+    }
+    let text = TEXT.replace("trials = 2", "trials = 1") + "size = \"100B\"\nrx.frames = 128\n[path]\nqueues = 2\n";
+    let file = write(&place, &text);
+    let run = place.call(place.run(&["--xdp-object", &format!("{}@first_ns,after", object.display())]).arg(file));
+    run.ran();
+    let figure = |metric: &str, of: &str| run.metric(metric)[of].as_i64().unwrap_or(i64::MIN);
+    for metric in ["rx_xdp..receive", "first_ns..receive", "after..receive"] {
+        assert_eq!(run.metric(metric)["coverage"], 1.0, "{metric}: {}", run.stdout);
+        assert_eq!((figure(metric, "count"), figure(metric, "not_of_packet")), (600, i64::MIN), "{metric}");
+        assert!(figure(metric, "min_ns") > 0 && run.stdout.contains(metric), "{metric}: {}", run.stdout);
+    }
+    // The first that is named is the arrival, and the other one is read later.
+    for of in ["count", "min_ns", "p50_ns", "max_ns"] {
+        assert_eq!(figure("first_ns..receive", of), figure("rx_xdp..receive", of), "{of}");
+    }
+    assert!(figure("after..receive", "min_ns") <= figure("first_ns..receive", "min_ns"), "{}", run.stdout);
+    assert!(run.metric("after..receive")["mean_ns"].as_f64() < run.metric("first_ns..receive")["mean_ns"].as_f64());
+    // Its name ends as a time's does, and no value is one.
+    let wait = run.metric("wait_ns..receive");
+    assert_eq!((&wait["count"], &wait["coverage"], &wait["not_of_packet"]), (&json!(0), &json!(0.0), &json!(600)));
+    assert!(wait["why"].as_str().is_some_and(|why| why.contains("it is no time of its packet")), "{wait}");
+    let xdp = &record(&place, "all")["xdp"];
+    assert_eq!((&xdp["queues"], &xdp["umem_bytes"]), (&json!(2), &json!(2 * 128 * 4096)), "{xdp}");
+    // The folder says the same.
+    let again = place.call(place.command("report").args(["--format", "json"]).arg(place.out()));
+    let again: Value = serde_json::from_str(&again.stdout).expect("JSON");
+    assert_eq!(again["cells"][0]["streams"], run.cell()["streams"]);
+    same(&before);
+}
+
 #[test]
 fn a_program_that_leaves_no_hint_before_any_packet_is_named() {
     let test = "a_program_that_leaves_no_hint_before_any_packet_is_named";

@@ -73,7 +73,7 @@ fn refused(pair: &Pair, asked: &Asked<'_>) -> XdpError {
 
 #[test]
 fn a_device_that_cannot_serve_says_why() {
-    if !can_run("a_device_that_cannot_serve_says_why") {
+    if !can_run_beside_others("a_device_that_cannot_serve_says_why") {
         return;
     }
     let pair = Pair::new();

@@ -73,6 +73,7 @@ fn order(port: Port, size: u16, tag: Option<Tag>) -> SendOrder {
         macs: [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]],
         priority: 3,
         queue: 0,
+        frames: 4_096,
         advance: Nanos::ZERO,
         spin: Nanos::ZERO,
         overrun: Overrun::Burst,

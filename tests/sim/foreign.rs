@@ -362,6 +362,7 @@ fn receive_order(order: StreamOrder) -> ReceiveOrder {
         device: String::new(),
         wait: Wait::Block,
         queue: None,
+        frames: 4_096,
         replies: false,
         object: None,
         hints: Vec::new(),

@@ -43,6 +43,7 @@ fn port() -> XdpRecord {
         wait: "poll".to_owned(),
         device_hints: Vec::new(),
         without_hints: None,
+        times: None,
     }
 }
 

@@ -83,6 +83,7 @@ fn order(bench: &Bench, end: &End, wait: Wait, count: u32) -> Result<ReceiveOrde
         port: 0,
         device,
         queue: None,
+        frames: 4_096,
         wait,
         replies: false,
         object: None,

@@ -16,7 +16,7 @@ pub use pool::{counted, pooled};
 
 use crate::arrival::delta_of;
 use crate::clusters::INFINITE;
-use crate::distribution::{StreamDigest, StreamPass, Wanted};
+use crate::distribution::{HintPass, StreamDigest, StreamPass, Wanted};
 use crate::expectations;
 use crate::gates::GatePass;
 use crate::loads::{self, Loads};
@@ -212,6 +212,7 @@ impl CellAnalysis {
                 points: of.sources.keys().copied().collect(),
                 blocks_of: lead.map(|metric| (metric, u64::from(of.intended))),
                 gates: GatePass::new(of),
+                hints: HintPass::new(record.n, of),
             };
             (stream.clone(), StreamPass::new(record.n, &wanted))
         };

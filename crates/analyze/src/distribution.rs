@@ -13,7 +13,10 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use tardy_model::point::{Metric, Point};
 use tardy_model::result::{GateResult, Outcomes};
-use tardy_model::sample::{Batch, Flags, MaybeNanos};
+use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
+use tardy_model::time::{Instant, Offset};
+use tardy_model::trial::StreamRecord;
+use tardy_model::xdp::{HintTime, HintTimes, MOST_COLUMNS};
 
 /// What is to be computed.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +30,8 @@ pub struct Wanted {
     pub blocks_of: Option<(Metric, u64)>,
     /// By what departures are judged.
     pub gates: Option<GatePass>,
+    /// Times that a user's own XDP program left before packets.
+    pub hints: Option<HintPass>,
 }
 
 /// What a pass found.
@@ -42,6 +47,8 @@ pub struct StreamDigest {
     pub gates: Option<GateResult>,
     /// Packets that the queue discipline dropped, by reason.
     pub dropped: Dropped,
+    /// By metric: times that a user's own XDP program left before packets.
+    pub hints: BTreeMap<String, HintDigest>,
 }
 
 /// Packets that a queue discipline dropped: their launch time missed, refused, or without a word.
@@ -89,6 +96,7 @@ pub struct StreamPass {
     coverage: CoverageByBurst,
     blocks: Option<(Metric, BlockPass)>,
     gates: Option<GatePass>,
+    hints: Option<HintPass>,
     dropped: Dropped,
     values: Vec<i64>,
     seqs: Vec<i64>,
@@ -107,6 +115,7 @@ impl StreamPass {
             coverage: CoverageByBurst::new(wanted.points.iter().copied()),
             blocks: wanted.blocks_of.map(|(metric, intended)| (metric, BlockPass::new(intended))),
             gates: wanted.gates.clone(),
+            hints: wanted.hints.clone(),
             dropped: Dropped::default(),
             values: Vec::with_capacity(ROWS),
             seqs: Vec::with_capacity(ROWS),
@@ -117,6 +126,9 @@ impl StreamPass {
     pub fn push(&mut self, batch: &Batch) {
         if let Some(gates) = &mut self.gates {
             gates.push(batch);
+        }
+        if let Some(hints) = &mut self.hints {
+            hints.push(batch);
         }
         for chunk in Chunk::of(batch) {
             outcomes::add_chunk(&mut self.outcomes, &chunk);
@@ -158,7 +170,113 @@ impl StreamPass {
             blocks = of_delta.or(blocks);
         }
         let gates = self.gates.map(GatePass::finish);
-        StreamDigest { outcomes: self.outcomes, metrics, coverage: self.coverage, blocks, gates, dropped: self.dropped }
+        let hints = self.hints.map(HintPass::finish).unwrap_or_default();
+        let StreamPass { outcomes, coverage, dropped, .. } = self;
+        StreamDigest { outcomes, metrics, coverage, blocks, gates, dropped, hints }
+    }
+}
+
+/// One time in the hints, over the packets of a trial or of several.
+#[derive(Clone, Debug)]
+pub struct HintDigest {
+    /// From the time to `receive`.
+    pub digest: MetricDigest,
+    /// Values that are no time of their packet.
+    pub not_of_packet: u64,
+}
+
+impl HintDigest {
+    /// Adds another trial's.
+    pub fn merge(&mut self, other: HintDigest) {
+        self.digest.merge(other.digest);
+        self.not_of_packet += other.not_of_packet;
+    }
+}
+
+/// A pass over the times in the hints of one stream in one trial.
+#[derive(Clone, Debug)]
+pub struct HintPass {
+    times: HintTimes,
+    /// Of the host that received.
+    offset: Option<Offset>,
+    /// By how much a time and `receive` may disagree, ns: they are of one host.
+    bound_ns: i64,
+    /// Before this no time is one of the trial; known with its first packet.
+    begins_ns: Option<i64>,
+    found: BTreeMap<String, HintDigest>,
+    values: Vec<i64>,
+    seqs: Vec<i64>,
+}
+
+/// A packet may come before it is due, and the program may note what was before it.
+const BEFORE_NS: i64 = 1_000_000_000;
+
+impl HintPass {
+    /// Of what a trial's record says; nothing where no program of the user's left times.
+    pub fn new(trial: u32, record: &StreamRecord) -> Option<HintPass> {
+        let mut times = record.xdp.as_ref()?.times.clone()?;
+        times.of.retain(HintTime::is_sound);
+        // A record of another origin may list any number.
+        times.of.truncate(MOST_COLUMNS);
+        let digest = || HintDigest { digest: MetricDigest::new(trial), not_of_packet: 0 };
+        let found = times.of.iter().map(|time| (time.metric(), digest())).collect();
+        Some(HintPass {
+            bound_ns: times.bound_ns,
+            offset: record.offsets.rx.clone(),
+            begins_ns: None,
+            found,
+            times,
+            values: Vec::new(),
+            seqs: Vec::new(),
+        })
+    }
+
+    /// Adds the next rows; batches come in the order of `seq`.
+    fn push(&mut self, batch: &Batch) {
+        let Some(first_ns) = batch.scheduled_ns.first() else { return };
+        let begins_ns = *self.begins_ns.get_or_insert(first_ns.saturating_sub(BEFORE_NS));
+        let HintPass { times, offset, bound_ns, found, values, seqs, .. } = self;
+        for time in &times.of {
+            let Some(digest) = found.get_mut(&time.metric()) else { continue };
+            values.clear();
+            seqs.clear();
+            let column = batch.hints.as_ref().and_then(|hints| hints.columns.iter().find(|of| of.name == time.column));
+            let mut possible = 0;
+            for row in 0..batch.len() {
+                if batch.outcome[row] != Outcome::Received {
+                    values.push(INFINITE);
+                    seqs.push(batch.seq[row]);
+                    continue;
+                }
+                // A packet whose struct has no such member lacks nothing.
+                let of = batch.hints.as_ref().and_then(|hints| hints.name(row));
+                if of.is_some_and(|name| !time.structs.iter().any(|of| of == name)) {
+                    continue;
+                }
+                possible += 1;
+                let raw = column.and_then(|column| column.values.get(row).copied().flatten());
+                let Some((raw, receive)) = raw.zip(batch.offset(row, Point::Receive)) else { continue };
+                if times.without.is_some() {
+                    continue;
+                }
+                let theirs = Instant::from_ns(raw.wrapping_add(times.ahead_ns));
+                let ns = offset.as_ref().map_or(theirs, |offset| offset.to_here(theirs)).ns();
+                let receive_ns = batch.scheduled_ns[row].wrapping_add(receive);
+                // The program's clock may be wrong by so much, as for `rx_xdp`.
+                if ns < begins_ns || ns > receive_ns.saturating_add(*bound_ns) {
+                    digest.not_of_packet += 1;
+                    continue;
+                }
+                values.push(receive_ns.wrapping_sub(ns));
+                seqs.push(batch.seq[row]);
+            }
+            digest.digest.absorb(values, seqs);
+            digest.digest.expect(possible);
+        }
+    }
+
+    fn finish(self) -> BTreeMap<String, HintDigest> {
+        self.found
     }
 }
 

@@ -26,6 +26,7 @@ use tardy_model::xdp::{
 use tardy_sys::nic;
 use tardy_sys::packet::{self, Instruction};
 use tardy_sys::stamps::TxStamps;
+use tardy_sys::thread::close_together;
 use tardy_sys::udp::{Heard, UdpRx};
 
 /// Pairs of measurements, and runs in each: few, for a program that prints writes a line in each.
@@ -359,14 +360,20 @@ impl Inspector {
         };
         let programs: Vec<ProgramRecord> = self.attached.iter().map(record).collect();
         let [first, behind] = self.receivers;
-        let count = |place: &Arriving<_>| place.by_tags.values().sum::<u32>();
-        // What was not read is not missing.
-        let is_known = |place: &Arriving<_>| is_whole || count(place) >= each;
-        let came = |(first, behind): (Option<Arriving<_>>, Option<Arriving<_>>)| {
-            let let_on = behind.filter(is_known).map(|place| count(&place));
-            Some(ArrivedProbes { by_tags: first.filter(is_known)?.by_tags, let_on })
+        let mut sockets = Vec::new();
+        let came = |(first, behind): (Option<Arriving<UdpRx>>, Option<Arriving<UdpRx>>)| {
+            let mut known = |place: Option<Arriving<UdpRx>>| {
+                let Arriving { from, by_tags, .. } = place?;
+                sockets.push(from);
+                let count: u32 = by_tags.values().sum();
+                // What was not read is not missing.
+                (is_whole || count >= each).then_some((by_tags, count))
+            };
+            let let_on = known(behind).map(|(_, count)| count);
+            Some(ArrivedProbes { by_tags: known(first)?.0, let_on })
         };
         let arrived = first.into_iter().zip(behind).map(came).collect();
+        close_together(sockets);
         Seen { programs, unchecked: self.unchecked, arrived }
     }
 }
@@ -441,13 +448,29 @@ fn tags_in(frame: &[u8]) -> u8 {
     (0..=MOST_TAGS).take_while(is_tag).count() as u8
 }
 
-/// Sends a frame out of a device several times. Gives how many the device took, and how many were
-/// dropped before it, by a filter or a queue discipline: the kernel says ENOBUFS then.
-pub fn send(device: &str, priority: u32, frame: &[u8], times: u32) -> (u32, u32) {
-    let Ok(mut socket) = packet::sender(device, priority, TxStamps::default(), BUFFER, None) else { return (0, 0) };
-    (0..times).fold((0, 0), |(took, dropped), _| match socket.send(frame, 0, None) {
-        Ok(_) => (took + 1, dropped),
-        Err(libc::ENOBUFS) => (took, dropped + 1),
-        Err(_) => (took, dropped),
-    })
+/// Frames that are sent before the sockets of all of them are closed.
+const SENT_TOGETHER: usize = 32;
+
+/// Sends frames, each out of a device with a priority and several times. Gives how many of each the
+/// device took, and how many were dropped before it, by a filter or a queue discipline: the kernel
+/// says ENOBUFS then.
+pub fn send(frames: &[(&str, u32, &[u8])], times: u32) -> Vec<(u32, u32)> {
+    let mut sent = Vec::with_capacity(frames.len());
+    for some in frames.chunks(SENT_TOGETHER) {
+        let mut sockets = Vec::new();
+        for (device, priority, frame) in some {
+            let Ok(mut socket) = packet::sender(device, *priority, TxStamps::default(), BUFFER, None) else {
+                sent.push((0, 0));
+                continue;
+            };
+            sent.push((0..times).fold((0, 0), |(took, dropped), _| match socket.send(frame, 0, None) {
+                Ok(_) => (took + 1, dropped),
+                Err(libc::ENOBUFS) => (took, dropped + 1),
+                Err(_) => (took, dropped),
+            }));
+            sockets.push(socket);
+        }
+        close_together(sockets);
+    }
+    sent
 }

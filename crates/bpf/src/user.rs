@@ -8,11 +8,16 @@
 //! such member whose name ends in `_time`, `_ns` or `timestamp`. Which clock it is of: that of the
 //! one helper for a time that the section's code calls, or functions that it may call (`.text`).
 //! Where there are none or several, there is no arrival time.
+//!
+//! Which members are times at all: those that the experiment names, and unsigned integers of 8
+//! bytes whose names say so, by the same names. What of their values is no time of its packet is
+//! seen in the trial.
 
 use crate::btf::{Btf, BtfError, Type, TypeKind};
 use crate::hints::{Columns, ColumnsError, FindError, Layout, Layouts, MemberKind};
 use crate::source::{self, Code, CodeSection, ObjectError};
 use std::collections::BTreeSet;
+use tardy_model::xdp::HintTime;
 
 /// No XDP program has a larger object. It goes to each agent with the orders.
 pub const MOST_BYTES: usize = 1 << 20;
@@ -97,8 +102,8 @@ pub struct UserObject<'a> {
     section: String,
     pub(crate) program: String,
     columns: Columns,
-    /// The member that was named as the arrival time.
-    time: Option<String>,
+    /// Members that were named as times, the arrival time first.
+    times: Vec<String>,
     /// The clocks that its times may be of, each with its helper; none of a device's.
     clocks: Option<Vec<(StampClock, &'static str)>>,
     clock: StampClock,
@@ -136,31 +141,62 @@ impl<'a> UserObject<'a> {
             section: chosen.name.clone(),
             program: program.to_owned(),
             columns: Columns::of(layouts)?,
-            time: None,
+            times: Vec::new(),
             clocks,
             clock,
             without_time,
         })
     }
 
-    /// The same, with this member as the packet's arrival time, in each struct that has it.
+    /// The same, with these members as times, whatever their names are, and the first of them as
+    /// the packet's arrival time, in each struct that has it.
     ///
     /// # Errors
-    /// If no struct has it, or not as an unsigned integer of 8 bytes.
-    pub fn timed_by(mut self, member: &str) -> Result<UserObject<'a>, UserError> {
+    /// If no struct has one of them, or not as an unsigned integer of 8 bytes.
+    pub fn timed_by(mut self, members: &[impl AsRef<str>]) -> Result<UserObject<'a>, UserError> {
         let layouts = self.columns.layouts();
-        if layouts.iter().all(|layout| times(layout).all(|name| name != member)) {
+        let is_there = |asked: &str| layouts.iter().any(|layout| times(layout).any(|name| name == asked));
+        if let Some(asked) = members.iter().map(AsRef::as_ref).find(|asked| !is_there(asked)) {
             let there: BTreeSet<&str> = layouts.iter().flat_map(times).collect();
-            return Err(UserError::NoTime { asked: member.to_owned(), there: listed(there) });
+            return Err(UserError::NoTime { asked: asked.to_owned(), there: listed(there) });
         }
-        (self.clock, self.without_time) = timed(layouts, Some(member), self.clocks.as_deref());
-        self.time = Some(member.to_owned());
+        if let Some(first) = members.first() {
+            (self.clock, self.without_time) = timed(layouts, Some(first.as_ref()), self.clocks.as_deref());
+        }
+        self.times = members.iter().map(|member| member.as_ref().to_owned()).collect();
         Ok(self)
     }
 
     /// The member that was named as the arrival time.
     pub fn time(&self) -> Option<&str> {
-        self.time.as_deref()
+        self.times.first().map(String::as_str)
+    }
+
+    /// The columns that are times, in the order of the members.
+    pub fn times(&self) -> Vec<HintTime> {
+        let mut found: Vec<HintTime> = Vec::new();
+        for layout in self.columns.layouts().iter() {
+            let is_time =
+                |name: &&str| is_called_time(name) || *name == "time" || self.times.iter().any(|named| named == name);
+            let members = times(layout).filter(is_time).filter_map(|name| layout.member(name));
+            for column in members.filter_map(|member| self.columns.name_of(layout, member)) {
+                match found.iter_mut().find(|time| time.column == column) {
+                    Some(time) => time.structs.push(layout.name.clone()),
+                    None => {
+                        found.push(HintTime { column: column.to_owned(), structs: vec![layout.name.clone()] });
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// The clock of all its times, or why it is not known.
+    ///
+    /// # Errors
+    /// The reason.
+    pub fn clock_of_times(&self) -> Result<StampClock, String> {
+        clock_of(self.clocks.as_deref())
     }
 
     /// The section of the program.
@@ -217,10 +253,14 @@ fn times(layout: &Layout) -> impl Iterator<Item = &str> {
     unsigned.map(|member| member.name.as_str())
 }
 
+/// True of a name that says so by its end. A member `time` is one too.
+fn is_called_time(name: &str) -> bool {
+    ["_time", "_ns", "timestamp"].iter().any(|end| name.ends_with(end))
+}
+
 /// The member of a struct that is a packet's arrival time: the one that was `asked` for, or the one
 /// that its name shows; an error if several may be.
 pub(crate) fn time_of<'l>(layout: &'l Layout, asked: Option<&str>) -> Result<Option<&'l str>, Vec<&'l str>> {
-    let is_time = |name: &str| ["_time", "_ns", "timestamp"].iter().any(|end| name.ends_with(end));
     let names: Vec<&str> = times(layout).collect();
     if asked.is_some() {
         return Ok(names.into_iter().find(|name| Some(*name) == asked));
@@ -228,7 +268,7 @@ pub(crate) fn time_of<'l>(layout: &'l Layout, asked: Option<&str>) -> Result<Opt
     if let Some(name) = names.iter().find(|name| **name == "time") {
         return Ok(Some(name));
     }
-    match names.into_iter().filter(|name| is_time(name)).collect::<Vec<_>>()[..] {
+    match names.into_iter().filter(|name| is_called_time(name)).collect::<Vec<_>>()[..] {
         [] => Ok(None),
         [one] => Ok(Some(one)),
         ref several => Err(several.to_vec()),
@@ -241,9 +281,10 @@ fn timed(
     asked: Option<&str>,
     clocks: Option<&[(StampClock, &str)]>,
 ) -> (StampClock, Option<String>) {
-    let Some(clocks) = clocks else {
-        return (StampClock::Unknown, Some(format!("the program takes times of the device ({DEVICE_TIME})")));
-    };
+    let clock = clock_of(clocks);
+    if let (None, Err(why)) = (clocks, &clock) {
+        return (StampClock::Unknown, Some(why.clone()));
+    }
     let mut lacking = Vec::new();
     let mut has_time = false;
     for layout in layouts.iter() {
@@ -261,19 +302,26 @@ fn timed(
         }
     }
     let lacking = (!lacking.is_empty()).then(|| lacking.join("; "));
-    match *clocks {
+    match clock {
         _ if !has_time => (StampClock::Unknown, lacking),
-        [(StampClock::Unknown, name)] => {
-            (StampClock::Unknown, Some(format!("the program calls {name}, which gives the time of the last tick")))
+        Ok(clock) => (clock, lacking),
+        Err(why) => (StampClock::Unknown, Some(why)),
+    }
+}
+
+/// The clock of the one helper for a time that a program calls, or why it is not known. No clocks
+/// are those of a device.
+fn clock_of(clocks: Option<&[(StampClock, &str)]>) -> Result<StampClock, String> {
+    match clocks {
+        None => Err(format!("the program takes times of the device ({DEVICE_TIME})")),
+        Some([(StampClock::Unknown, name)]) => {
+            Err(format!("the program calls {name}, which gives the time of the last tick"))
         }
-        [(clock, _)] => (clock, lacking),
-        [] => {
-            let why = "the program calls no helper that gives a time (bpf_ktime_get_tai_ns and the like)";
-            (StampClock::Unknown, Some(why.to_owned()))
-        }
-        ref several => {
+        Some([(clock, _)]) => Ok(*clock),
+        Some([]) => Err("the program calls no helper that gives a time (bpf_ktime_get_tai_ns and the like)".to_owned()),
+        Some(several) => {
             let names = listed(several.iter().map(|(_, name)| *name));
-            (StampClock::Unknown, Some(format!("the program calls {names}, and which clock a time is of is unknown")))
+            Err(format!("the program calls {names}, and which clock a time is of is unknown"))
         }
     }
 }

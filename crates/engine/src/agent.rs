@@ -17,7 +17,7 @@ pub use threads::{BindEnd, BoundEnd, bind_to};
 use crate::live::Digest;
 use crate::load::{LoadSide, Work};
 use crate::message::{self, ActivityId, ActivityOrder, EndReady, FromAgent, MessageError, ToAgent};
-use crate::order::{CostOrder, ObjectOrder, ProbeOrder, RulerOrder};
+use crate::order::{CostOrder, ObjectOrder, RulerOrder};
 use crate::ruler;
 use end::StreamEnd;
 use link::Event;
@@ -117,8 +117,9 @@ impl Station {
                 Ok(Some(FromAgent::Inspecting))
             }
             ToAgent::Probe { probes, times } => {
-                let send = |of: &ProbeOrder| pitfalls::send(&of.device, of.priority, &of.frame, times);
-                Ok(Some(FromAgent::Probed { sent: probes.iter().map(send).collect() }))
+                let frames = probes.iter().map(|of| (&*of.device, of.priority, &*of.frame));
+                let frames: Vec<(&str, u32, &[u8])> = frames.collect();
+                Ok(Some(FromAgent::Probed { sent: pitfalls::send(&frames, times) }))
             }
             ToAgent::Inspected { each, objects } => self.end_inspection(each, &objects).map(Some),
             ToAgent::Cost(of) => self.cost(of).map(Some),
@@ -200,6 +201,14 @@ impl Activity {
     fn stop(&self) {
         match self {
             Activity::End(end) => end.stop(),
+            Activity::Load(load) => load.stop(),
+        }
+    }
+
+    /// Ends it, also where its work has not begun.
+    fn let_go(&mut self) {
+        match self {
+            Activity::End(end) => end.let_go(),
             Activity::Load(load) => load.stop(),
         }
     }
@@ -322,7 +331,7 @@ impl Activities {
 impl Drop for Activities {
     /// Orders all of them to stop before it waits for the first one's thread.
     fn drop(&mut self) {
-        self.all.values().for_each(Activity::stop);
+        self.all.values_mut().for_each(Activity::let_go);
     }
 }
 

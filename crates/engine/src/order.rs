@@ -143,6 +143,8 @@ pub struct SendOrder {
     pub priority: u32,
     /// The transmit queue that it is to go through, where its port chooses one.
     pub queue: u32,
+    /// Frames of the memory that it sends from, on port `xdp`.
+    pub frames: u32,
     /// Wake this long before a packet is due.
     pub advance: Nanos,
     /// Spin for this last stretch.
@@ -204,6 +206,8 @@ pub struct ReceiveOrder {
     pub wait: Wait,
     /// The one receive queue that has a socket, on port `xdp`; `None` for all of them.
     pub queue: Option<u32>,
+    /// Frames of each queue's memory there.
+    pub frames: u32,
     /// True for the end that receives the replies.
     pub replies: bool,
     /// The program that port `xdp` loads in place of tardy's own.
@@ -218,8 +222,8 @@ pub struct ObjectOrder {
     /// The object's bytes: the receiver may be on a host that does not have the file.
     pub bytes: Vec<u8>,
     pub section: Option<String>,
-    /// The member of its hint structs that is the packet's arrival time, where one is named.
-    pub time: Option<String>,
+    /// Members of its hint structs that are times, the packet's arrival time first.
+    pub times: Vec<String>,
 }
 
 impl ObjectOrder {
@@ -228,11 +232,7 @@ impl ObjectOrder {
     /// # Errors
     /// What it lacks.
     pub fn read(&self) -> Result<UserObject<'_>, UserError> {
-        let object = UserObject::of(&self.bytes, self.section.as_deref())?;
-        match &self.time {
-            Some(member) => object.timed_by(member),
-            None => Ok(object),
-        }
+        UserObject::of(&self.bytes, self.section.as_deref())?.timed_by(&self.times)
     }
 }
 

@@ -214,8 +214,9 @@ impl UnderWay<'_> {
     fn look_through(&mut self, run: &RunFolder) -> Result<(), StoreError> {
         let samples = run.samples(&self.id.cell, self.id.n)?;
         let mut batch = Batch::default();
-        for stream in self.record.streams.keys() {
-            let mut batches = samples.batches(stream)?;
+        for (stream, record) in &self.record.streams {
+            let has_times = record.xdp.as_ref().is_some_and(|port| port.times.is_some());
+            let mut batches = if has_times { samples.batches_with_hints(stream)? } else { samples.batches(stream)? };
             while batches.read(&mut batch)? {
                 self.pass.push(stream, &batch);
                 self.rows.iter_mut().for_each(|rows| rows.push(stream, &batch));

@@ -22,7 +22,7 @@ use tardy_engine::order::{
 use tardy_model::ethernet::{self, Mac};
 use tardy_model::port::TagBy;
 use tardy_model::shaper::{Classes, Shaper};
-use tardy_model::stream::{Ip, Kind, Side, Stream};
+use tardy_model::stream::{Ip, Kind, Rx, Side, Stream};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
 use tardy_spec::experiment::{Cell, Experiment, Setup};
@@ -201,6 +201,7 @@ fn ends(
             macs: [far.mac, near.mac],
             priority: stream.priority,
             queue,
+            frames: stream.tx.frames,
             advance: stream.tx.advance,
             spin: stream.tx.spin,
             overrun: stream.overrun,
@@ -218,10 +219,11 @@ fn ends(
         let object = object.map(|object| ObjectOrder {
             bytes: object.bytes.to_vec(),
             section: object.section.clone(),
-            time: object.time.clone(),
+            times: object.times.clone(),
         });
         let hints = if through.passes_xdp() { stream.rx.hints.clone() } else { Vec::new() };
-        ReceiveOrder { order, thread, local, port, device, wait, queue: stream.rx.queue, replies, object, hints }
+        let Rx { queue, frames, .. } = stream.rx;
+        ReceiveOrder { order, thread, local, port, device, wait, queue, frames, replies, object, hints }
     };
     let reflect = || EndOrder::Reflect(ReflectOrder { receive: receive(false, &rx), send: send(true, &rx) });
     Ok(match stream.kind {

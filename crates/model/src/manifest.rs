@@ -71,6 +71,12 @@ pub struct XdpObjectEntry {
     /// The member that is the packet's arrival time, where the experiment names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
+    /// Columns that are times: each has a metric `COLUMN..receive`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub times: Vec<String>,
+    /// Why their metrics are absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without_times: Option<String>,
     /// The clock of its stamps: `tai`, `monotonic` or `boottime`; null if there is no `rx_xdp`.
     pub clock: Option<String>,
     /// Why there is no `rx_xdp`, or none with some structs.

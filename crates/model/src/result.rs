@@ -163,7 +163,8 @@ pub struct TrialResult {
 pub struct StreamResult {
     /// What became of the packets.
     pub outcomes: Outcomes,
-    /// Metrics by name, as `scheduled..rx_kernel`.
+    /// Metrics by name, as `scheduled..rx_kernel`; `MEMBER..receive` of a time in the hints of a
+    /// user's own XDP program.
     pub metrics: BTreeMap<String, MetricResult>,
     /// Rates and events of the replies, of a stream that is answered.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -238,7 +239,8 @@ pub struct MetricResult {
     /// Who took the later stamp; empty if nobody.
     #[schemars(extend("enum" = sources()))]
     pub source: String,
-    /// Rows with both stamps over rows received; for `delta` over received − 1.
+    /// Rows with both stamps over rows received; for `delta` over received − 1; for a time in hints
+    /// over those received whose struct has it, or that have none.
     pub coverage: f64,
     /// Values.
     pub count: u64,
@@ -279,6 +281,11 @@ pub struct MetricResult {
     /// left out where there are none.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub negative: u64,
+    /// Values of a time in hints that are no time of their packet and in no figure: later than
+    /// `receive`, or more than a second before the trial's first packet was due; left out where
+    /// there are none.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub not_of_packet: u64,
 }
 
 /// What `source` may be.

@@ -2,8 +2,8 @@
 //! Samples: one row per *intended* packet, held in columns, with what became of it.
 
 use crate::point::{Metric, Point};
-use crate::xdp::Hints;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// What became of an intended packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -172,4 +172,54 @@ impl Batch {
             }
         }
     }
+}
+
+/// What XDP programs left before packets, row by row, in columns of equal length.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hints {
+    /// Names of the structs.
+    pub structs: Vec<String>,
+    /// Which of them each row has, if it has any.
+    pub of: Vec<Option<u8>>,
+    pub columns: Vec<HintColumn>,
+}
+
+impl Hints {
+    /// The struct of a row's hint.
+    pub fn name(&self, row: usize) -> Option<&str> {
+        let place = (*self.of.get(row)?)?;
+        self.structs.get(usize::from(place)).map(String::as_str)
+    }
+
+    /// True if every column has this number of rows, and every row's struct a name.
+    pub fn is_even(&self, rows: usize) -> bool {
+        let named = |of: &Option<u8>| of.is_none_or(|place| usize::from(place) < self.structs.len());
+        self.of.len() == rows
+            && self.of.iter().all(named)
+            && self.columns.iter().all(|column| column.values.len() == rows)
+    }
+
+    /// These rows alone; none where the columns end before them.
+    pub fn part(&self, rows: Range<usize>) -> Hints {
+        let column = |column: &HintColumn| HintColumn {
+            name: column.name.clone(),
+            is_signed: column.is_signed,
+            values: column.values.get(rows.clone()).unwrap_or_default().to_vec(),
+        };
+        Hints {
+            structs: self.structs.clone(),
+            of: self.of.get(rows.clone()).unwrap_or_default().to_vec(),
+            columns: self.columns.iter().map(column).collect(),
+        }
+    }
+}
+
+/// A member of hint structs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HintColumn {
+    pub name: String,
+    /// Its numbers may be below zero. If not, the same 64 bits are an unsigned number.
+    pub is_signed: bool,
+    /// Absent where the row's struct does not have the member.
+    pub values: Vec<Option<i64>>,
 }

@@ -360,6 +360,8 @@ pub struct Tx {
     pub spin: Nanos,
     /// How it waits for replies, where the stream is answered.
     pub wait: Wait,
+    /// Frames of the memory that port `xdp` sends from, a power of two.
+    pub frames: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -375,6 +377,8 @@ pub struct Rx {
     pub wait: Wait,
     /// The one receive queue that has a socket, on port `xdp`; `None` for all of them.
     pub queue: Option<u32>,
+    /// Frames of each queue's memory on port `xdp`, a power of two.
+    pub frames: u32,
     /// The program that port `xdp` loads in place of tardy's own.
     pub object: Option<XdpObject>,
     /// What tardy's own program there asks the device for each packet.

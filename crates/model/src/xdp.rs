@@ -6,6 +6,7 @@ mod inspection;
 
 use crate::frame::MOST_PACKETS;
 use crate::point::Point;
+pub use crate::sample::{HintColumn, Hints};
 pub use inspection::{
     ArrivedProbes, AwaitedProbes, FaultKind, Inspection, NumberedDevice, ObjectRecord, ProbeRecord, ProbeWay,
     ProgramCost, ProgramFault, ProgramHook, ProgramRecord, ProgramSeen,
@@ -190,6 +191,45 @@ pub struct XdpRecord {
     /// Why the device was asked for none of them after all.
     #[serde(default)]
     pub without_hints: Option<String>,
+    /// The times among the members of a user's own hint structs; `None` of tardy's program.
+    #[serde(default)]
+    pub times: Option<HintTimes>,
+}
+
+/// Members of a user's own hint structs that are times, and how they become instants of TAI.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HintTimes {
+    pub of: Vec<HintTime>,
+    pub clock: XdpClock,
+    /// What they must be put forward by to be TAI of the host that received, ns.
+    pub ahead_ns: i64,
+    /// By how much that may be wrong, ns.
+    pub bound_ns: i64,
+    /// Why no metric is made of them; `None` if they have a clock.
+    pub without: Option<String>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HintTime {
+    /// Its column of `samples.parquet`.
+    pub column: String,
+    /// The structs that have it.
+    pub structs: Vec<String>,
+}
+
+impl HintTime {
+    /// The name of its metric: how long before `receive` the time was.
+    pub fn metric(&self) -> String {
+        format!("{}..{}", self.column, Point::Receive)
+    }
+
+    /// True if no other metric has that name, and a table can show it. A record that comes from
+    /// outside may have any.
+    pub fn is_sound(&self) -> bool {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.#".contains(&byte);
+        !is_taken(&self.column.to_lowercase()) && self.column.bytes().all(is_plain)
+    }
 }
 
 /// The CPU of an AF_XDP application compared with the CPU that ran the XDP program, over the
@@ -320,38 +360,48 @@ pub struct XdpObject {
     pub file: String,
     /// The section of the program; the object's only one if none is named.
     pub section: Option<String>,
-    /// The member of its hint structs that is the packet's arrival time; chosen by its name if none
-    /// is named.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub time: Option<String>,
+    /// Members of its hint structs that are times, whatever their names are. The first is the
+    /// packet's arrival time, which is chosen by its name if none is named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub times: Vec<String>,
     /// What is in the file, once it was read.
     #[serde(skip)]
     pub bytes: Arc<Vec<u8>>,
 }
 
 impl XdpObject {
-    /// Of `FILE`, `FILE:SECTION`, and either with `@MEMBER` behind it. What follows the last colon
-    /// is a section, and what follows the last `@` a member, unless it looks like the rest of a
-    /// path.
+    /// Of `FILE`, `FILE:SECTION`, and either with `@MEMBER` or `@MEMBER,MEMBER` behind it. What
+    /// follows the last colon is a section, and what follows the last `@` are members, unless it
+    /// looks like the rest of a path.
     pub fn of(text: &str) -> XdpObject {
         let is_word =
             |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         let is_section = |part: &str| part.starts_with("xdp") || !part.contains(['/', '.']);
+        let are_members = |part: &str| part.split(',').all(is_word);
         let split = |text: &'_ str, at: char, is: &dyn Fn(&str) -> bool| match text.rsplit_once(at) {
             Some((rest, part)) if is(part) => (rest.len(), Some(part.to_owned())),
             _ => (text.len(), None),
         };
-        let (length, time) = split(text, '@', &is_word);
+        let (length, members) = split(text, '@', &are_members);
+        let members = members.iter().flat_map(|members| members.split(','));
+        let times = members.map(str::to_owned).collect();
         let text = &text[..length];
         let (length, section) = split(text, ':', &is_section);
-        XdpObject { file: text[..length].to_owned(), section, time, bytes: Arc::default() }
+        XdpObject { file: text[..length].to_owned(), section, times, bytes: Arc::default() }
     }
 
     /// True if both name the same of the same file, whatever is in it.
     pub fn names_the_same(&self, other: &XdpObject) -> bool {
-        (&self.file, &self.section, &self.time) == (&other.file, &other.section, &other.time)
+        (&self.file, &self.section, &self.times) == (&other.file, &other.section, &other.times)
     }
 }
+
+/// Frames of each queue's memory, and entries of its rings, where the experiment does not say.
+pub const FRAMES: u32 = 4_096;
+/// The fewest: as many as one receive call takes.
+pub const LEAST_FRAMES: u32 = 64;
+/// The most: 256 MiB of each queue.
+pub const MOST_FRAMES: u32 = 1 << 16;
 
 /// The most hint structs of an object whose members are recorded.
 pub const MOST_STRUCTS: usize = 64;
@@ -368,42 +418,6 @@ pub fn is_taken(name: &str) -> bool {
     let by_gates = ["window_opens_ns", "window_closes_ns", "outside_ns", "slip_gate_cycles", "slip_stream_cycles"];
     [&fixed[..], &exported, &by_gates].iter().any(|names| names.contains(&name))
         || Point::ALL.iter().any(|point| point.name() == name)
-}
-
-/// What XDP programs left before packets, row by row, in columns of equal length.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hints {
-    /// Names of the structs.
-    pub structs: Vec<String>,
-    /// Which of them each row has, if it has any.
-    pub of: Vec<Option<u8>>,
-    pub columns: Vec<HintColumn>,
-}
-
-impl Hints {
-    /// The struct of a row's hint.
-    pub fn name(&self, row: usize) -> Option<&str> {
-        let place = (*self.of.get(row)?)?;
-        self.structs.get(usize::from(place)).map(String::as_str)
-    }
-
-    /// True if every column has this number of rows, and every row's struct a name.
-    pub fn is_even(&self, rows: usize) -> bool {
-        let named = |of: &Option<u8>| of.is_none_or(|place| usize::from(place) < self.structs.len());
-        self.of.len() == rows
-            && self.of.iter().all(named)
-            && self.columns.iter().all(|column| column.values.len() == rows)
-    }
-}
-
-/// A member of hint structs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HintColumn {
-    pub name: String,
-    /// Its numbers may be below zero. If not, the same 64 bits are an unsigned number.
-    pub is_signed: bool,
-    /// Absent where the row's struct does not have the member.
-    pub values: Vec<Option<i64>>,
 }
 
 /// How packets get from a socket of AF_XDP to the device.

@@ -18,7 +18,7 @@
 //!
 //! What a user's own XDP program left before packets has columns of its own at the end: `hint`
 //! with the name of the struct, and one for each member, packed like stages. [`Batches`] leaves
-//! them out, for no figure is made of them; [`Reader::hints`] reads them.
+//! them out, for most figures need none of them; [`Reader::hints`] reads them.
 //!
 //! All times are in ns: `scheduled_ns` is TAI since 1970, stages and stamps are differences.
 

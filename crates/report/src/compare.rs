@@ -240,7 +240,10 @@ fn cell(out: &mut String, cell: &CellComparison) {
         let _ = writeln!(out, "  {}: {tail}", plain(stream));
         // As on a packet's way.
         let mut metrics: Vec<_> = compared.metrics.iter().collect();
-        metrics.sort_by_key(|(name, _)| name.parse::<Metric>().ok());
+        metrics.sort_by_key(|(name, _)| {
+            let known = name.parse::<Metric>().ok();
+            (known.is_none(), known)
+        });
         for (name, metric) in metrics {
             self::metric(out, name, metric, &columns);
         }

@@ -126,6 +126,10 @@ pub(crate) fn reasons(stream: &StreamResult) -> Option<Block> {
     for (name, metric) in in_order(stream) {
         let mut says: Vec<String> = metric.why.iter().cloned().collect();
         says.extend(negative(name, metric));
+        if metric.not_of_packet > 0 && metric.count > 0 {
+            let n = metric.not_of_packet;
+            says.push(format!("{n} more values lie after receive or before the trial: no time of their packet"));
+        }
         if !metric.infinite.is_empty() {
             let which = metric.infinite.join(", ");
             says.push(format!("{which} {}: the rank falls on a packet that was lost or never sent", figure::INFINITE));

@@ -53,7 +53,7 @@ pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: PathKind) {
 type Belongs = (&'static str, fn(&Stream) -> bool, &'static str);
 
 const ANSWERED: &str = "a stream that is answered (reflect = true or kind = \"pingpong\")";
-const BELONGS: [Belongs; 22] = [
+const BELONGS: [Belongs; 24] = [
     ("cycle", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
     ("launch", |stream| stream.kind.is_scheduled() && !stream.port.traits().is_connection, "a cyclic stream"),
     ("overrun", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
@@ -79,6 +79,12 @@ const BELONGS: [Belongs; 22] = [
     ("rx.core", |stream| stream.rx.port.passes_xdp(), "a stream that is received on port xdp"),
     ("rx.hints", |stream| stream.rx.port.passes_xdp(), "a stream that is received on port xdp"),
     ("rx.queue", |stream| stream.rx.port.passes_xdp(), "a stream that is received on port xdp"),
+    ("rx.frames", |stream| stream.rx.port.passes_xdp(), "a stream that is received on port xdp"),
+    (
+        "tx.frames",
+        |stream| !stream.port.traits().passes_qdisc,
+        "a stream that is sent through port xdp (tx.port = \"xdp\")",
+    ),
     ("rx.cpu", |stream| stream.rx.core.is_none(), "a receiver without rx.core"),
 ];
 
@@ -91,6 +97,9 @@ pub(crate) fn belongs(field: &str, stream: &Stream) -> bool {
 pub(crate) fn stream(view: &View<'_>, table: &Table<'_>, stream: &Stream) {
     keys_without_meaning(view, table, stream);
     table.check(&["kind", "reflect", "port"], || kind(view, table, stream));
+    for (field, frames) in [("tx.frames", stream.tx.frames), ("rx.frames", stream.rx.frames)] {
+        table.check(&[field], || power_of_two(table, field, frames));
+    }
     xdp_program(view, table, stream);
     let ports = ["kind", "reflect", "port", "tx.port", "rx.port", "rx.wait", "size"];
     table.check(&ports, || match stream.rx.port.receives_from(stream.port) {
@@ -131,6 +140,7 @@ fn keys_without_meaning(view: &View<'_>, table: &Table<'_>, stream: &Stream) {
         let is_told = is_wrong_way && matches!(field, "launch");
         // Where an axis has other ways to wait it is for the cells that have this one.
         let is_told = is_told || field == "rx.bulk" && view.differs(&table.key("rx.wait"));
+        let is_told = is_told || field == "tx.frames" && view.differs(&table.key("tx.port"));
         if table.is_written(field) && !differs && !belongs(stream) && !is_told {
             let vlan = if field == "pcp" { "vlan" } else { "kind" };
             let wait = if field == "rx.bulk" { "rx.wait" } else { "kind" };
@@ -189,6 +199,19 @@ fn sim_keys(view: &View<'_>, table: &Table<'_>, stream: &Stream) {
             view.keep::<()>(Err(view.combination(&keys, message, help)));
         }
     }
+}
+
+/// The kernel takes no ring of another size.
+fn power_of_two(table: &Table<'_>, field: &str, frames: u32) -> Result<(), Problem> {
+    if frames.is_power_of_two() {
+        return Ok(());
+    }
+    let message = format!(
+        "`{}` is {frames}, and a ring of AF_XDP, which has an entry for each frame, has a power of two of them",
+        table.key(field)
+    );
+    let above = frames.next_power_of_two();
+    Err(table.wrong(&[field], message, format!("write {} or {above}", above / 2)))
 }
 
 /// EtherTypes that are somebody else's.

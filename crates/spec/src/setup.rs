@@ -247,8 +247,14 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
 }
 
 fn tx(table: &Table<'_>, policy: Policy, wait: Wait) -> Result<Tx, Problem> {
-    let cpu = table.get("tx.cpu", cpu)?;
-    Ok(Tx { cpu, policy, advance: table.get("tx.advance", span)?, spin: table.get("tx.spin", span)?, wait })
+    Ok(Tx {
+        cpu: table.get("tx.cpu", cpu)?,
+        policy,
+        advance: table.get("tx.advance", span)?,
+        spin: table.get("tx.spin", span)?,
+        wait,
+        frames: table.get("tx.frames", integer)? as u32,
+    })
 }
 
 fn rx(table: &Table<'_>, port: Port, wait: Wait) -> Result<Rx, Problem> {
@@ -259,6 +265,7 @@ fn rx(table: &Table<'_>, port: Port, wait: Wait) -> Result<Rx, Problem> {
         policy: table.get("rx.policy", policy)?,
         wait,
         queue: table.find("rx.queue").and_then(integer).map(|queue| queue as u32),
+        frames: table.get("rx.frames", integer)? as u32,
         object: table.find("rx.object").and_then(object).filter(|_| port.passes_xdp()),
         hints: if port.passes_xdp() { table.get("rx.hints", device_hints)? } else { Vec::new() },
     })

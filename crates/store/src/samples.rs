@@ -12,7 +12,7 @@ use tardy_model::FORMAT;
 use tardy_model::point::Point;
 use tardy_model::sample::{Batch, Flags, Outcome};
 use tardy_model::xdp::Hints;
-use tardy_parquet::{CodecError, Reader, column_name};
+use tardy_parquet::{CodecError, HintPages, Reader, column_name};
 
 /// An open `samples.parquet`.
 pub struct SamplesFile {
@@ -24,6 +24,29 @@ pub struct SamplesFile {
 pub struct Batches {
     path: PathBuf,
     batches: tardy_parquet::Batches,
+    hints: Option<InStep>,
+}
+
+/// What was left before the packets of a stream, given out in step with its batches.
+struct InStep {
+    pages: HintPages,
+    /// The page that is open, and how many of its rows were given out.
+    page: Hints,
+    given: usize,
+}
+
+impl InStep {
+    /// The next rows, which are all of one page, as those of a batch are.
+    fn next(&mut self, rows: usize) -> Result<Hints, CodecError> {
+        if self.given >= self.page.of.len() {
+            let page = self.pages.next().transpose()?;
+            let short = || CodecError::Damaged("it has fewer rows of hints than rows".to_owned());
+            (self.page, self.given) = (page.ok_or_else(short)?, 0);
+        }
+        let part = self.given..self.given + rows;
+        self.given += rows;
+        Ok(self.page.part(part))
+    }
 }
 
 impl SamplesFile {
@@ -70,7 +93,18 @@ impl SamplesFile {
     /// [`StoreError::NoSuchStream`]; [`StoreError::Damaged`] if a column of the stream is missing.
     pub fn batches(&self, stream: &str) -> Result<Batches, StoreError> {
         let batches = self.reader.batches(stream).map_err(|error| unread(&self.path, error))?;
-        Ok(Batches { path: self.path.clone(), batches })
+        Ok(Batches { path: self.path.clone(), batches, hints: None })
+    }
+
+    /// The same with what an XDP program left before the packets, if the file has that: figures are
+    /// made of its times.
+    ///
+    /// # Errors
+    /// As [`SamplesFile::batches`].
+    pub fn batches_with_hints(&self, stream: &str) -> Result<Batches, StoreError> {
+        let pages = self.reader.hints(stream).map_err(|error| unread(&self.path, error))?;
+        let hints = pages.map(|pages| InStep { pages, page: Hints::default(), given: 0 });
+        Ok(Batches { hints, ..self.batches(stream)? })
     }
 }
 
@@ -101,7 +135,13 @@ impl Batches {
     /// # Errors
     /// [`StoreError::Damaged`]; no rows come after it.
     pub fn read(&mut self, batch: &mut Batch) -> Result<bool, StoreError> {
-        self.batches.read(batch).map_err(|error| unread(&self.path, error))
+        let is_read = self.batches.read(batch).map_err(|error| unread(&self.path, error))?;
+        // The batch may have those of another stream.
+        batch.hints = None;
+        if let (true, Some(hints)) = (is_read, &mut self.hints) {
+            batch.hints = Some(hints.next(batch.len()).map_err(|error| unread(&self.path, error))?);
+        }
+        Ok(is_read)
     }
 }
 
@@ -109,8 +149,8 @@ impl Iterator for Batches {
     type Item = Result<Batch, StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let next = self.batches.next()?;
-        Some(next.map_err(|error| unread(&self.path, error)))
+        let mut batch = Batch::default();
+        self.read(&mut batch).map(|is_read| is_read.then_some(batch)).transpose()
     }
 }
 

@@ -3,6 +3,7 @@
 //! separate calls, because what was asked is not what you have.
 
 use crate::{SysError, check};
+use std::thread::Builder;
 use std::{io, mem};
 use tardy_model::stream::Policy;
 use tardy_model::time::Nanos;
@@ -138,4 +139,24 @@ pub fn own_descriptors() -> Result<(), SysError> {
     let result = unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, libc::CLOSE_RANGE_UNSHARE) };
     check(result, "close_range", || "this thread".into())?;
     Ok(())
+}
+
+/// Threads that close sockets at the same time, at most.
+const CLOSERS: usize = 32;
+/// Each of them needs little.
+const CLOSER_STACK: usize = 64 << 10;
+
+/// Closes sockets at the same time. The kernel waits for a grace period of RCU in each close of a
+/// packet socket or of one of AF_XDP, some milliseconds, and all that wait together wait for the
+/// same one.
+pub fn close_together<S: Send>(mut sockets: Vec<S>) {
+    let each = sockets.len().div_ceil(CLOSERS).max(1);
+    std::thread::scope(|scope| {
+        while sockets.len() > each {
+            let share = sockets.split_off(sockets.len() - each);
+            // A share without a thread is closed here: it goes with what the thread was to do.
+            let _ = Builder::new().stack_size(CLOSER_STACK).spawn_scoped(scope, move || drop(share));
+        }
+        drop(sockets);
+    });
 }

@@ -231,6 +231,7 @@ fn stream(kind: Kind) -> Stream {
             advance: Nanos::ZERO,
             spin: Nanos::ZERO,
             wait: Wait::Block,
+            frames: 4_096,
         },
         rx: Rx {
             port: Port::Udp,
@@ -239,6 +240,7 @@ fn stream(kind: Kind) -> Stream {
             wait: Wait::Block,
             core: None,
             queue: None,
+            frames: 4_096,
             object: None,
             hints: Vec::new(),
         },

@@ -305,6 +305,7 @@ fn by_program(asked: Core, cpu: Option<u32>, by_cpu: &[(u32, u64)]) -> XdpRecord
         wait: "poll".to_owned(),
         device_hints: Vec::new(),
         without_hints: None,
+        times: None,
     }
 }
 

@@ -81,6 +81,7 @@ fn packets_that_come_to_af_xdp_by_a_slower_way_than_others_are_noted() {
         wait: "poll".to_owned(),
         device_hints: Vec::new(),
         without_hints: None,
+        times: None,
     };
     let slow = verdict(|record, _| ctl(record).xdp = Some(port(XdpMode::Generic, refused.clone())));
     assert_is(

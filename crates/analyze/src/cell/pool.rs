@@ -3,7 +3,7 @@
 //! cell's figures, and the verdicts on the cell from all of them.
 
 use crate::digest::MetricDigest;
-use crate::distribution::{Dropped, StreamDigest};
+use crate::distribution::{Dropped, HintDigest, StreamDigest};
 use crate::validity::{RULES, path_failed, shared_cpu, was_measured_well};
 use crate::{gates, outcomes, says};
 use std::cmp::Ordering;
@@ -32,6 +32,45 @@ struct PooledStream {
     dropped: Dropped,
     gates: Option<GateResult>,
     rx_kernel_at: Option<String>,
+    /// By metric: times in the hints of a user's own XDP program.
+    hints: BTreeMap<String, PooledHint>,
+}
+
+/// One of these pooled.
+#[derive(Clone, Debug)]
+struct PooledHint {
+    found: HintDigest,
+    source: String,
+    why: String,
+}
+
+impl PooledHint {
+    fn new(found: HintDigest, record: &StreamRecord, received: u64) -> PooledHint {
+        let (source, why) = (source_of_hints(record), why_no_time(&found, record, received));
+        PooledHint { found, source, why }
+    }
+
+    /// A trial's own reason is about its values; that of several is about all of theirs.
+    fn merge(&mut self, other: PooledHint) {
+        self.found.merge(other.found);
+        if self.source.is_empty() {
+            self.source = other.source;
+        }
+        if self.found.not_of_packet == 0 || other.why == NOT_OF_PACKET {
+            self.why = other.why;
+        }
+    }
+}
+
+/// The figures of a time in hints.
+fn hint_result(found: &HintDigest, source: &str, why: &str) -> MetricResult {
+    let figures = found.digest.finish(source, Some(why.to_owned()));
+    MetricResult { not_of_packet: found.not_of_packet, ..figures }
+}
+
+/// Who took the later stamp of times in hints: whoever received.
+fn source_of_hints(record: &StreamRecord) -> String {
+    record.sources.get(&Point::Receive).map_or_else(String::new, |source| source.name().to_owned())
 }
 
 /// By stream: counts and metrics.
@@ -85,8 +124,15 @@ impl Pool {
     /// Adds a trial's stream.
     pub(super) fn add(&mut self, stream: String, digest: StreamDigest, record: &StreamRecord, delta_of: Point) {
         let StreamDigest { outcomes: counts, metrics, gates: found_gates, dropped: found_dropped, .. } = digest;
-        let PooledStream { counts: pooled_counts, metrics: pooled, replies, dropped, gates, rx_kernel_at } =
+        let PooledStream { counts: pooled_counts, metrics: pooled, replies, dropped, gates, rx_kernel_at, hints } =
             self.streams.entry(stream).or_default();
+        for (metric, found) in digest.hints {
+            let found = PooledHint::new(found, record, counts.received);
+            match hints.get_mut(&metric) {
+                Some(pooled) => pooled.merge(found),
+                None => _ = hints.insert(metric, found),
+            }
+        }
         outcomes::merge(pooled_counts, &counts);
         dropped.merge(found_dropped);
         match (&mut *gates, found_gates) {
@@ -136,6 +182,9 @@ impl Pool {
                 result.metrics.insert(metric.to_string(), found);
                 histograms.insert((stream.clone(), metric), histogram);
             }
+            for (metric, hint) in pooled.hints {
+                result.metrics.insert(metric, hint_result(&hint.found, &hint.source, &hint.why));
+            }
             results.insert(stream, result);
         }
         (results, histograms)
@@ -163,6 +212,10 @@ pub(super) fn stream_result(
         let (found, histogram) = digest.finish_with_histogram(&source(*metric, record, delta_of), Some(why));
         result.metrics.insert(metric.to_string(), found);
         histograms.insert(*metric, histogram);
+    }
+    for (metric, found) in &digest.hints {
+        let (source, why) = (source_of_hints(record), why_no_time(found, record, counts.received));
+        result.metrics.insert(metric.clone(), hint_result(found, &source, &why));
     }
     (result, histograms)
 }
@@ -205,6 +258,22 @@ fn why(metric: Metric, record: &StreamRecord, delta_of: Point, received: u64) ->
         (None, None) if received == 0 => "no packet was received".to_owned(),
         (None, None) if metric == Metric::Delta && received == 1 => "only one packet was received".to_owned(),
         (None, None) => "no received packet has both stamps".to_owned(),
+    }
+}
+
+/// Why a time in hints has no values, where none is one of its packet.
+const NOT_OF_PACKET: &str =
+    "no value of the member lies between the trial's beginning and `receive`, so it is no time of its packet";
+
+/// Why a time in hints has no values, if it has none.
+fn why_no_time(found: &HintDigest, record: &StreamRecord, received: u64) -> String {
+    let without = record.xdp.as_ref().and_then(|port| port.times.as_ref()?.without.as_ref());
+    match (without, record.absent.get(&Point::Receive)) {
+        (Some(why), _) => why.clone(),
+        (None, Some(why)) => format!("no {} stamp: {why}", Point::Receive),
+        (None, None) if found.not_of_packet > 0 => NOT_OF_PACKET.to_owned(),
+        (None, None) if received == 0 => "no packet was received".to_owned(),
+        (None, None) => "no received packet has a value of the member".to_owned(),
     }
 }
 

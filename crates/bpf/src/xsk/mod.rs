@@ -26,6 +26,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 use tardy_model::xdp::{DeviceHint, XdpLosses, XdpMode, XdpRefusal};
+use tardy_sys::thread::close_together;
 use tardy_sys::{SysError, nic};
 
 /// Why packets of a device do not come to AF_XDP sockets.
@@ -62,7 +63,8 @@ pub enum XdpError {
     Bind { device: String, queue: u32, source: io::Error },
     #[error(
         "the packets of {device} need {bytes} bytes of memory for {queues} queues, and {available} are available: \
-         free some, or give the device fewer queues (path.queues, or `ethtool -L`)"
+         free some, give each queue fewer frames (rx.frames, of a sender tx.frames), or the device fewer queues \
+         (path.queues, or `ethtool -L`)"
     )]
     TooLarge { device: String, bytes: u64, queues: u32, available: u64 },
     #[error(
@@ -78,8 +80,6 @@ pub enum XdpError {
 
 /// Bytes of a frame: a page, the largest that every driver takes.
 pub const FRAME: u32 = 4_096;
-/// Frames of each queue, and entries of its rings, where nothing else is asked for.
-pub const FRAMES: u32 = 4_096;
 /// Bytes that the kernel keeps free at the beginning of a frame (XDP_PACKET_HEADROOM). What is
 /// left is the longest packet.
 pub const HEADROOM: u32 = 256;
@@ -130,7 +130,7 @@ struct Held {
 /// the last descriptor of the link, however this process ends.
 #[derive(Debug)]
 pub struct Rings {
-    _link: OwnedFd,
+    link: Option<OwnedFd>,
     sockets: Vec<Socket>,
     memory: Memory,
     stamps: Stamps,
@@ -188,7 +188,7 @@ impl Rings {
             without_hints,
         };
         let lent = Vec::with_capacity(asked.frames as usize);
-        Ok((Rings { _link: link, sockets, memory, stamps: program.stamps, lent, next: 0 }, opened))
+        Ok((Rings { link: Some(link), sockets, memory, stamps: program.stamps, lent, next: 0 }, opened))
     }
 
     /// Ready to be waited for.
@@ -310,6 +310,14 @@ impl Rings {
             fill_ring_empty: sum.fill_ring_empty + of.rx_fill_ring_empty_descs,
             rx_invalid_descs: sum.rx_invalid_descs + of.rx_invalid_descs,
         })
+    }
+}
+
+impl Drop for Rings {
+    /// Takes the program off, and then closes the sockets of all queues at the same time.
+    fn drop(&mut self) {
+        self.link = None;
+        close_together(std::mem::take(&mut self.sockets));
     }
 }
 

@@ -31,15 +31,16 @@ pub fn load(args: &Asked, object: Option<&str>) -> Result<Experiment> {
         let why = "--xdp-object: no stream of the experiment is received through port xdp: write rx.port = \"xdp\"";
         return Err(usage(why.to_owned()));
     }
-    let XdpObject { file, section, time, .. } = XdpObject::of(text);
+    let XdpObject { file, section, times, .. } = XdpObject::of(text);
     // A file's key is relative to the file; what the caller writes is relative to the caller.
     let file = std::path::absolute(&file).map_err(|error| usage(format!("--xdp-object: {file}: {error}")))?;
     let suffix = |mark, part: &Option<String>| part.as_ref().map(|part| format!("{mark}{part}")).unwrap_or_default();
-    let suffix = suffix(':', &section) + &suffix('@', &time);
+    let members = (!times.is_empty()).then(|| times.join(","));
+    let suffix = suffix(':', &section) + &suffix('@', &members);
     let whole = file.to_str().map(|file| format!("{file}{suffix}"));
     let named = whole.as_ref().map(|whole| XdpObject::of(whole));
     let is_same =
-        |named: &XdpObject| Path::new(&named.file) == file && (&named.section, &named.time) == (&section, &time);
+        |named: &XdpObject| Path::new(&named.file) == file && (&named.section, &named.times) == (&section, &times);
     let Some(named) = named.filter(is_same) else {
         let why = "--xdp-object: its absolute path cannot be written into an experiment, for it is not UTF-8, or has a colon \
                    or an @ that looks like a section's or a member's: move the file";
@@ -171,11 +172,7 @@ fn bytes(path: &Path) -> Result<Vec<u8>> {
 
 /// What is known of an object whose bytes were read.
 fn user(object: &XdpObject) -> Result<UserObject<'_>, UserError> {
-    let user = UserObject::of(&object.bytes, object.section.as_deref())?;
-    match &object.time {
-        Some(member) => user.timed_by(member),
-        None => Ok(user),
-    }
+    UserObject::of(&object.bytes, object.section.as_deref())?.timed_by(&object.times)
 }
 
 fn entry(object: &XdpObject) -> Result<XdpObjectEntry, UserError> {
@@ -195,6 +192,8 @@ fn entry(object: &XdpObject) -> Result<XdpObjectEntry, UserError> {
         columns: user.columns().names().map(str::to_owned).collect(),
         unrecorded: unrecorded.map(|one| format!("{}.{} {}", one.layout, one.member, one.why)).collect(),
         time: user.time().map(str::to_owned),
+        times: user.times().into_iter().map(|time| time.column).collect(),
+        without_times: user.clock_of_times().err().filter(|_| !user.times().is_empty()),
         clock: clock.map(str::to_owned),
         without_time: user.without_time().map(str::to_owned),
         printing: scan.lines.iter().take(MOST_CALLS).map(|call| call.function.to_string()).collect(),
@@ -215,6 +214,13 @@ pub fn in_words(entry: &XdpObjectEntry) -> Vec<String> {
         (Some(clock), Some(why)) => format!("  rx_xdp is of {time}, by the clock {clock}; {why}"),
         (None, why) => format!("  rx_xdp is absent: {}", why.as_deref().unwrap_or("it has no time")),
     });
+    let metrics: Vec<String> = entry.times.iter().map(|time| format!("{time}..receive")).collect();
+    let metrics = metrics.join(", ");
+    match &entry.without_times {
+        _ if metrics.is_empty() => {}
+        None => lines.push(format!("  metrics of its times: {metrics}")),
+        Some(why) => lines.push(format!("  metrics of its times are absent, {metrics}: {why}")),
+    }
     for (function, calls) in counted(&entry.printing) {
         let times = if calls == 1 { "" } else { &format!(" in {calls} places") };
         lines.push(format!(

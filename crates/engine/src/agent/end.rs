@@ -164,6 +164,13 @@ impl StreamEnd {
         }
     }
 
+    /// Ends the thread, also one that waits for the start, and waits for nothing.
+    pub fn let_go(&mut self) {
+        self.stop();
+        // Without its sender the command channel ends a sending thread that waits for the start.
+        self.commands = mpsc::channel().0;
+    }
+
     /// Waits for the thread, which was ordered to stop; `None` if it broke.
     fn join(&mut self) -> Option<EndRecord> {
         let thread = self.thread.take()?;
@@ -275,9 +282,7 @@ impl StreamEnd {
 
 impl Drop for StreamEnd {
     fn drop(&mut self) {
-        self.stop();
-        // Without its sender the command channel ends a sending thread that waits for the start.
-        self.commands = mpsc::channel().0;
+        self.let_go();
         self.join();
     }
 }

@@ -27,6 +27,7 @@ use tardy_model::point::Point;
 use tardy_model::stream::Stream;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::{OwnNotes, SpinGaps};
+use tardy_model::xdp::FRAMES;
 use world::{Flying, RxPort, RxTimer, TxPort, TxTimer, World};
 
 /// Simulated CPU of the sender and of the receiver.
@@ -73,6 +74,7 @@ impl Ends<'_> {
             macs: [[0; 6]; 2],
             priority: stream.priority,
             queue: 0,
+            frames: FRAMES,
             advance: stream.tx.advance,
             spin: stream.tx.spin,
             overrun: stream.overrun,
@@ -95,6 +97,7 @@ impl Ends<'_> {
             device: "sim".into(),
             wait,
             queue: None,
+            frames: FRAMES,
             replies,
             object: None,
             hints: Vec::new(),

@@ -22,14 +22,14 @@ use std::cell::Cell;
 use std::io;
 use std::time::Duration;
 use tardy_bpf::program::{Chosen, Filter};
-use tardy_bpf::user::StampClock;
-use tardy_bpf::xsk::{Asked, FRAMES, Opened, Rings, WaitBy, Waiter};
+use tardy_bpf::user::{StampClock, UserObject};
+use tardy_bpf::xsk::{Asked, Opened, Rings, WaitBy, Waiter};
 use tardy_model::ethernet::{self, Tags};
 use tardy_model::frame::Heads;
 use tardy_model::sample::MaybeNanos;
 use tardy_model::stream::Wait;
 use tardy_model::time::{Instant, Nanos, Realtime};
-use tardy_model::xdp::{CoreRecord, XdpClock, XdpRecord, XdpSeen};
+use tardy_model::xdp::{CoreRecord, HintTimes, XdpClock, XdpRecord, XdpSeen};
 use tardy_sys::wait::LIMIT_MS;
 use tardy_sys::{SysError, clock, nic};
 
@@ -176,7 +176,7 @@ impl XdpReceive {
         let filter = Filter { ethertype, stream: stream.number(), nonce };
         let own = if order.hints.is_empty() { Chosen::Own(filter) } else { Chosen::Asking(filter, &order.hints) };
         let program = object.as_ref().map_or(own, Chosen::User);
-        let asked = Asked { device: &order.device, queue: order.queue, frames: FRAMES, program };
+        let asked = Asked { device: &order.device, queue: order.queue, frames: order.frames, program };
         let (rings, opened) = Rings::open(&asked).map_err(io::Error::other).map_err(failed("opening port xdp"))?;
         let sleeps = |by| rings.waiter(by).map(Idle::Sleep).map_err(failed("waiting for AF_XDP sockets"));
         let idle = match order.wait {
@@ -201,7 +201,8 @@ impl XdpReceive {
             }
         };
         let is_kept = object.is_some() || opened.asks_device;
-        let (record, ahead_ns) = record_of(opened, order);
+        let times = object.as_ref().map(times_of);
+        let (record, ahead_ns) = record_of(opened, order, times);
         let tags = [const { Cell::new(Tags::UNSEEN) }; BATCH];
         let lent = LentFrames { rings, ethertype, tags, ahead_ns, is_kept };
         Ok(XdpReceive { idle, looks: 0, lent, record })
@@ -304,10 +305,18 @@ impl Lent for LentFrames {
     }
 }
 
-/// What is known of the port before a packet came, and what its stamps must be put forward by. TAI,
+/// The times that a user's own program leaves before packets.
+fn times_of(object: &UserObject<'_>) -> HintTimes {
+    let clock = object.clock_of_times();
+    let (of, without) = (object.times(), clock.as_ref().err().cloned());
+    let (clock, ahead_ns, bound_ns) = read_ahead(clock.unwrap_or(StampClock::Unknown));
+    HintTimes { of, clock, ahead_ns, bound_ns, without }
+}
+
+/// What a clock must be put forward by to be TAI, and by how much that may be wrong, ns. TAI,
 /// MONOTONIC and BOOTTIME run at the same rate, so one reading of both is enough for a trial.
-fn record_of(opened: Opened, order: &ReceiveOrder) -> (XdpRecord, i64) {
-    let (clock, ahead_ns, clock_bound_ns) = match opened.clock {
+fn read_ahead(clock: StampClock) -> (XdpClock, i64, i64) {
+    match clock {
         StampClock::Tai => (XdpClock::Tai, 0, 0),
         StampClock::Monotonic => {
             let now = clock::read_clocks();
@@ -318,6 +327,15 @@ fn record_of(opened: Opened, order: &ReceiveOrder) -> (XdpRecord, i64) {
             (XdpClock::Boottime, ahead_ns, bound_ns)
         }
         StampClock::Unknown => (XdpClock::Unknown, 0, 0),
+    }
+}
+
+/// What is known of the port before a packet came, and what its stamps must be put forward by: as
+/// all times of a user's own program, by the same reading.
+fn record_of(opened: Opened, order: &ReceiveOrder, times: Option<HintTimes>) -> (XdpRecord, i64) {
+    let (clock, ahead_ns, clock_bound_ns) = match &times {
+        Some(times) if opened.clock != StampClock::Unknown => (times.clock, times.ahead_ns, times.bound_ns),
+        _ => read_ahead(opened.clock),
     };
     let record = XdpRecord {
         mode: opened.mode,
@@ -336,6 +354,7 @@ fn record_of(opened: Opened, order: &ReceiveOrder) -> (XdpRecord, i64) {
         core: CoreRecord::default(),
         device_hints: Vec::new(),
         without_hints: opened.without_hints,
+        times,
     };
     (record, ahead_ns)
 }

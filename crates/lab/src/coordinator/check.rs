@@ -41,8 +41,8 @@ use tardy_sys::clock;
 /// and their analysis.
 const BYTES_A_PACKET: u64 = 400;
 
-/// Memory of one queue of port `xdp`: its frames.
-const BYTES_A_QUEUE: u64 = 4_096 * 4_096;
+/// Bytes of a frame of port `xdp`.
+const BYTES_A_FRAME: u64 = 4_096;
 
 /// About what a trial takes at its peak, bytes.
 pub fn memory(setup: &Setup) -> u64 {
@@ -50,9 +50,14 @@ pub fn memory(setup: &Setup) -> u64 {
     let streams: u64 = setup.streams.iter().map(of_stream).sum();
     // How many queues a device has that is there already is not known here; its driver has them.
     let queues = |stream: &Stream| stream.rx.queue.map_or(setup.path.queues.unwrap_or(1), |_| 1);
-    let by_xdp = setup.streams.iter().filter(|stream| stream.rx.port.passes_xdp());
-    let frames: u64 = by_xdp.map(|stream| u64::from(queues(stream)) * BYTES_A_QUEUE).sum();
-    streams.saturating_add(frames).saturating_add(loads::memory(setup))
+    let received = |stream: &Stream| u64::from(queues(stream)) * u64::from(stream.rx.frames);
+    let sent = |stream: &Stream| u64::from(stream.tx.frames);
+    let frames = |stream: &Stream| {
+        let of = |is_by_xdp: bool, frames: u64| if is_by_xdp { frames } else { 0 };
+        of(stream.rx.port.passes_xdp(), received(stream)) + of(!stream.port.traits().passes_qdisc, sent(stream))
+    };
+    let frames: u64 = setup.streams.iter().map(frames).sum();
+    streams.saturating_add(frames * BYTES_A_FRAME).saturating_add(loads::memory(setup))
 }
 
 /// What can be known before anything is touched: CPUs that are there, threads that do not starve

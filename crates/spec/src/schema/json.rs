@@ -265,7 +265,7 @@ impl Kind {
             Kind::Flag => "`true` or `false`".to_owned(),
             Kind::Choice { built, .. } => format!("`\"{}\"`", built.join("\"`, `\"")),
             Kind::Device => "a network device's name".to_owned(),
-            Kind::Object => "a file, or `\"FILE:SECTION\"`, and `@MEMBER` behind it".to_owned(),
+            Kind::Object => "a file, or `\"FILE:SECTION\"`, and `@MEMBER` or `@MEMBER,MEMBER` behind it".to_owned(),
             Kind::Cpu => "`\"auto\"`, `\"same\"`, `\"different\"`, `\"any\"` or a CPU's number".to_owned(),
             Kind::Policy => {
                 "`\"other\"`, `\"fifo:90\"`, `\"rr:50\"` (priority 1 to 99) or `\"deadline:200us/1ms/1ms\"`".to_owned()

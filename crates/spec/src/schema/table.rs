@@ -12,7 +12,7 @@ use tardy_model::port::Port;
 use tardy_model::shaper::{MOST_CLASSES, PRIORITIES, ShaperWord};
 use tardy_model::station::StationKind;
 use tardy_model::stream::{Launch, Wait};
-use tardy_model::xdp::{Core, DeviceHint};
+use tardy_model::xdp::{Core, DeviceHint, FRAMES, LEAST_FRAMES, MOST_FRAMES};
 
 const fn choice(built: &'static [&'static str], later: &'static [&'static str]) -> Kind {
     Kind::Choice { built, later }
@@ -22,6 +22,8 @@ const fn number(min: i64, max: i64) -> Kind {
     Kind::Integer { min, max }
 }
 
+/// Frames of a memory of AF_XDP.
+const SOME_FRAMES: Kind = number(LEAST_FRAMES as i64, MOST_FRAMES as i64);
 /// A span that may be empty.
 const SPAN: Kind = Kind::Duration { min_ns: 0, max_ns: DAY, word: Option::None };
 /// A span that may be negative.
@@ -129,6 +131,7 @@ pub const KEYS: &[Key] = &[
     key("stream.*.tx.advance", SPAN, Text("0us"), "The sender aims to wake this long before the scheduled instant."),
     key("stream.*.tx.spin", SPAN, Text("0us"), "The sender spins for the last stretch of this length instead of sleeping."),
     key("stream.*.tx.wait", choice(&Wait::WORDS, &[]), Text("block"), "How the station that asked waits for replies; `scheduled` is for a receiver on port `xdp`."),
+    key("stream.*.tx.frames", SOME_FRAMES, Integer(FRAMES as i64), "tx.port `xdp`: frames of 4096 bytes in the memory that it sends from, a power of two."),
     key("stream.*.rx.port", choice(&Port::WORDS, &[]), None("as `port`"), "What they are received through: `xdp` gets by AF_XDP sockets what `packet` or `xdp` sends, each packet stamped by an XDP program (`rx_xdp`)."),
     key("stream.*.rx.cpu", Kind::Cpu, Text("different"), "CPU of the receiving thread: auto, same or different (as the sender's), any (not pinned), or a number."),
     key("stream.*.rx.policy", Kind::Policy, Text("other"), "Scheduling of the receiving thread, as `tx.policy`."),
@@ -136,7 +139,8 @@ pub const KEYS: &[Key] = &[
     key("stream.*.rx.bulk", number(1, MOST_BULK), Integer(8), "rx.wait `scheduled`: packets that the receiver fetches at one wake-up."),
     key("stream.*.rx.core", choice(&Core::WORDS, &[]), None("as `rx.cpu` says"), "Port `xdp`, instead of `rx.cpu`: the receiving thread is on the CPU that runs the XDP program (`same`), or on another one (`remote`)."),
     key("stream.*.rx.queue", number(0, 63), None("all of them"), "Port `xdp`: the one receive queue of the device that is received from; packets that come to another queue go on to the kernel and are lost."),
-    key("stream.*.rx.object", Kind::Object, None("tardy's own"), "A BPF object of your own whose XDP program port `xdp` loads in place of tardy's, `\"FILE\"` or `\"FILE:SECTION\"`, relative to the experiment file; `@MEMBER` behind it names the member that is `rx_xdp`; `tardy run` asks for `--allow-commands`. What it leaves before packets becomes columns of `samples.parquet`."),
+    key("stream.*.rx.frames", SOME_FRAMES, Integer(FRAMES as i64), "Port `xdp`: frames of 4096 bytes in the memory of each receive queue, a power of two: packets that may wait there."),
+    key("stream.*.rx.object", Kind::Object, None("tardy's own"), "A BPF object of your own whose XDP program port `xdp` loads in place of tardy's, `\"FILE\"` or `\"FILE:SECTION\"`, relative to the experiment file; `@MEMBER,…` behind it names members that are times, the first being `rx_xdp`; `tardy run` asks for `--allow-commands`. What it leaves before packets becomes columns of `samples.parquet`, and each time a metric `MEMBER..receive`."),
     key("stream.*.rx.hints", Kind::Several { of: &DeviceHint::WORDS }, List(&[]), "Port `xdp`: what tardy's program asks the device for each packet, as columns of `samples.parquet`: when the device received it (`hw_time`), its `hash`, its `vlan` tag. Each costs a call for each packet."),
     key("stream.*.reply.cpu", Kind::Cpu, Text("same"), "CPU of the thread that receives the replies of a reflected stream: auto, same or different (as the sender's), any (not pinned), or a number."),
     key("stream.*.reply.policy", Kind::Policy, None("as `tx.policy`"), "Scheduling of that thread, as `tx.policy`."),

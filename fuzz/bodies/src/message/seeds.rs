@@ -110,6 +110,7 @@ fn orders() -> Vec<ToAgent> {
         macs: [[2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1]],
         priority: 3,
         queue: 0,
+        frames: 4_096,
         advance: Nanos(50_000),
         spin: Nanos(10_000),
         overrun: Overrun::Skip,
@@ -124,8 +125,9 @@ fn orders() -> Vec<ToAgent> {
         device: "tardy0-1".into(),
         wait: Wait::Poll,
         queue: None,
+        frames: 4_096,
         replies,
-        object: Some(ObjectOrder { bytes: b"\x7fELF".to_vec(), section: Some("xdp".into()), time: None }),
+        object: Some(ObjectOrder { bytes: b"\x7fELF".to_vec(), section: Some("xdp".into()), times: Vec::new() }),
         hints: vec![DeviceHint::HwTime, DeviceHint::Vlan],
     };
     let load = LoadOrder {
@@ -167,11 +169,15 @@ fn orders() -> Vec<ToAgent> {
         },
         ToAgent::Inspected {
             each: 4,
-            objects: vec![ObjectOrder { bytes: b"\x7fELF".to_vec(), section: None, time: None }],
+            objects: vec![ObjectOrder { bytes: b"\x7fELF".to_vec(), section: None, times: Vec::new() }],
         },
         ToAgent::Cost(CostOrder::Line),
         ToAgent::Cost(CostOrder::Object {
-            object: ObjectOrder { bytes: b"\x7fELF".to_vec(), section: Some("xdp".into()), time: Some("at_ns".into()) },
+            object: ObjectOrder {
+                bytes: b"\x7fELF".to_vec(),
+                section: Some("xdp".into()),
+                times: vec!["at_ns".into(), "last_ns".into()],
+            },
             packet: vec![0; 64],
         }),
         ToAgent::Prepare { activities },

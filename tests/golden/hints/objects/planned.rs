@@ -279,6 +279,7 @@ fn a_plan_lists_an_objects_columns_and_clock_and_a_run_of_a_file_asks_first() {
         "hint, first_ns, last_ns, cpu, other.receive, __btf, other.seq, gap, time, seen.Seq",
         "not recorded: seen.mac is array of 6 bytes, and not an integer of at most 8",
         "rx_xdp is of its time, by the clock monotonic; other has several members that may be its time, so name one of them, as FILE@MEMBER: first_ns, last_ns",
+        "metrics of its times: first_ns..receive, last_ns..receive, time..receive",
     ] {
         assert!(all.contains(says), "{says}\n{plan}");
     }
@@ -291,19 +292,21 @@ fn a_plan_lists_an_objects_columns_and_clock_and_a_run_of_a_file_asks_first() {
     let (code, all) = named("last_ns");
     let says = "rx_xdp is of its member last_ns, by the clock monotonic; seen has no member `last_ns`";
     assert!(code == Some(0) && all.contains(says), "{all}");
-    for none in ["cpu", "gap", "nothing"] {
+    let (code, all) = named("last_ns,first_ns");
+    assert!(code == Some(0) && all.contains(says), "the first one is the arrival: {all}");
+    for none in ["cpu", "gap", "nothing", "last_ns,nothing"] {
         let (code, all) = named(none);
-        let says = format!("an unsigned integer of 8 bytes that is named `{none}`, there are: first_ns, last_ns, time");
+        let says = format!(
+            "an unsigned integer of 8 bytes that is named `{}`, there are: first_ns, last_ns, time",
+            none.trim_start_matches("last_ns,")
+        );
         assert!(code == Some(2) && all.contains(&says), "{none}: {all}");
     }
 
     let bytes = fs::read(&object).expect("an object");
     let time = |member: Option<&str>| {
         let user = UserObject::of(&bytes, Some("xdp")).expect("it is sound");
-        let user = match member {
-            Some(member) => user.timed_by(member).expect("it has that member"),
-            None => user,
-        };
+        let user = user.timed_by(member.as_slice()).expect("it has that member");
         let layouts = user.columns().layouts().clone();
         let other = layouts.by_name("other").next().expect("a struct").clone();
         let stamps = Stamps::of(layouts, true, user.time());
@@ -341,6 +344,7 @@ fn a_plan_lists_an_objects_columns_and_clock_and_a_run_of_a_file_asks_first() {
     let plan = text(&planned.plan(&[]).stdout);
     let why = "rx_xdp is absent: the program calls bpf_ktime_get_coarse_ns, which gives the time of the last tick";
     assert!(plan.contains(why), "{plan}");
+    assert!(plan.contains("metrics of its times are absent, time..receive: the program calls"), "{plan}");
     // The device's clock is none of the host's, whatever else the program calls.
     compiled(test, &source, Path::new(&object), &["-g", "-DDEVICE_TIME"]).expect("clang");
     let plan = text(&planned.plan(&[]).stdout);

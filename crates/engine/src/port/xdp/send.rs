@@ -11,7 +11,7 @@ use crate::port::queue::STAMP_BYTES;
 use crate::port::{DRAIN, SendPort, TxPoint, TxStamp};
 use std::io;
 use tardy_bpf::program::Filter;
-use tardy_bpf::xsk::{FRAMES, Outlet, ToSend, WithPackets};
+use tardy_bpf::xsk::{Outlet, ToSend, WithPackets};
 use tardy_model::ethernet;
 use tardy_model::time::{Instant, Tai};
 use tardy_model::xdp::XdpSendRecord;
@@ -33,7 +33,7 @@ impl XdpSend {
         let asked = ToSend {
             device: &order.device,
             queue: order.queue,
-            frames: FRAMES,
+            frames: order.frames,
             filter: Filter { ethertype, stream: stream.number(), nonce },
             priority: order.priority,
             with: WithPackets { stamps: order.hardware(), launch_times: order.launch.is_some() },

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Probe packets and the XDP and tc programs that others have on a path: how a probe is found among
+//! what arrives, which verdicts follow from what did and did not arrive, and how long the cost of a
+//! program may be measured.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use tardy_analyze::validity::{RULES, found};
+use tardy_bpf::pitfalls::{Arriving, count_marks, has_mark, in_pairs};
+use tardy_model::ethernet::MOST_TAGS;
+use tardy_model::verdict::{Figure, Level, Verdict};
+use tardy_model::xdp::{
+    FaultKind, Inspection, ProbeRecord, ProbeWay, ProgramCost, ProgramFault, ProgramHook, ProgramRecord, ProgramSeen,
+};
+
+/// A program that did this at the receiver while eight probe packets each way arrived with `tags`.
+fn inspected(hook: ProgramHook, seen: Option<ProgramSeen>, tags: &[(u8, u32)]) -> Inspection {
+    let program = ProgramRecord {
+        station: "b".into(),
+        device: "eth0".into(),
+        hook,
+        name: "watcher".into(),
+        id: 7,
+        tag: "0123456789abcdef".into(),
+        could_be_native: hook == ProgramHook::XdpGeneric,
+        seen,
+    };
+    let by_tags = tags.iter().copied().collect();
+    let way = ProbeWay {
+        leaves: vec!["eth0".into()],
+        arrives: vec!["eth0".into(), "eth0.5".into()],
+        is_held: false,
+        is_certain: true,
+    };
+    let way = Some(way);
+    let (stream, from, to) = ("ctl".into(), "a".into(), "b".into());
+    let probes = vec![ProbeRecord { stream, from, to, sent: 8, tags: 0, by_tags, let_on: None, carries: true, way }];
+    Inspection { programs: vec![program], probes, ..Inspection::default() }
+}
+
+/// The verdicts on it, by id.
+fn verdicts(inspection: Inspection) -> BTreeMap<String, Verdict> {
+    found(&inspection).into_iter().map(|verdict| (verdict.id.clone(), verdict)).collect()
+}
+
+fn assert_is(verdict: &Verdict, id: &str, level: Level, says: &str) {
+    assert_eq!((verdict.id.as_str(), verdict.level), (id, level), "{}", verdict.says);
+    assert!(verdict.says.contains(says), "{}", verdict.says);
+    assert!(RULES.iter().any(|rule| rule.id == id) && !verdict.evidence.is_empty());
+}
+
+#[test]
+fn what_programs_of_others_do_on_the_path_is_named_with_what_was_measured() {
+    let seen = ProgramSeen { runs: 16, run_ns: 32_000, lines: 16, faults: Vec::new() };
+    let mut prints = inspected(ProgramHook::XdpNative, Some(seen), &[(0, 8)]);
+    let unmeasured = prints.clone();
+    // Of another host: it says nothing about this one.
+    let cost = |ns| ProgramCost { ns, low_ns: ns - 100.0, high_ns: ns + 100.0, pairs: 101 };
+    prints.line_costs = [("a".into(), cost(9_000.0)), ("b".into(), cost(1_500.0))].into();
+    let of = verdicts(prints);
+    assert_eq!(of.keys().collect::<Vec<_>>(), ["printk", "programs"]);
+    let says = "program `watcher` (id 7, xdp-native) on eth0 of b writes 1.0 lines into the kernel's trace for each packet \
+        (bpf_printk); a line costs 1.5 µs there (1.4 µs to 1.6 µs with 95 %)";
+    assert_is(&of["printk"], "printk", Level::Warning, says);
+    assert_eq!(of["printk"].evidence["line_ns"], Figure::Float(1_500.0));
+    assert_is(&of["programs"], "programs", Level::Note, "`watcher` (id 7, xdp-native) on eth0 of b");
+
+    let mut unmeasured = unmeasured;
+    unmeasured.line_costs.insert("a".into(), cost(9_000.0));
+    unmeasured.unmeasured.insert("b".into(), "the kernel refuses BPF_PROG_RUN".into());
+    let of = verdicts(unmeasured);
+    let says = "what a line costs there could not be measured: the kernel refuses BPF_PROG_RUN";
+    assert_is(&of["printk"], "printk", Level::Warning, says);
+    assert!(!of["printk"].evidence.contains_key("line_ns"));
+    assert!(!of["programs"].says.contains("not checked"), "what it does was seen: {}", of["programs"].says);
+
+    let mut slow = inspected(ProgramHook::XdpGeneric, None, &[(0, 8)]);
+    slow.unchecked.insert("b".into(), "no BTF".into());
+    let of = verdicts(slow);
+    assert_eq!(of.keys().collect::<Vec<_>>(), ["generic-xdp", "programs"]);
+    assert_is(&of["programs"], "programs", Level::Note, "what they do was not checked at b (no BTF)");
+
+    let fault = ProgramFault { kind: FaultKind::Redirect, packets: 8, code: 22, to: 99, by_map: false, device: None };
+    let seen = ProgramSeen { runs: 8, run_ns: 900, lines: 0, faults: vec![fault] };
+    let some = inspected(ProgramHook::XdpNative, Some(seen.clone()), &[(0, 4)]);
+    assert_eq!(some.dead_end(), None);
+    let says =
+        "the kernel could not redirect 8 packets to device number 99, which no device of its station has (errno 22)";
+    assert_is(&verdicts(some)["program-drops"], "program-drops", Level::Warning, says);
+    let none = inspected(ProgramHook::XdpNative, Some(seen), &[]);
+    assert!(none.dead_end().is_some());
+    assert_is(&verdicts(none)["program-drops"], "program-drops", Level::Invalid, says);
+
+    let tagged = inspected(ProgramHook::TcEgress, Some(ProgramSeen::default()), &[(0, 2), (1, 6)]);
+    assert!(tagged.dead_end().is_some());
+    let added = &verdicts(tagged)["added-tag"];
+    assert_is(
+        added,
+        "added-tag",
+        Level::Invalid,
+        "probe packets of ctl leave a with 0 VLAN tags and arrive at b with 1",
+    );
+    assert_eq!(added.evidence["with_more_tags"], Figure::Int(6));
+    // What drops probes without a program is no fault of one's: a queue discipline may.
+    let mut quiet = inspected(ProgramHook::TcEgress, Some(ProgramSeen::default()), &[]);
+    assert_eq!(quiet.dead_end(), None);
+    quiet.programs.clear();
+    assert_eq!(verdicts(quiet), BTreeMap::new());
+}
+
+/// What makes of a probe one from which less follows.
+type Spoil = fn(&mut ProbeRecord);
+
+#[test]
+fn a_program_that_took_every_probe_in_silence_cost_a_trial() {
+    let ran = |runs| Some(ProgramSeen { runs, ..ProgramSeen::default() });
+    // The hook, how often it ran, how many probes arrived and how many the filters of tc let on.
+    let of = |hook, runs, arrived: u32, let_on| {
+        let tags: &[(u8, u32)] = if arrived > 0 { &[(0, arrived)] } else { &[] };
+        let mut found = inspected(hook, ran(runs), tags);
+        found.probes[0].let_on = let_on;
+        found
+    };
+    let (xdp, ingress, egress) = (ProgramHook::XdpGeneric, ProgramHook::TcIngress, ProgramHook::TcEgress);
+    for (taker, says) in [
+        (
+            of(xdp, 8, 0, None),
+            "program `watcher` (id 7, xdp-generic) on eth0 of b seems to take the packets: a sent 8 probe \
+            packets of ctl to b, none arrived, and it ran 8 times meanwhile",
+        ),
+        (of(xdp, 9, 0, Some(0)), "none arrived, and it ran 9 times meanwhile"),
+        (
+            of(ingress, 8, 8, Some(0)),
+            "8 arrived at the device and the filters of tc let none on, and it ran 8 times meanwhile",
+        ),
+    ] {
+        assert!(taker.dead_end().is_some(), "{taker:?}");
+        let verdict = &verdicts(taker.clone())["program-drops"];
+        assert_is(verdict, "program-drops", Level::Invalid, says);
+        assert_eq!((&verdict.evidence["packets"], &verdict.evidence["from"]), (&8_i64.into(), &"a".into()));
+        // Nothing of the stream goes that way, or other machines may have lost them: it is worth a
+        // word, and no cell.
+        let spoils: [(Spoil, Level); 2] = [
+            (|of| of.carries = false, Level::Note),
+            (|of| of.way.as_mut().expect("a way").is_certain = false, Level::Warning),
+        ];
+        for (spoil, level) in spoils {
+            let mut spared = taker.clone();
+            spoil(&mut spared.probes[0]);
+            assert_eq!(spared.dead_end(), None);
+            assert_eq!(verdicts(spared)["program-drops"].level, level);
+        }
+        // A queue discipline may have kept those that did not arrive, and none of the others.
+        let mut held = taker.clone();
+        held.probes[0].way.as_mut().expect("a way").is_held = true;
+        assert_eq!(held.dead_end().is_some(), held.probes[0].arrived() > 0);
+        // A way that a program spares is reported after one that it stops, whichever comes first.
+        let mut both = taker.clone();
+        let spared = ProbeRecord { carries: false, stream: "other".into(), ..both.probes[0].clone() };
+        both.probes.insert(0, spared);
+        both.programs[0].seen = ran(18);
+        let verdict = &verdicts(both)["program-drops"];
+        assert_eq!((verdict.level, &verdict.evidence["stream"]), (Level::Invalid, &"ctl".into()));
+        // A folder of a version that did not keep the way is judged as it was.
+        let mut old = taker;
+        old.probes[0].way = None;
+        assert!(old.dead_end().is_none() && !verdicts(old).contains_key("program-drops"));
+    }
+    // The sender's program has let them go, the stack's filters come behind, some came through, or
+    // it did not see them all: it was another one.
+    for innocent in [
+        of(egress, 8, 0, None),
+        of(ingress, 8, 0, Some(0)),
+        of(xdp, 8, 8, Some(0)),
+        of(ingress, 8, 8, Some(1)),
+        of(ingress, 8, 8, None),
+        of(xdp, 7, 0, None),
+    ] {
+        assert_eq!(innocent.dead_end(), None, "{innocent:?}");
+        assert!(!verdicts(innocent).contains_key("program-drops"));
+    }
+    let mut leaving = of(egress, 8, 0, None);
+    leaving.programs[0].station = "a".into();
+    assert!(leaving.dead_end().is_some());
+    assert!(
+        verdicts(leaving.clone())["program-drops"]
+            .says
+            .contains("(id 7, tc-egress) on eth0 of a seems to take the packets")
+    );
+    // One behind which another one saw them has let them go.
+    let mut passed = leaving.clone();
+    passed.programs.push(of(xdp, 8, 0, None).programs.remove(0));
+    let named: Vec<&str> = passed.takers(&passed.probes[0]).iter().map(|of| of.hook.name()).collect();
+    assert_eq!(named, ["xdp-generic"]);
+    // It ran for another stream's probes, and those of this one were lost elsewhere.
+    let mut elsewhere = of(xdp, 8, 0, None);
+    let well = ProbeRecord { by_tags: [(0, 8)].into(), stream: "well".into(), ..elsewhere.probes[0].clone() };
+    elsewhere.probes.push(well);
+    assert_eq!(elsewhere.dead_end(), None);
+    // The stream passes no filter on leaving, as AF_XDP's does.
+    leaving.probes[0].way.as_mut().expect("a way").leaves.clear();
+    assert_eq!(leaving.dead_end(), None);
+    // On the VLAN's device even XDP comes behind the packet socket, and on another device nothing
+    // of the stream passes.
+    for (device, arrived, let_on, is_it) in [
+        ("eth0.5", 8, Some(0), true),
+        ("eth0.5", 0, Some(0), false),
+        ("eth1", 0, Some(0), false),
+        ("eth1", 8, Some(0), false),
+    ] {
+        let mut found = of(xdp, 8, arrived, let_on);
+        found.programs[0].device = device.into();
+        assert_eq!(found.dead_end().is_some(), is_it, "{device} {arrived}");
+    }
+}
+
+/// A device at which frames wait.
+fn waiting<S>(from: S, mark: &[u8]) -> Arriving<S> {
+    Arriving { from, mark: mark.to_vec(), by_tags: BTreeMap::new() }
+}
+
+/// A frame with this many tags, in which `mark` comes after `between` bytes of other headers.
+fn marked(tags: usize, between: usize, mark: &[u8]) -> Vec<u8> {
+    [vec![2; 12], [0x81, 0, 0, 5].repeat(tags), vec![0x86, 0xdd], vec![1; between], mark.to_vec()].concat()
+}
+
+#[test]
+fn a_flood_at_one_device_kept_the_inspection_for_ever_and_hid_the_probes_at_another() {
+    let mark = [7; 24];
+    let flood = marked(0, 40, &[9; 24]);
+    let probes = vec![marked(1, 0, &mark); 8];
+    let (mut flooded, mut other) = (waiting(None, &mark), waiting(Some(probes), &mark));
+    let (began, mut looked) = (Instant::now(), 0_u64);
+    let is_whole = count_marks(&mut [&mut flooded, &mut other], 8, |from: &mut Option<Vec<Vec<u8>>>, bytes| {
+        looked += 1;
+        let frame = match from {
+            None => flood.clone(),
+            Some(probes) => probes.pop()?,
+        };
+        let length = frame.len().min(bytes.len());
+        bytes[..length].copy_from_slice(&frame[..length]);
+        Some((length, 1))
+    });
+    assert!(began.elapsed() < Duration::from_secs(10) && looked < 100_000, "{looked} frames in {:?}", began.elapsed());
+    assert!(!is_whole, "frames of the flood were left");
+    // One tag is in the frame, and the kernel had taken another one out of it.
+    assert_eq!((flooded.by_tags, other.by_tags), (BTreeMap::new(), BTreeMap::from([(2, 8)])));
+}
+
+#[test]
+fn a_mark_was_searched_for_in_all_of_every_frame() {
+    let mark = [7; 24];
+    // A frame of port `packet`, UDP over IPv4, and TCP over IPv6: with the stream's own tag, and
+    // with as many more as are looked into.
+    for between in [0, 20 + 8, 40 + 20] {
+        for tags in 0..=1 + MOST_TAGS {
+            assert!(has_mark(&marked(tags, between, &mark), &mark), "{between} bytes behind {tags} tags");
+        }
+    }
+    assert!(!has_mark(&marked(0, 1_000, &mark), &mark), "another's payload may have the same bytes");
+    assert!(!has_mark(&marked(0, 0, &mark[..23]), &mark) && !has_mark(&[], &mark) && !has_mark(&[1; 60], &[]));
+}
+
+#[test]
+fn a_program_that_takes_long_was_measured_for_minutes() {
+    // Each run takes this long, and the program as it is costs 100 ns more than bare.
+    let measured = |run_took: Duration| {
+        let (spent, runs) = (Cell::new(Duration::ZERO), Cell::new(0));
+        let run = |is_bare: bool| {
+            spent.set(spent.get() + run_took);
+            runs.set(runs.get() + 1);
+            Ok(if is_bare { 900.0 } else { 1_000.0 })
+        };
+        (in_pairs(run, || spent.get()), runs.get())
+    };
+    let cost = |pairs| ProgramCost { ns: 100.0, low_ns: 100.0, high_ns: 100.0, pairs };
+    assert_eq!(measured(Duration::from_micros(1)), (Ok(cost(101)), 202));
+    // The pair that has begun when the time is up is taken too.
+    assert_eq!(measured(Duration::from_millis(150)), (Ok(cost(7)), 14));
+    assert_eq!(measured(Duration::from_millis(200)), (Err(too_long(5, "2.0")), 10));
+    assert_eq!(measured(Duration::from_secs(60)), (Err(too_long(1, "120.0")), 2));
+    let refused = in_pairs(|_| Err("it is refused".to_owned()), || Duration::ZERO);
+    assert_eq!(refused, Err("it is refused".to_owned()));
+}
+
+fn too_long(pairs: u32, seconds: &str) -> String {
+    format!("it takes too long: {pairs} pairs of 8 runs took {seconds} s, and an interval of 95 % needs 6 pairs")
+}
+
+#[test]
+fn the_interval_of_a_cost_has_95_percent_of_as_few_as_six_pairs() {
+    // The differences are 1, 2, 3 and so on: pairs, ends of the interval, and the middle.
+    for (pairs, low, middle, high) in [(6, 1.0, 3.5, 6.0), (9, 2.0, 5.0, 8.0), (101, 41.0, 51.0, 61.0)] {
+        let run = Cell::new(0_u32);
+        let each = |is_bare: bool| {
+            run.set(run.get() + 1);
+            Ok(if is_bare { 0.0 } else { f64::from(run.get().div_ceil(2)) })
+        };
+        let elapsed = || if run.get() < 2 * pairs { Duration::ZERO } else { Duration::from_secs(2) };
+        let cost = in_pairs(each, elapsed);
+        assert_eq!(cost, Ok(ProgramCost { ns: middle, low_ns: low, high_ns: high, pairs }), "{pairs}");
+    }
+}
