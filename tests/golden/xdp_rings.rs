@@ -258,13 +258,17 @@ fn what_a_driver_can_do_for_af_xdp_is_read_from_the_kernels_answer() {
 const AHEAD_NS: i64 = 1_799_000_000_000_000_000;
 const BOUND_NS: i64 = 50;
 
+/// A member's name, in which of the two structs it is, and its value by the packet's number and
+/// `receive`.
+type Member<'a> = (&'a str, [bool; 2], &'a dyn Fn(usize, i64) -> i64);
+
 /// Packets of a stream as the program left its structs before them: `even` before those of even
 /// numbers, `odd` before the rest. Each member is given by its distance from `receive`.
-fn with_hints(packets: &[Packet], members: &[(&str, [bool; 2], &dyn Fn(usize, i64) -> i64)]) -> (TrialRecord, Batch) {
+fn with_hints(packets: &[Packet], members: &[Member<'_>]) -> (TrialRecord, Batch) {
     let names = ["even", "odd"];
     let mut rows = batch(0, packets);
     let receive = |row: usize| rows.offset(row, Point::Receive).map(|offset| rows.scheduled_ns[row] + offset);
-    let column = |(name, in_struct, raw): &(&str, [bool; 2], &dyn Fn(usize, i64) -> i64)| {
+    let column = |(name, in_struct, raw): &Member<'_>| {
         let value = |row: usize| receive(row).filter(|_| in_struct[row % 2]).map(|ns| raw(row, ns - AHEAD_NS));
         HintColumn { name: (*name).to_owned(), is_signed: false, values: (0..rows.len()).map(value).collect() }
     };

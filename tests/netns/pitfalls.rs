@@ -291,6 +291,29 @@ fn a_place_of_a_map_that_nobody_filled_stops_the_trial() {
 }
 
 #[test]
+fn a_program_that_was_attached_before_ended_the_whole_run_without_its_name() {
+    if !can_run("a_program_that_was_attached_before_ended_the_whole_run_without_its_name") {
+        return;
+    }
+    let place = Place::new();
+    let object = object(&place, &["PRINTS"]);
+    let matrix = "rx.wait = \"poll\"\n[matrix]\n\"stream.ctl.rx.port\" = [\"xdp\", \"packet\"]\n";
+    let run = run(&place, &format!("{TEXT}port = \"packet\"\n{matrix}"), |_, b| {
+        ip(b, &format!("link set dev {} xdpdrv obj {} sec xdp", first_device(b), object.display()));
+    });
+    // One cell is refused, with the program's name; the other one is measured.
+    assert_eq!(run.code, Some(3), "{}{}", run.stdout, run.stderr);
+    let cells = run.results["cells"].as_array().expect("cells");
+    let trials = |cell: &Value| cell["trials"].as_array().map_or(0, Vec::len);
+    assert_eq!(cells.iter().map(|cell| trials(cell) > 0).collect::<Vec<_>>(), [false, true], "{}", run.stderr);
+    let verdicts = cells[0]["verdicts"].as_array().expect("verdicts");
+    let refused = verdicts.iter().find(|verdict| verdict["id"] == "refused").expect("the cell is refused");
+    let says = refused["says"].as_str().expect("a text");
+    assert!(says.contains("program `prints_each` (id ") && says.contains("was attached before"), "{says}");
+    assert!(says.contains(" xdp off`"), "{says}");
+}
+
+#[test]
 fn a_program_that_takes_every_packet_in_silence_stops_the_trial_before_its_first() {
     if !can_run("a_program_that_takes_every_packet_in_silence_stops_the_trial_before_its_first") {
         return;

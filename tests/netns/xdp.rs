@@ -354,7 +354,7 @@ fn pings_are_answered_while_the_program_runs_and_sigkill_leaves_no_program_and_n
     let place = Place::new();
     let file = write(&place, &TEXT.replace("count = 600", "count = 40000"));
     let mut child = place.start(place.run(&[]).arg(file));
-    let (a, b, agent) = (place.netns("a"), place.netns("b"), place.agent("b"));
+    let (a, b) = (place.netns("a"), place.netns("b"));
     let link = || ip(&format!("-n {b} -d link show dev {}", device(&b)));
     let attached = wait(Duration::from_secs(30), || Some(link()).filter(|link| link.contains("prog/xdp")));
     assert!(attached.is_some(), "no program: {}", link());
@@ -380,7 +380,6 @@ fn pings_are_answered_while_the_program_runs_and_sigkill_leaves_no_program_and_n
     // Nobody is left to take the path down.
     tardy_sys::process::signal(child.id(), libc::SIGKILL).expect("it can be killed");
     let _ = child.wait().expect("the run ends");
-    tardy_sys::process::signal(agent, libc::SIGKILL).ok();
     let gone = wait(Duration::from_secs(5), || (!link().contains("prog/xdp")).then_some(()));
     assert!(gone.is_some(), "{}", link());
     let netns = Path::new("/run/netns").join(&b);

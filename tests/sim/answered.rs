@@ -10,9 +10,10 @@ use tardy_engine::port::sim::{self, TO_DRIVER_NS};
 use tardy_engine::requester::longest_wait;
 use tardy_model::frame::LEAD;
 use tardy_model::point::{Metric, Point};
+use tardy_model::port::Sim;
 use tardy_model::sample::{Batch, Flags, Outcome};
 use tardy_model::shaper::Shaper;
-use tardy_model::stream::{Kind, Side, Sim, Stream, Wait};
+use tardy_model::stream::{Kind, Side, Stream, Wait};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
 

@@ -15,10 +15,10 @@ use tardy_engine::schedule::{Schedule, base_time, lead_in};
 use tardy_model::frame::{Frame, PacketKind};
 use tardy_model::load::InstanceRecord;
 use tardy_model::point::{Metric, Point};
-use tardy_model::port::Port;
+use tardy_model::port::{Port, Sim};
 use tardy_model::sample::{Batch, Flags, Outcome};
 use tardy_model::shaper::Shaper;
-use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Policy, Reply, Rx, Sim, Stream, Tx, Wait};
+use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Policy, Reply, Rx, Stream, Tx, Wait};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::StreamRecord;
@@ -68,6 +68,7 @@ pub fn stream(sim: Sim) -> Stream {
             advance: Nanos::ZERO,
             spin: Nanos::ZERO,
             wait: Wait::Block,
+            queue: None,
             frames: 4_096,
         },
         rx: Rx {

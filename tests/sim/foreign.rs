@@ -17,9 +17,10 @@ use tardy_engine::receiver::{Receiver, ReceiverCounters, Shared};
 use tardy_engine::reflector::Reflector;
 use tardy_model::frame::{Frame, HEAD, LEAD, PacketKind};
 use tardy_model::point::{Point, Source};
+use tardy_model::port::Sim;
 use tardy_model::sample::Outcome;
 use tardy_model::shaper::Shaper;
-use tardy_model::stream::{Policy, Sim, Stream, Wait};
+use tardy_model::stream::{Policy, Stream, Wait};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Conversion, Instant, Nanos, Tai};
 

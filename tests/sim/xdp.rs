@@ -12,9 +12,10 @@ use tardy_engine::port::{XdpStamp, sim};
 use tardy_engine::triggered::{Bulks, Next};
 use tardy_model::machine::ThreadRecord;
 use tardy_model::point::{Point, Source};
+use tardy_model::port::Sim;
 use tardy_model::sample::{Flags, MaybeNanos};
 use tardy_model::shaper::Shaper;
-use tardy_model::stream::{Sim, Stream};
+use tardy_model::stream::Stream;
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::xdp::{

@@ -167,9 +167,12 @@ pub fn orders(
     Ok((nonce, ordered))
 }
 
-/// The transmit queue of a stream whose port chooses one: the first of its class, for nothing on
+/// The transmit queue of a stream whose port chooses one: that of the file, or the first of its class, for nothing on
 /// the way would choose it.
 fn queue(shaper: &Shaper, stream: &Stream) -> u32 {
+    if let Some(queue) = stream.tx.queue {
+        return queue;
+    }
     let of = |classes: &Classes| Some(classes.queues.get(usize::from(classes.of(stream.priority)))?.offset);
     shaper.classes().and_then(of).unwrap_or(0)
 }

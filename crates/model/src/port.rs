@@ -4,6 +4,7 @@
 //! in `engine/src/port`.
 
 use crate::point::Point;
+use crate::time::Nanos;
 use serde::{Deserialize, Serialize};
 
 listed! {
@@ -156,4 +157,86 @@ pub struct TcpRecord {
     pub rtt_us: u32,
     /// The retransmission timeout at the end, µs.
     pub rto_us: u32,
+}
+
+/// The simulated path and its faults. Everything is drawn from `seed`, nothing from the machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sim {
+    /// Share of packets lost, 0 to 1.
+    pub loss: f64,
+    /// Packets lost on purpose, by number.
+    pub drop: Vec<u32>,
+    /// From the sender's driver to the receiver's kernel.
+    pub delay: Nanos,
+    /// Added to the delay, uniform in 0..jitter.
+    pub jitter: Nanos,
+    /// Share of packets held back until the next one has passed, 0 to 1.
+    pub reorder: f64,
+    /// Share of packets that arrive twice, 0 to 1.
+    pub duplicate: f64,
+    /// Share of tagged packets whose priority is changed on the way, 0 to 1.
+    pub remark: f64,
+    /// Share of packets that get a further VLAN tag on the way, 0 to 1.
+    pub retag: f64,
+    /// The receiver's clock runs this many parts per billion fast.
+    pub drift_ppb: i64,
+    /// The sender's timer returns this much after it was asked to.
+    pub wake: Nanos,
+    /// Share of wake-ups that are late by `late`, 0 to 1.
+    pub late_share: f64,
+    /// How late those are.
+    pub late: Nanos,
+    /// From the receiver's kernel to the application.
+    pub receive: Nanos,
+    /// Packets, counted from the first, whose kernel stamps are missing at the receiver.
+    pub stamps_after: u32,
+    /// TAI − REALTIME of both stations' clocks, in seconds.
+    pub tai_offset_s: i32,
+    /// Both stations' REALTIME clock jumps by this much in the middle of the trial.
+    pub step: Nanos,
+    /// The kernel's TAI offset changes by this many seconds in the middle of the trial, REALTIME
+    /// staying.
+    pub tai_offset_change_s: i32,
+    /// Share of the sender's CPU that others take.
+    pub hog: f64,
+    /// Share of the CPUs' time stolen by the hypervisor.
+    pub steal: f64,
+    /// The policy that was asked for is refused.
+    pub refuse_policy: bool,
+    /// A spinning receiver is stopped for this long in each second.
+    pub throttle: Nanos,
+    /// The queue discipline's timer fires this much late.
+    pub hold: Nanos,
+    /// Share of the packets that it holds for which it does, 0 to 1.
+    pub hold_share: f64,
+}
+
+impl Default for Sim {
+    fn default() -> Self {
+        Sim {
+            loss: 0.0,
+            drop: Vec::new(),
+            delay: Nanos(1_000),
+            jitter: Nanos::ZERO,
+            reorder: 0.0,
+            duplicate: 0.0,
+            remark: 0.0,
+            retag: 0.0,
+            drift_ppb: 0,
+            wake: Nanos(10_000),
+            late_share: 0.0,
+            late: Nanos::ZERO,
+            receive: Nanos(10_000),
+            stamps_after: 0,
+            tai_offset_s: 37,
+            step: Nanos::ZERO,
+            tai_offset_change_s: 0,
+            hog: 0.0,
+            steal: 0.0,
+            refuse_policy: false,
+            throttle: Nanos::ZERO,
+            hold: Nanos::ZERO,
+            hold_share: 1.0,
+        }
+    }
 }

@@ -53,7 +53,7 @@ pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: PathKind) {
 type Belongs = (&'static str, fn(&Stream) -> bool, &'static str);
 
 const ANSWERED: &str = "a stream that is answered (reflect = true or kind = \"pingpong\")";
-const BELONGS: [Belongs; 24] = [
+const BELONGS: [Belongs; 25] = [
     ("cycle", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
     ("launch", |stream| stream.kind.is_scheduled() && !stream.port.traits().is_connection, "a cyclic stream"),
     ("overrun", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
@@ -80,6 +80,11 @@ const BELONGS: [Belongs; 24] = [
     ("rx.hints", |stream| stream.rx.port.passes_xdp(), "a stream that is received on port xdp"),
     ("rx.queue", |stream| stream.rx.port.passes_xdp(), "a stream that is received on port xdp"),
     ("rx.frames", |stream| stream.rx.port.passes_xdp(), "a stream that is received on port xdp"),
+    (
+        "tx.queue",
+        |stream| !stream.port.traits().passes_qdisc,
+        "a stream that is sent through port xdp (tx.port = \"xdp\")",
+    ),
     (
         "tx.frames",
         |stream| !stream.port.traits().passes_qdisc,
@@ -140,7 +145,7 @@ fn keys_without_meaning(view: &View<'_>, table: &Table<'_>, stream: &Stream) {
         let is_told = is_wrong_way && matches!(field, "launch");
         // Where an axis has other ways to wait it is for the cells that have this one.
         let is_told = is_told || field == "rx.bulk" && view.differs(&table.key("rx.wait"));
-        let is_told = is_told || field == "tx.frames" && view.differs(&table.key("tx.port"));
+        let is_told = is_told || matches!(field, "tx.queue" | "tx.frames") && view.differs(&table.key("tx.port"));
         if table.is_written(field) && !differs && !belongs(stream) && !is_told {
             let vlan = if field == "pcp" { "vlan" } else { "kind" };
             let wait = if field == "rx.bulk" { "rx.wait" } else { "kind" };

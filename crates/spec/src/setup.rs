@@ -13,9 +13,9 @@ use tardy_model::expect::{Count, Expectation, Limit};
 use tardy_model::frame::MOST_PACKETS;
 use tardy_model::path::{Devices, PathKind, PathTraits};
 use tardy_model::point::Metric;
-use tardy_model::port::Port;
+use tardy_model::port::{Port, Sim};
 use tardy_model::station::StationKind;
-use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Policy, Reply, Rx, Sim, Stream, Tx, Wait};
+use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Policy, Reply, Rx, Stream, Tx, Wait};
 use tardy_model::time::Nanos;
 use tardy_model::xdp::{Core, DeviceHint, Triggered, XdpObject};
 
@@ -253,6 +253,7 @@ fn tx(table: &Table<'_>, policy: Policy, wait: Wait) -> Result<Tx, Problem> {
         advance: table.get("tx.advance", span)?,
         spin: table.get("tx.spin", span)?,
         wait,
+        queue: table.find("tx.queue").and_then(integer).map(|queue| queue as u32),
         frames: table.get("tx.frames", integer)? as u32,
     })
 }

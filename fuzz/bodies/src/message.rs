@@ -17,9 +17,9 @@ use tardy_lab::guest::frame::Frames;
 use tardy_lab::guest::relay;
 use tardy_lab::run::{Event, Sink};
 use tardy_model::point::{Metric, Point};
-use tardy_model::port::Port;
+use tardy_model::port::{Port, Sim};
 use tardy_model::sample::Batch;
-use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Policy, Reply, Rx, Sim, Stream, Tx, Wait};
+use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Policy, Reply, Rx, Stream, Tx, Wait};
 use tardy_model::time::{ClockReading, Instant, Nanos};
 use tardy_model::trial::{TrialRecord, WarmUp};
 use tardy_model::xdp::Triggered;
@@ -231,6 +231,7 @@ fn stream(kind: Kind) -> Stream {
             advance: Nanos::ZERO,
             spin: Nanos::ZERO,
             wait: Wait::Block,
+            queue: None,
             frames: 4_096,
         },
         rx: Rx {

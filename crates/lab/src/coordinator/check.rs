@@ -32,7 +32,8 @@ use tardy_model::port::TagBy;
 use tardy_model::shaper::Shaper;
 use tardy_model::stream::Stream;
 use tardy_model::xdp::{
-    ArrivedProbes, AwaitedProbes, Inspection, ObjectRecord, ProbeRecord, ProbeWay, ProgramFault, ProgramRecord,
+    ArrivedProbes, AwaitedProbes, Inspection, ObjectRecord, ProbeRecord, ProbeWay, ProgramFault, ProgramHook,
+    ProgramRecord,
 };
 use tardy_spec::experiment::{Experiment, Setup};
 use tardy_sys::clock;
@@ -381,6 +382,25 @@ pub(super) fn inspect(
         found.unchecked.extend(looked.unchecked.map(|why| (station, why)));
     }
     Ok(found)
+}
+
+/// Why a stream that is received on port `xdp` cannot be: another XDP program is attached there.
+pub(super) fn attached_before(streams: &[Stream], found: &Inspection) -> Option<String> {
+    found.programs.iter().find_map(|program| {
+        let off = match program.hook {
+            ProgramHook::XdpNative => "xdp off",
+            ProgramHook::XdpGeneric => "xdpgeneric off",
+            _ => return None,
+        };
+        let stream = streams.iter().find(|stream| stream.rx.port.passes_xdp() && stream.to == program.station)?;
+        Some(format!(
+            "{} was attached before, and stream `{}` is received there by an XDP program of its own: a device runs only \
+             one. Take it off (`ip link set dev {} {off}`), or end the program that holds its link, then run again",
+            program.called(),
+            stream.name,
+            program.device
+        ))
+    })
 }
 
 /// Why no packet of a stream can be measured on a path on which this was found.

@@ -156,6 +156,18 @@ pub(super) fn passed_by(view: &View<'_>, cell: &Rest<'_>, shaper: &Shaper) -> Re
         let help = format!("write stream.{}.tx.port = \"packet\", or leave the shaper to the device", stream.name);
         return Err(view.combination(&keys, message, help));
     }
+    if let Some(stream) = by_xdp.clone().find(|stream| stream.tx.queue.is_some())
+        && shaper.classes().is_some()
+    {
+        let key = format!("stream.{}.tx.queue", stream.name);
+        let message = format!(
+            "`{key}`: the device's {} has queues for each class, and the class of stream `{}` follows from its priority",
+            shaper.kind(),
+            stream.name
+        );
+        let help = format!("leave it out, or write stream.{}.priority", stream.name);
+        return Err(view.combination(&[key, "shaper.kind".to_owned()], message, help));
+    }
     let Some(stream) = by_xdp.find(|stream| stream.launch.is_some() && path.clock == DeviceClock::None) else {
         return Ok(());
     };

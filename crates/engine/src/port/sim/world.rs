@@ -12,7 +12,8 @@ use std::rc::Rc;
 use tardy_model::ethernet::{Tag, Tags};
 use tardy_model::frame::{Frame, LEAD, PacketKind};
 use tardy_model::point::Point;
-use tardy_model::stream::{Sim, Wait};
+use tardy_model::port::Sim;
+use tardy_model::stream::Wait;
 use tardy_model::time::{ClockReading, Instant, Nanos, Realtime, Tai};
 
 /// From the send call to the stamp before the queue discipline.
