@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The slow tests: the layer sim, of netns the tests that look for what is left behind, and of vm
-# those of other kernels and modules, which it fetches, with TARDY_SOAK=1, which makes the soak
-# tests long; then each fuzz target for 60 s. Goes on where a part failed, and prints what became of
+# The slow tests: the layer sim; of netns the tests that look for what is left behind, and those of
+# tardy's own trace, with every legal combination of port, wait, kind, policy and CPUs; of vm those
+# of other kernels and modules, which it fetches. TARDY_SOAK=1 makes the soak tests long. Then each
+# fuzz target for 60 s. Goes on where a part failed, and prints what became of
 # each. The rest of netns injects faults and wants no other verdict than theirs, which takes a
 # machine without other work: that is for `make test`.
 set -u

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The pictures of a run, character by character.
+//! The formats of a report, character by character.
 
 #[path = "report/documents.rs"]
 pub(crate) mod documents;

@@ -32,7 +32,7 @@ fn costs(events: &[Value]) -> Result<Vec<f64>> {
                 began = Some(at - took_ns / 1e6);
             }
             "built" => built = Some(at),
-            // Behind the last trial the ruler measures once more, which is neither set-up nor
+            // After the last trial the ruler measures once more, which is neither set-up nor
             // tear-down.
             "trial_kept" | "ruler" => trials = Some(at),
             "torn_down" => {

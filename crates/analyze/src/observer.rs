@@ -5,7 +5,6 @@ use crate::says;
 use tardy_model::trial::{ObserverRecord, TrialRecord};
 use tardy_model::verdict::{Level, Verdict};
 
-/// The verdict's id.
 pub const ID: &str = "observer";
 
 /// What the short trials before this trial found; nothing where there were none.

@@ -17,7 +17,6 @@ pub use cell::CellTrace;
 pub(crate) use cell::OwnTracePass;
 pub use judge::{judge, stamp_ns};
 
-/// The verdict's id.
 pub const ID: &str = "own-trace";
 /// The chance that a run without any trace of tardy is reported to have one.
 pub const MOST_P: f64 = 0.001;

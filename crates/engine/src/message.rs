@@ -233,7 +233,6 @@ pub enum FromAgent {
     },
     /// An activity's work has ended, unasked for a sender, after `Finish` for a receiver.
     Done {
-        /// Which one's.
         activity: ActivityId,
         /// Packets handed to the port, or received.
         packets: u64,
@@ -273,7 +272,6 @@ pub enum FromAgent {
     },
     /// All that an activity recorded has been handed over.
     Collected {
-        /// Which one's.
         activity: ActivityId,
         /// What comes in addition to its pieces.
         summary: Box<ActivitySummary>,

@@ -153,12 +153,7 @@ pub enum NicError {
     },
     /// What it is used for is not known.
     #[error("what `{device}` is used for cannot be read: `{command}`: {says}")]
-    Unread {
-        device: String,
-        command: String,
-        /// The result.
-        says: String,
-    },
+    Unread { device: String, command: String, says: String },
 }
 
 fn there(known: &[String]) -> String {

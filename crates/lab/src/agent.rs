@@ -181,7 +181,6 @@ impl Agent {
         self.carrier.pid()
     }
 
-    /// The station's name.
     pub fn station(&self) -> &str {
         &self.station
     }

@@ -57,7 +57,6 @@ impl Command {
         self.argv.iter().skip(1).any(|argument| argument == word)
     }
 
-    /// The program's name.
     pub fn program(&self) -> &str {
         self.argv.first().map_or("", String::as_str)
     }

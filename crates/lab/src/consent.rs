@@ -25,7 +25,6 @@ pub struct Allowed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Need {
     Program {
-        /// The load's name.
         load: String,
         /// The station where it runs.
         station: String,

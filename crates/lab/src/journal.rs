@@ -40,12 +40,7 @@ pub enum JournalError {
     State(#[from] StateError),
     /// It cannot be read or written.
     #[error("cannot {doing} the journal {}: {source}", path.display())]
-    File {
-        doing: &'static str,
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
+    File { doing: &'static str, path: PathBuf, source: io::Error },
     /// A whole line says nothing that can be understood.
     #[error(
         "line {line} of the journal {} is damaged ({why}): delete what `ip netns` shows of this slot, then this folder",
@@ -68,11 +63,7 @@ pub enum JournalError {
     Value(String),
     /// A process is to be noted and does not exist.
     #[error("process {pid} cannot be noted in the journal: {source}")]
-    NoProcess {
-        pid: u32,
-        /// The system's reason.
-        source: io::Error,
-    },
+    NoProcess { pid: u32, source: io::Error },
 }
 
 #[derive(Serialize, Deserialize)]

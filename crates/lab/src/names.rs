@@ -59,7 +59,6 @@ impl Names {
         (slot < SLOTS).then_some(Names { slot })
     }
 
-    /// The slot's number.
     pub fn slot(self) -> u16 {
         self.slot
     }

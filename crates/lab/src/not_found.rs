@@ -40,11 +40,7 @@ pub enum NotFound {
     NotAt { path: PathId, station: String },
     /// A station whose end of the path has no device for a VLAN.
     #[error("station `{station}` has no device for VLAN {vlan} on its path: {REPORT}")]
-    Vlan {
-        station: String,
-        /// The VLAN's id.
-        vlan: u16,
-    },
+    Vlan { station: String, vlan: u16 },
     /// A station whose end of the path has no IPv6 address.
     #[error(
         "station `{0}` has no IPv6 address on its path: write ip = \"ipv4\" in its streams, or use another kind of path"

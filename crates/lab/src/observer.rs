@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What observing costs: kernel tx stamps take time in the path that they measure. Behind the
+//! What observing costs: kernel tx stamps take time in the path that they measure. After the
 //! first trial on a path and port a few short trials run without loads, in turn with the stamps
 //! that the experiment asks for and with receive stamps only. The difference of the medians is
 //! what the stamps add.

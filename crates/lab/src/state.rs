@@ -25,7 +25,6 @@ const STICKY: u32 = 0o1000;
 /// A folder or file of the state cannot be used.
 #[derive(Debug, Error)]
 pub enum StateError {
-    /// The system's reason.
     #[error("cannot use {}: {source}{}", path.display(), needs_root(source))]
     Io { path: PathBuf, source: io::Error },
     /// Another user's.

@@ -40,7 +40,6 @@ pub struct ConditionResult {
     pub cell: Option<String>,
     /// Stream; null where none could be looked at.
     pub stream: Option<String>,
-    /// The result.
     pub decision: Decision,
     /// Why, in one sentence.
     pub says: String,

@@ -82,7 +82,6 @@ pub fn xml(text: &str) -> String {
 pub struct Json(Arc<RawValue>);
 
 impl Json {
-    /// The text.
     pub fn text(&self) -> &str {
         self.0.get()
     }

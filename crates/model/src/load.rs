@@ -168,7 +168,6 @@ pub enum LoadKind {
 }
 
 impl LoadKind {
-    /// Its word.
     pub const fn word(&self) -> LoadWord {
         match self {
             LoadKind::TcpStream { .. } => LoadWord::TcpStream,
@@ -237,7 +236,6 @@ impl LoadKind {
 pub struct Load {
     /// Its name in the experiment.
     pub name: String,
-    /// What it does.
     pub kind: LoadKind,
     /// How many at once, 1 or more.
     pub count: u32,

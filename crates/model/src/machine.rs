@@ -55,7 +55,6 @@ pub struct EndedTasks {
     pub name: String,
     /// CPU on which they ended.
     pub cpu: u32,
-    /// How many.
     pub count: u64,
     /// Time that they ran in the trial, all together, ns.
     pub run_ns: i64,
@@ -73,7 +72,6 @@ pub struct Ended {
 /// Machine-wide state, read at the start and at the end of each trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MachineState {
-    /// Clocks.
     pub clocks: ClockReading,
     /// By CPU number.
     pub cpus: BTreeMap<u32, CpuTimes>,

@@ -102,7 +102,6 @@ impl SoftirqBy {
 pub struct SoftirqRecord {
     /// The station's device.
     pub device: String,
-    /// The means.
     pub by: SoftirqBy,
     /// What was asked for.
     pub asked: CpuAsked,
@@ -119,7 +118,6 @@ pub struct SoftirqRecord {
 /// A kernel thread that polls a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NapiThread {
-    /// Thread id.
     pub tid: u32,
     /// Its name, as `napi/tardy0-1-264`.
     pub name: String,

@@ -36,7 +36,6 @@ pub struct QdiscRecord {
 pub struct ShaperRecord {
     /// What was asked for: `taprio`.
     pub asked: String,
-    /// The device.
     pub device: String,
     /// Its driver, of a device of the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]

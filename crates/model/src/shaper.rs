@@ -232,7 +232,6 @@ pub enum Shaper {
 }
 
 impl Shaper {
-    /// Its word.
     pub const fn word(&self) -> ShaperWord {
         match self {
             Shaper::None => ShaperWord::None,

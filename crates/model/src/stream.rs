@@ -178,9 +178,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ip {
-    /// IPv4.
     Ipv4,
-    /// IPv6.
     Ipv6,
 }
 

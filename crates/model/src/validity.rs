@@ -27,7 +27,6 @@ pub enum RuleLimit {
 /// One rule, as it is by default.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RuleDefault {
-    /// Its id.
     pub id: &'static str,
     /// Its limit, if it has one that can be set.
     pub limit: Option<RuleLimit>,

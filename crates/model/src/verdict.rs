@@ -103,7 +103,6 @@ impl Verdict {
     pub fn new(id: &str, level: Level, says: impl Into<String>) -> Self {
         Verdict { id: id.to_owned(), level, says: says.into(), evidence: BTreeMap::new() }
     }
-    /// Adds a figure.
     #[must_use]
     pub fn with(mut self, name: &str, figure: impl Into<Figure>) -> Self {
         self.evidence.insert(name.to_owned(), figure.into());

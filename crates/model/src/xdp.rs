@@ -113,7 +113,6 @@ pub struct DeviceHintCount {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XdpRefusal {
     pub mode: XdpMode,
-    /// The kernel's reason.
     pub why: String,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pictures of a run: the same results as text, Markdown, Org, HTML, JSON, CSV and JUnit XML.
+//! The formats of a report: the same results as text, Markdown, Org, HTML, JSON, CSV and JUnit XML.
 //! Pure: a [`Picture`] in, a string out.
 //!
 //! A format is one file here and one line in [`FORMATS`].

@@ -93,7 +93,6 @@ pub enum ReportError {
     Json {
         /// The experiment's name.
         name: String,
-        /// The serialiser's reason.
         why: serde_json::Error,
     },
 }

@@ -30,7 +30,6 @@ pub struct SysError {
     pub call: &'static str,
     /// What it was tried on.
     pub on: String,
-    /// The kernel's reason.
     #[source]
     pub source: io::Error,
 }

@@ -256,7 +256,6 @@ pub struct XdpFeatures {
     /// The device's own stamp of each packet that is sent.
     pub tx_timestamp: bool,
     pub tx_checksum: bool,
-    /// Launch times.
     pub tx_launch_time: bool,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which stream and which of its metrics stands on top, in every picture of a run.
+//! Which stream and which of its metrics stands on top, in every format of a report.
 
 use super::sample::{Run, metric, run};
 use tardy_model::result::{GateResult, MetricResult, RepliesResult, StreamResult};

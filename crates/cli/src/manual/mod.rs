@@ -26,7 +26,6 @@ pub struct Document {
 pub struct Section {
     /// As in a man page's heading, in small letters.
     pub title: &'static str,
-    /// Its content.
     pub blocks: Vec<Block>,
 }
 

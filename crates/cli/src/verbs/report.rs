@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tardy report`: any picture of a run, made anew from its trials, also of a run that was killed.
+//! `tardy report`: a run in any format, made anew from its trials, also of a run that was killed.
 //! Needs no root.
 
 use crate::args::Report;

@@ -51,12 +51,7 @@ pub enum FetchError {
     )]
     NoPackage { package: String, suite: &'static str },
     #[error("cannot {doing} {}: {source}; check its permissions and the free space, or name another folder by TARDY_CACHE", path.display())]
-    File {
-        doing: &'static str,
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
+    File { doing: &'static str, path: PathBuf, source: io::Error },
 }
 
 pub(super) fn file<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> FetchError + use<'a> {

@@ -18,10 +18,7 @@ pub enum GuestError {
     Programs(#[from] programs::ProgramError),
     /// The journal is text.
     #[error("the folder {} has a name that is not UTF-8, and the journal could not name it for `tardy undo`: choose another --out", folder.display())]
-    Name {
-        /// The guest's folder.
-        folder: PathBuf,
-    },
+    Name { folder: PathBuf },
     /// QEMU is not here.
     #[error("program `{}` is not installed, and guests run in it: apt install qemu-system-x86", process::PROGRAM)]
     NoQemu,
@@ -31,20 +28,12 @@ pub enum GuestError {
         process::PROGRAM,
         process::PROGRAM
     )]
-    Start {
-        /// The system's reason.
-        source: io::Error,
-    },
+    Start { source: io::Error },
     #[error(
         "cannot {doing} {}: {source}; check its permissions and the free space, or name another folder for the run by --out",
         path.display()
     )]
-    File {
-        doing: &'static str,
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
+    File { doing: &'static str, path: PathBuf, source: io::Error },
     /// The experiment asks for what no guest has.
     #[error("cell `{cell}`: {why}")]
     NotInGuest { cell: String, why: String },

@@ -43,11 +43,7 @@ pub enum InitError {
     #[error(transparent)]
     Sys(#[from] SysError),
     #[error("{what}: {source}")]
-    File {
-        what: &'static str,
-        /// The system's reason.
-        source: std::io::Error,
-    },
+    File { what: &'static str, source: std::io::Error },
     /// The orders make no sense.
     #[error("the orders cannot be read: {0}")]
     Orders(String),

@@ -136,7 +136,6 @@ pub enum KernelError {
         /// As it was asked for.
         name: String,
         path: PathBuf,
-        /// The system's reason.
         source: io::Error,
     },
     /// It is no image.

@@ -66,11 +66,7 @@ pub const INDEX: &str = "/modules/index.json";
 pub enum ModuleError {
     /// A file or folder.
     #[error("cannot read {}: {source}; name a kernel whose modules you may read, as --kernel debian:6.12", path.display())]
-    Read {
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// It is no module that can be understood.
     #[error(
         "{} is no kernel module for x86-64 that is plain or packed with xz: unpack it next to the others (`unzstd`, `gunzip`) and run `depmod`, \

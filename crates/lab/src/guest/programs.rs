@@ -36,11 +36,7 @@ pub enum ProgramError {
     )]
     Library { library: String, program: String },
     #[error("cannot read {}: {source}; a guest gets it from this machine: install its package anew, or run as one who may read it", path.display())]
-    Read {
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, ProgramError> {

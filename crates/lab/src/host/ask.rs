@@ -113,7 +113,6 @@ pub(super) struct Reply {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Answer {
     Facts(Box<Facts>),
-    /// The slot's number.
     Slot(u16),
     Done,
     Read(Vec<ReadBack>),

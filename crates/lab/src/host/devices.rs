@@ -57,12 +57,7 @@ pub enum DeviceError {
     },
     /// It cannot be looked at while the path stands.
     #[error("network device `{device}` in {netns} cannot be looked at: {source}: was it unplugged?")]
-    Gone {
-        device: String,
-        netns: String,
-        /// The system's reason.
-        source: SysError,
-    },
+    Gone { device: String, netns: String, source: SysError },
 }
 
 /// Devices that are this run's as long as this lives.

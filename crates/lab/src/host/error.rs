@@ -74,11 +74,7 @@ pub enum ApplyError {
     Claim(#[from] ClaimError),
     /// A process could not be started.
     #[error("cannot start `{command}`: {source}")]
-    Start {
-        command: Command,
-        /// The system's reason.
-        source: io::Error,
-    },
+    Start { command: Command, source: io::Error },
     /// So says another host.
     #[error(transparent)]
     Away(#[from] Away),

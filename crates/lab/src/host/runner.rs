@@ -57,7 +57,6 @@ pub enum CommandError {
     Process {
         /// The first command of the batch.
         command: String,
-        /// The system's reason.
         source: io::Error,
     },
     /// It did not end.

@@ -34,7 +34,6 @@ pub struct Device {
 /// A path's device, and what a station offers for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plug {
-    /// The station's name.
     pub station: String,
     /// Of which path it is the end.
     pub path: PathId,
@@ -46,7 +45,6 @@ pub struct Plug {
 /// Where a station meets the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkEnd {
-    /// The station's name.
     pub station: String,
     /// Where the device is: the station's host, and its network namespace there.
     pub place: Place,
@@ -168,12 +166,10 @@ impl Ends {
         self.iter().filter(move |(_, end)| end.station == station)
     }
 
-    /// All.
     pub fn iter(&self) -> impl Iterator<Item = (EndId, &LinkEnd)> {
         self.0.iter().map(|(id, end)| (*id, end))
     }
 
-    /// All.
     pub fn values(&self) -> impl Iterator<Item = &LinkEnd> {
         self.0.values()
     }
@@ -224,30 +220,19 @@ pub enum PathError {
     /// This kind of path has exactly two ends.
     #[error("{kind} joins exactly two stations, and the experiment has {}: name two in [station.*]", list(stations))]
     TwoStations {
-        /// The path's kind.
         kind: &'static str,
         /// The stations there are.
         stations: Vec<String>,
     },
     /// A station offers something else than a network namespace.
     #[error("{kind} joins network namespaces, and station `{station}` has none of its own: use another kind of path")]
-    NoNamespace {
-        /// The path's kind.
-        kind: &'static str,
-        station: String,
-    },
+    NoNamespace { kind: &'static str, station: String },
     /// The stations are on two machines, which this kind of path does not join.
     #[error("{kind} joins stations of one machine, and `{first}` and `{second}` are on two: use path \"wire\"")]
-    TwoHosts {
-        /// The path's kind.
-        kind: &'static str,
-        first: String,
-        second: String,
-    },
+    TwoHosts { kind: &'static str, first: String, second: String },
     /// The experiment does not name the devices that such a path joins.
     #[error("{kind} joins two network devices, and the experiment names {}: write path.a and path.b", list(devices))]
     TwoDevices {
-        /// The path's kind.
         kind: &'static str,
         /// The devices that are named.
         devices: Vec<String>,

@@ -84,7 +84,7 @@ fn mtu_and_mac_step(at: &Joint<'_>, mtu: u32) -> Step {
     Step::new(&at.place, "the path's MTU, and an address that the other end knows", vec![does])
 }
 
-/// The bus is told two open files of namespaces, and the devices' indices in them.
+/// The bus takes two open files of namespaces, and the devices' indices in them.
 fn join_step(a: &Joint<'_>, b: &Joint<'_>) -> Step {
     let index = |name: &str, at: &Joint<'_>| {
         format!("{name}=$(ip -n {} -o link show dev {}) && {name}=${{{name}%%:*}}", at.netns, at.link)

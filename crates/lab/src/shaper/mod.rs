@@ -52,13 +52,7 @@ pub enum ShaperError {
         "shaper {kind} needs {needed} transmit queues and {device} has {has}: use fewer classes or queues, or another device (`ethtool -L` \
          may give it more)"
     )]
-    Queues {
-        /// The shaper's kind.
-        kind: &'static str,
-        device: String,
-        needed: u32,
-        has: u32,
-    },
+    Queues { kind: &'static str, device: String, needed: u32, has: u32 },
     /// Its link is faster or slower than what the schedule or the credits were written for.
     #[error(
         "the link of {device} runs at {} and `shaper.port_rate` is {}: windows and credits would be computed for another speed; write \

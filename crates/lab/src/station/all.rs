@@ -46,7 +46,6 @@ impl Default for Stations {
 pub(crate) struct Look {
     pub station: StationId,
     pub devices: Vec<String>,
-    /// What it sends.
     pub probes: Vec<ProbeOrder>,
     /// What is to arrive there.
     pub awaited: Vec<AwaitedProbes>,

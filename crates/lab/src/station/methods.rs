@@ -20,7 +20,6 @@ use tardy_model::station::StationTraits;
 /// one; its plugs still come and go with each path, and `build` must plan it equally each time.
 #[derive(Debug)]
 pub struct StationMethods {
-    /// What it is.
     pub traits: StationTraits,
     /// Why a host cannot have a station of this kind, by what is known of the host; `None` if it
     /// can. A cell that asks for such a station is refused, and the others run.

@@ -18,7 +18,6 @@ pub struct LoadRecord {
     pub start_ns: i64,
     /// When it was to end, ns; `None`: with the streams.
     pub stop_ns: Option<i64>,
-    /// Its instances.
     pub instances: Vec<InstanceRecord>,
     /// The hosts of its sides: a CPU's number and a thread's id mean something on their host only.
     #[serde(default, skip_serializing_if = "SideHosts::are_here")]
@@ -62,7 +61,6 @@ pub struct SideRecord {
     pub thread: ThreadRecord,
     /// When it began to work; `None` if it never did.
     pub began_ns: Option<i64>,
-    /// When it ended.
     pub ended_ns: i64,
     /// Payload bytes sent.
     pub sent_bytes: u64,
@@ -118,7 +116,6 @@ pub struct Broke {
     pub what: String,
     /// The kernel's errno, 0 if there is none.
     pub errno: i32,
-    /// When.
     pub at_ns: i64,
 }
 

@@ -13,7 +13,6 @@ use tardy_model::trial::StreamRecord;
 use tardy_store::{RunFolder, StoreError, TrialId};
 
 pub struct Source<'a> {
-    /// The run's samples.
     pub run: &'a RunFolder,
     pub results: &'a Results,
     pub manifest: &'a Manifest,

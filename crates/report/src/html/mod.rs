@@ -200,7 +200,7 @@ fn bar(picture: &Picture<'_>, out: &mut String) {
     }
     *out += "</fieldset>\n<button type=\"button\" id=\"theme\">dark</button>\n</div>\n\
              <noscript><p class=\"sent\">The pictures are drawn by a script, which is switched off here. Every figure \
-             stands in the tables.</p></noscript>\n";
+             is in the tables.</p></noscript>\n";
 }
 
 /// A place for a picture, which the script fills.
