@@ -180,7 +180,8 @@ fn nobody_looked_at_the_console_while_a_guest_sent_without_an_end() {
         let output = command.output().expect("tardy runs");
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    // With a short console tardy reads to the end of what was sent; a long one ends the guest first.
+    // With a short console tardy reads to the end of what was sent. A
+    // long one ends the guest before.
     let (code, said) = ended_by("1");
     assert_eq!(code, Some(3), "{said}");
     assert!(said.contains("no beginning of a frame"), "{said}");
