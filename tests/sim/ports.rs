@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use tardy_engine::live::Live;
-use tardy_engine::order::{SendOrder, StreamOrder, ThreadOrder};
+use tardy_engine::order::{LaunchOrder, SendOrder, StreamOrder, ThreadOrder};
 use tardy_engine::port::{BATCH, DRAIN, SendPort, Timer, TxPoint, TxStamp};
 use tardy_engine::sender::Sender;
 use tardy_model::frame::{Frame, LEAD, PacketKind};
@@ -347,6 +347,30 @@ fn a_queue_too_small_for_the_trial_is_relieved_between_packets_and_each_time_is_
     let OwnNotes { work, left_out, .. } = sender.own.take();
     assert_eq!(work.len() as u64 + left_out, forced);
     assert!(work.iter().all(|work| work.reason == OwnReason::Room && work.start_ns <= work.end_ns));
+}
+
+#[test]
+fn a_sender_with_launch_times_never_relieved_its_error_queue_and_saw_no_overflow() {
+    let sender = || {
+        let mut order = sender_order(10_000, 500_000);
+        order.launch = Some(LaunchOrder { deadline: false, phase: Nanos::ZERO });
+        Sender::new(order)
+    };
+    // Far less room than the trial has stamps.
+    let (mut relieved, mut socket) = (sender(), Socket::new(2_000, Vec::new()));
+    run(&mut relieved, &mut socket);
+    assert_eq!((relieved.missing(), relieved.counters.queue_overflows), (0, 0));
+    let work = relieved.own.take().work;
+    assert!(!work.is_empty() && work.iter().all(|work| work.reason == OwnReason::Room), "{}", work.len());
+    // Enough room for the stamps: nobody fetches any during the trial. Reports of dropped packets
+    // have filled the rest by the time that the halves are collected.
+    let (mut filled, mut socket) = (sender(), Socket::new(100_000, Vec::new()));
+    let (base, mut clock) = (Instant::from_ns(1_000_000_000), Clock::default());
+    filled.run(&mut clock, &mut socket, base, &AtomicBool::new(false), &Live::default());
+    assert_eq!((filled.counters.queue_overflows, filled.own.take().work.len()), (0, 0));
+    socket.said = socket.queue.len();
+    filled.gather_stamps(&mut clock, &mut socket);
+    assert_eq!(filled.counters.queue_overflows, 1, "seen before the queue is emptied");
 }
 
 #[test]

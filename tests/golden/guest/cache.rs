@@ -142,6 +142,54 @@ fn a_guest_that_printed_for_ever_filled_the_disk() {
     assert_eq!(said.contains("QEMU runs as root here"), tardy_sys::process::is_root(), "{said}");
 }
 
+/// A program in PATH that is called as QEMU: a console of this many MiB, and what its guest sent,
+/// are there at once.
+const SENDING: &str = "#!/bin/sh
+case \"$*\" in
+  *--version*) echo QEMU emulator version 10.0.2 ;;
+  *-qmp*) exit 1 ;;
+  *) mkdir new; truncate -s \"$CONSOLE_MIB\"M new/console.log; cp \"$SENT\" new/port; mv new/console.log new/port .; exec sleep 60 ;;
+esac
+";
+
+#[test]
+fn nobody_looked_at_the_console_while_a_guest_sent_without_an_end() {
+    use std::os::unix::fs::PermissionsExt;
+    use tardy_lab::guest::frame::{self, FrameKind};
+    use tardy_lab::run::{Event, What};
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("vmlinuz"), image()).expect("written");
+    fs::create_dir(at("bin")).expect("made");
+    fs::write(at("bin/qemu-system-x86_64"), SENDING).expect("written");
+    fs::set_permissions(at("bin/qemu-system-x86_64"), fs::Permissions::from_mode(0o755)).expect("made runnable");
+    // 8 MiB of sound messages, more than tardy reads at once, and then something that is none.
+    let mut event = serde_json::to_vec(&Event::now(What::TornDown)).expect("JSON");
+    event.resize(1 << 20, b' ');
+    let mut sent = Vec::new();
+    (0..8).for_each(|_| frame::write(&mut sent, FrameKind::Event, &event).expect("written"));
+    sent.extend([0xff; 64]);
+    fs::write(at("sent"), sent).expect("written");
+    let path = format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", at("bin").display());
+    let ended_by = |console_mib: &str| {
+        let mut command = std::process::Command::new(crate::help::tardy());
+        command.args(["run", "--in", "guest:exact", "--trials", "1", "--kernel"]).arg(at("vmlinuz"));
+        command.arg("--out").arg(at(&format!("run-{console_mib}"))).env("SENT", at("sent"));
+        command.env("PATH", &path).env("TARDY_STATE", at("state")).env("TARDY_CACHE", at("cache"));
+        command.env("CONSOLE_MIB", console_mib).stdin(std::process::Stdio::null());
+        let output = command.output().expect("tardy runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    // With a short console tardy reads to the end of what was sent. A
+    // long one ends the guest before.
+    let (code, said) = ended_by("1");
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("no beginning of a frame"), "{said}");
+    let (code, said) = ended_by("257");
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("the guest wrote more than 256 MiB to its console and was ended"), "{said}");
+}
+
 #[test]
 fn a_kernel_that_make_fetched_was_not_found_by_the_program() {
     let folder = tempfile::tempdir().expect("a folder");
