@@ -232,8 +232,8 @@ pub fn wait<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T
     }
 }
 
-/// What a run could leave behind: namespaces, links, queue disciplines. Who asks has the machine
-/// to itself from then on.
+/// What a run could leave behind: namespaces, links, queue disciplines. The test has the machine to
+/// itself from then on.
 pub fn machine() -> String {
     alone();
     let say = |program: &str, args: &[&str]| {

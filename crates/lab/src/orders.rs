@@ -167,8 +167,8 @@ pub fn orders(
     Ok((nonce, ordered))
 }
 
-/// The transmit queue of a stream whose port chooses one: that of the file, or the first of its class, for nothing on
-/// the way would choose it.
+/// The transmit queue of a stream whose port chooses one: that of the file, or the first of its
+/// class, for nothing on the way would choose it.
 fn queue(shaper: &Shaper, stream: &Stream) -> u32 {
     if let Some(queue) = stream.tx.queue {
         return queue;

@@ -75,12 +75,12 @@ pub const KEYS: &[Synonym] = &[
     of("path", &["type", "mode"], ".kind", "kind = \"veth\""),
     of("path", &["qdisc", "tc", "shaper"], "shaper.kind", "the queue discipline that streams leave by: [shaper] kind = \"etf\""),
     of("path", &["channels", "rings", "num_queues", "tx_queues", "rx_queues", "numtxqueues", "numrxqueues"], ".queues", "transmit and receive queues of each end: queues = 4"),
-    of("path", &["rps", "irq", "softirq", "irq_cpu"], "station.*.softirq", "the CPU that takes packets in: [station.b] softirq = 2"),
+    of("path", &["rps", "irq", "softirq", "irq_cpu"], "station.*.softirq", "the CPU that receives packets from the device: [station.b] softirq = 2"),
 
     of("station.*", &["namespace", "netns", "ns", "type"], ".kind", "kind = \"netns\" is a fresh network namespace"),
     of("station.*", &["address", "addr", "host", "hostname", "ssh", "user", "remote"], "", ELSEWHERE),
     of("station.*", &["cpu", "cpus", "irq", "irq_cpu", "rps", "rps_cpus", "rps_cpu", "smp_affinity"], ".softirq",
-        "the CPU that takes packets in: softirq = 2; that of a thread is stream.NAME.tx.cpu or rx.cpu"),
+        "the CPU that receives packets from the device: softirq = 2; that of a thread is stream.NAME.tx.cpu or rx.cpu"),
     of("station.*", DEVICE_WORDS, "path.a", DEVICES),
     of("station.*", &["qdisc", "tc", "shaper"], "shaper.kind", "the queue discipline that streams leave by: [shaper] kind = \"etf\""),
 
