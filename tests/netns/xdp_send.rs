@@ -191,6 +191,31 @@ fn each_packet_is_sent_or_refused_and_each_frame_comes_back() {
 }
 
 #[test]
+fn a_ring_full_of_refused_packets_never_sent_again() {
+    if !can_run("a_ring_full_of_refused_packets_never_sent_again") {
+        return;
+    }
+    let pair = Pair::new();
+    let near = |state: &str| ip(&format!("-n {} link set dev near {state}", pair.0));
+    pair.inside(|| {
+        let (mut to, _) = Outlet::open(&ToSend { frames: BATCH as u32, ..outlet("near") }).expect("a socket");
+        let packet = |seq| frame(3, FILTER.nonce, None, seq);
+        let batch: Vec<u8> = (0..BATCH as u32).flat_map(packet).collect();
+        let size = batch.len() / BATCH;
+        near("down");
+        assert_eq!(to.send_batch(&batch, size, &[0; BATCH]), Err(libc::ENETDOWN));
+        assert_eq!(to.counted().voided, BATCH as u64, "all entries of the ring");
+        near("up");
+        let up = wait(Duration::from_secs(5), || to.send(&packet(1), 0, None).is_ok().then_some(()));
+        assert!(up.is_some(), "the device is up again: {:?}", to.counted());
+        // And so does each packet behind it.
+        for seq in 2..200 {
+            assert_eq!(to.send(&packet(seq), 0, None), Ok(()), "{seq}: {:?}", to.counted());
+        }
+    });
+}
+
+#[test]
 fn what_is_sent_and_lost_is_counted_once() {
     if !can_run("what_is_sent_and_lost_is_counted_once") {
         return;

@@ -10,13 +10,13 @@ use crate::gates::GatePass;
 use crate::outcomes::{self, CoverageByBurst};
 use crate::repeats::{BlockPass, Blocks};
 use std::borrow::Borrow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::point::{Metric, Point};
 use tardy_model::result::{GateResult, Outcomes};
 use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
 use tardy_model::time::{Instant, Offset};
 use tardy_model::trial::StreamRecord;
-use tardy_model::xdp::{HintTime, HintTimes, MOST_COLUMNS};
+use tardy_model::xdp::{HintTimes, MOST_STRUCTS, MOST_TIMES};
 
 /// What is to be computed.
 #[derive(Clone, Debug, Default)]
@@ -215,9 +215,10 @@ impl HintPass {
     /// Of what a trial's record says; nothing where no program of the user's left times.
     pub fn new(trial: u32, record: &StreamRecord) -> Option<HintPass> {
         let mut times = record.xdp.as_ref()?.times.clone()?;
-        times.of.retain(HintTime::is_sound);
-        // A record of another origin may list any number.
-        times.of.truncate(MOST_COLUMNS);
+        // A record of another origin may list any number of each, and some twice.
+        let mut seen = BTreeSet::new();
+        times.of.retain(|time| time.is_sound() && seen.len() < MOST_TIMES && seen.insert(time.column.clone()));
+        times.of.iter_mut().for_each(|time| time.structs.truncate(MOST_STRUCTS));
         let digest = || HintDigest { digest: MetricDigest::new(trial), not_of_packet: 0 };
         let found = times.of.iter().map(|time| (time.metric(), digest())).collect();
         Some(HintPass {
@@ -241,6 +242,8 @@ impl HintPass {
             values.clear();
             seqs.clear();
             let column = batch.hints.as_ref().and_then(|hints| hints.columns.iter().find(|of| of.name == time.column));
+            let structs = batch.hints.iter().flat_map(|hints| &hints.structs);
+            let has_it: Vec<bool> = structs.map(|name| time.structs.contains(name)).collect();
             let mut possible = 0;
             for row in 0..batch.len() {
                 if batch.outcome[row] != Outcome::Received {
@@ -249,8 +252,8 @@ impl HintPass {
                     continue;
                 }
                 // A packet whose struct has no such member lacks nothing.
-                let of = batch.hints.as_ref().and_then(|hints| hints.name(row));
-                if of.is_some_and(|name| !time.structs.iter().any(|of| of == name)) {
+                let of = batch.hints.as_ref().and_then(|hints| hints.of.get(row).copied().flatten());
+                if of.is_some_and(|of| has_it.get(usize::from(of)) == Some(&false)) {
                     continue;
                 }
                 possible += 1;

@@ -17,7 +17,7 @@ use crate::btf::{Btf, BtfError, Type, TypeKind};
 use crate::hints::{Columns, ColumnsError, FindError, Layout, Layouts, MemberKind};
 use crate::source::{self, Code, CodeSection, ObjectError};
 use std::collections::BTreeSet;
-use tardy_model::xdp::HintTime;
+use tardy_model::xdp::{HintTime, MOST_TIMES};
 
 /// No XDP program has a larger object. It goes to each agent with the orders.
 pub const MOST_BYTES: usize = 1 << 20;
@@ -172,7 +172,8 @@ impl<'a> UserObject<'a> {
         self.times.first().map(String::as_str)
     }
 
-    /// The columns that are times, in the order of the members.
+    /// The columns that are times, in the order of the members; where there are too many, those
+    /// that were named come first.
     pub fn times(&self) -> Vec<HintTime> {
         let mut found: Vec<HintTime> = Vec::new();
         for layout in self.columns.layouts().iter() {
@@ -187,6 +188,11 @@ impl<'a> UserObject<'a> {
                     }
                 }
             }
+        }
+        if found.len() > MOST_TIMES {
+            let named = |time: &HintTime| self.times.iter().position(|name| *name == time.column);
+            found.sort_by_key(|time| named(time).unwrap_or(usize::MAX));
+            found.truncate(MOST_TIMES);
         }
         found
     }

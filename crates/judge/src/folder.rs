@@ -215,7 +215,8 @@ impl UnderWay<'_> {
         let samples = run.samples(&self.id.cell, self.id.n)?;
         let mut batch = Batch::default();
         for (stream, record) in &self.record.streams {
-            let has_times = record.xdp.as_ref().is_some_and(|port| port.times.is_some());
+            let has_times =
+                record.xdp.as_ref().and_then(|port| port.times.as_ref()).is_some_and(|times| !times.of.is_empty());
             let mut batches = if has_times { samples.batches_with_hints(stream)? } else { samples.batches(stream)? };
             while batches.read(&mut batch)? {
                 self.pass.push(stream, &batch);

@@ -406,6 +406,9 @@ pub const MOST_FRAMES: u32 = 1 << 16;
 pub const MOST_STRUCTS: usize = 64;
 /// The most columns that members of hint structs make in a file.
 pub const MOST_COLUMNS: usize = 256;
+/// Times of them that have a metric of their own, at most: each holds up to 8 MB of a trial's
+/// values.
+pub const MOST_TIMES: usize = 16;
 /// The column that says which struct a row's hint is.
 pub const HINT: &str = "hint";
 

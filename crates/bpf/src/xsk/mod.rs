@@ -323,13 +323,14 @@ impl Drop for Rings {
 
 /// The memory of all queues, if the machine has so much to give.
 fn memory_for(asked: &Asked<'_>, queues: u32) -> Result<Memory, XdpError> {
-    let bytes = u64::from(queues) * u64::from(asked.frames) * u64::from(FRAME);
+    let part = u64::from(asked.frames) * u64::from(FRAME);
+    let bytes = u64::from(queues) * part;
     let available = tardy_sys::proc::available_memory_bytes().unwrap_or(0);
     let too_large = || XdpError::TooLarge { device: asked.device.to_owned(), bytes, queues, available };
     if bytes > available / PART {
         return Err(too_large());
     }
-    usize::try_from(bytes).ok().and_then(|length| Memory::new(length).ok()).ok_or_else(too_large)
+    usize::try_from(bytes).ok().and_then(|length| Memory::new(length, part as usize).ok()).ok_or_else(too_large)
 }
 
 /// The program that asks the device, attached in its driver; or why not. The caller then loads the

@@ -248,13 +248,26 @@ impl Outlet {
             options = libc::XDP_TX_METADATA;
         }
         let len = (head + payload.len()) as u32;
-        if !self.ring.put(libc::xdp_desc { addr: frame + self.start as u64, len, options }) {
+        let packet = libc::xdp_desc { addr: frame + self.start as u64, len, options };
+        let is_put = self.ring.put(packet) || self.put.is_empty() && self.pass_over_void() && self.ring.put(packet);
+        if !is_put {
             self.free.push(frame);
             return Err(libc::ENOBUFS);
         }
         self.keys[(frame - self.base) as usize / FRAME as usize] = key;
         self.put.push(frame);
         Ok(())
+    }
+
+    /// Has the kernel pass over what was made void where it fills the ring; true if it did. Else no
+    /// packet would ever go out again: one that cannot be put into the ring wakes nobody.
+    #[cold]
+    fn pass_over_void(&mut self) -> bool {
+        let before = self.ring.waiting();
+        socket::kick(&self.fd);
+        let passed = before.saturating_sub(self.ring.waiting());
+        self.void = self.void.saturating_sub(passed);
+        passed > 0
     }
 
     /// Hands over what was put into the ring. Gives how many packets went out, and the errno that

@@ -35,19 +35,20 @@ pub struct Memory {
 unsafe impl Send for Memory {}
 
 impl Memory {
-    /// That many bytes, which the kernel has already given: no page fault waits in a loop.
+    /// That many bytes, which the kernel has already given: no page fault waits in a loop. It may
+    /// be split at multiples of `part` bytes: a huge page cannot be unmapped by halves.
     ///
     /// # Errors
     /// ENOMEM.
-    pub fn new(length: usize) -> io::Result<Memory> {
-        let huge = match length.is_multiple_of(HUGE) {
+    pub fn new(length: usize, part: usize) -> io::Result<Memory> {
+        let huge = match length.is_multiple_of(HUGE) && part.is_multiple_of(HUGE) {
             true => map(length, libc::MAP_HUGETLB).map_err(|error| {
                 format!(
                     "the kernel has no {} MiB of them to give ({error}), and vm.nr_hugepages reserves some",
                     length >> 20
                 )
             }),
-            false => Err(format!("its {length} bytes are no whole number of them")),
+            false => Err(format!("its {length} bytes, in parts of {part}, are no whole number of them")),
         };
         match huge {
             Ok(start) => Ok(Memory { start, length, small_pages: None }),

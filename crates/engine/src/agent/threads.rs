@@ -171,18 +171,21 @@ fn receive<P: PortKind>(order: ReceiveOrder, bound: P::Bound, shared: &Shared, l
     let (port, strangers) = connect::<P, _>(opened, Ways::only_receive, &what, shared, link);
     receiver.counters.foreign += strangers;
     let mut xdp = None;
-    if let Some(mut port) = port {
+    let mut port = port;
+    if let Some(port) = &mut port {
         if busy {
             // The NAPI id is known once a packet has come; the loop proper starts after it.
-            receiver.run_until_warm(&mut MachineTimer, &mut port, shared);
+            receiver.run_until_warm(&mut MachineTimer, port, shared);
             let _ = link.napi.send(port.napi_id());
         }
-        receiver.run(&mut MachineTimer, &mut port, shared);
+        receiver.run(&mut MachineTimer, port, shared);
         account.napi(port.napi_id());
         xdp = port.xdp();
     }
     account.began_at(shared.began.get());
     let thread = account.end();
+    // Many sockets are closed by several threads: that is not the trial's.
+    drop(port);
     let (xdp, areas) = (xdp.map(|record| (receiver.take_stamps(), record)), receiver.take_areas());
     let (counters, gaps) = (receiver.counters, receiver.gaps);
     let arrived = Some((receiver.finish(), counters));
