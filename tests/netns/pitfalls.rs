@@ -301,7 +301,7 @@ fn a_program_that_was_attached_before_ended_the_whole_run_without_its_name() {
     let run = run(&place, &format!("{TEXT}port = \"packet\"\n{matrix}"), |_, b| {
         ip(b, &format!("link set dev {} xdpdrv obj {} sec xdp", first_device(b), object.display()));
     });
-    // One cell is refused, with the program's name; the other one is measured, so figures are there.
+    // One cell is refused, with the program's name; the other one is measured, so figures exist.
     assert_eq!(run.code, Some(4), "{}{}", run.stdout, run.stderr);
     let cells = run.results["cells"].as_array().expect("cells");
     let trials = |cell: &Value| cell["trials"].as_array().map_or(0, Vec::len);
