@@ -441,3 +441,15 @@ fn cells_whose_streams_leave_by_other_ends_of_a_station_shared_a_path() {
     assert!(alike(&first, &first.clone()), "the same cell");
     assert!(!alike(&first, &second), "one leaves station `a` towards `b`, the other one towards `c`");
 }
+
+/// A variant of a kind takes over another kind's methods. The manifest called such a station by the
+/// other kind's name, and it lived as long as the other kind does.
+#[test]
+fn a_kind_that_took_over_anothers_methods_kept_its_record() {
+    for kind in StationKind::ALL {
+        let methods = tardy_lab::station::kind(kind);
+        assert_eq!(methods.traits, kind.traits(), "{}: set `traits` in its file", kind.name());
+        let built = (methods.build)(Names::FIRST, HostId::HERE, "a");
+        assert_eq!(built.kind, kind, "{}: set `kind` in what it builds", kind.name());
+    }
+}

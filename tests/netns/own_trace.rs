@@ -5,7 +5,7 @@
 use crate::command::{Place, can_run};
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use tardy_model::path::PathKind;
+use tardy_model::path::Devices;
 use tardy_spec::{Source, load};
 
 const TRIALS: usize = 5;
@@ -185,7 +185,9 @@ fn own_trace_is_silent_on_each_ready_made_experiment_that_needs_no_queue_discipl
         let source = tardy_spec::ready_made(name).expect("it is ready-made");
         let experiment = load(&source, &[]).expect("it loads");
         let is_plain = |cell: &tardy_spec::experiment::Cell| {
-            matches!(cell.setup.shaper, tardy_model::shaper::Shaper::None) && cell.setup.path.kind == PathKind::Veth
+            let devices = cell.setup.path.traits().devices;
+            matches!(cell.setup.shaper, tardy_model::shaper::Shaper::None)
+                && devices == (Devices::Made { driver: None })
         };
         if !experiment.cells.iter().all(is_plain) {
             continue;
