@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Shared by the test layers: skipping with a reason that is counted, and files of test data.
+//! Shared by the test layers: skipping with a reason that is counted, files of test data, and a
+//! record that several layers change.
 
 use std::fs::File;
 use std::io::Write;
+use tardy_model::xdp::{CoreRecord, XdpClock, XdpLosses, XdpMode, XdpRecord, XdpSeen};
 
 /// Notes that a test could not run here, with the reason. `packaging/test.sh` counts these and
 /// fails on unlisted ones.
@@ -51,4 +53,27 @@ fn named<'a>(sections: &[(&'a str, &'a str)], name: &str) -> &'a str {
         panic!("there is no section `{name}`; there are: {}", names.join(", "))
     });
     text
+}
+
+/// A port `xdp` on a virtual device that has received nothing yet. A test changes what it is about.
+pub fn xdp_record() -> XdpRecord {
+    XdpRecord {
+        mode: XdpMode::Native,
+        refused: Vec::new(),
+        queues: 4,
+        umem_bytes: 1 << 26,
+        huge_pages: false,
+        small_pages: None,
+        clock: XdpClock::Tai,
+        clock_bound_ns: 0,
+        losses: XdpLosses::default(),
+        triggered: None,
+        seen: XdpSeen::default(),
+        core: CoreRecord::default(),
+        driver: "veth".to_owned(),
+        wait: "poll".to_owned(),
+        device_hints: Vec::new(),
+        without_hints: None,
+        times: None,
+    }
 }
