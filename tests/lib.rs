@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Shared by the test layers: skipping with a reason that is counted, and files of test data.
+//! Shared by the test layers: skipping with a reason that is counted, files of test data, and a
+//! record that several layers change.
 
 use std::fs::File;
 use std::io::Write;
+use tardy_model::xdp::{CoreRecord, XdpClock, XdpLosses, XdpMode, XdpRecord, XdpSeen};
 
 /// Notes that a test could not run here, with the reason. `packaging/test.sh` counts these and
 /// fails on unlisted ones.
@@ -15,22 +17,63 @@ pub fn skip(test: &str, reason: &str) {
     }
 }
 
-/// The part of a file of test data that follows its line `# --- name`, up to the next such line.
-/// So several small texts of one subject are one file.
-pub fn section<'a>(text: &'a str, name: &str) -> &'a str {
-    let heads = text.match_indices("# --- ").map(|(at, _)| at);
-    let mut heads = heads.filter(|at| *at == 0 || text[..*at].ends_with('\n')).peekable();
-    while let Some(at) = heads.next() {
-        let (head, _) = text[at..].split_once('\n').unwrap_or((&text[at..], ""));
-        if head == format!("# --- {name}") {
-            let end = heads.peek().copied().unwrap_or(text.len());
-            return text.get(at + head.len() + 1..end).unwrap_or_default();
-        }
-    }
-    panic!("there is no section `{name}`");
+/// What the head of a section begins with; its name follows.
+const HEAD: &str = "# --- ";
+
+/// The sections of a file of test data, by name: each is what follows its line `# --- name`, up to
+/// the next such line. So several small texts of one subject are one file.
+fn sections(text: &str) -> Vec<(&str, &str)> {
+    let heads = text.match_indices(HEAD).map(|(at, _)| at);
+    let heads: Vec<usize> = heads.filter(|at| *at == 0 || text[..*at].ends_with('\n')).collect();
+    let ends = heads.iter().skip(1).copied().chain([text.len()]);
+    let whole = heads.iter().zip(ends).map(|(at, end)| &text[at + HEAD.len()..end]);
+    whole.map(|section| section.split_once('\n').unwrap_or((section, ""))).collect()
 }
 
-/// An experiment of `data/experiments.txt`.
+/// The text of the section with this name.
+pub fn section<'a>(text: &'a str, name: &str) -> &'a str {
+    named(&sections(text), name)
+}
+
+/// All experiments of tests, by name.
+pub fn experiments() -> Vec<(&'static str, &'static str)> {
+    [include_str!("data/experiments.txt"), include_str!("data/measured.txt")].into_iter().flat_map(sections).collect()
+}
+
+/// The experiment with this name, or the part of one: it begins with a comment and ends with a
+/// newline, so that a test can put other lines around it.
 pub fn experiment(name: &str) -> &'static str {
-    section(include_str!("data/experiments.txt"), name)
+    named(&experiments(), name)
+}
+
+fn named<'a>(sections: &[(&'a str, &'a str)], name: &str) -> &'a str {
+    let found = sections.iter().find(|(head, _)| *head == name);
+    let (_, text) = found.unwrap_or_else(|| {
+        let names: Vec<&str> = sections.iter().map(|(head, _)| *head).collect();
+        panic!("there is no section `{name}`; there are: {}", names.join(", "))
+    });
+    text
+}
+
+/// A port `xdp` on a virtual device that has received nothing yet. A test changes what it is about.
+pub fn xdp_record() -> XdpRecord {
+    XdpRecord {
+        mode: XdpMode::Native,
+        refused: Vec::new(),
+        queues: 4,
+        umem_bytes: 1 << 26,
+        huge_pages: false,
+        small_pages: None,
+        clock: XdpClock::Tai,
+        clock_bound_ns: 0,
+        losses: XdpLosses::default(),
+        triggered: None,
+        seen: XdpSeen::default(),
+        core: CoreRecord::default(),
+        driver: "veth".to_owned(),
+        wait: "poll".to_owned(),
+        device_hints: Vec::new(),
+        without_hints: None,
+        times: None,
+    }
 }

@@ -69,7 +69,8 @@ fn analysis_and_reports_build_without_the_system() {
     }
 }
 
-fn sources(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
+/// All files of Rust below a folder.
+pub fn sources(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
         let path = entry.path();
         if path.is_dir() {

@@ -10,9 +10,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use tardy_model::verdict::{Level, Verdict};
 
-const EXPERIMENT: &str = "name = \"cut\"\ntrials = 5\n[station.a]\n[station.b]\n\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n\
-    port = \"sim\"\ncycle = \"100us\"\ncount = 2_000\n\n[expect.ctl]\nlost = 0\n";
-
 /// What the program prints on stdout, and its exit code.
 fn call(folder: &Path, words: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(tardy());
@@ -23,7 +20,9 @@ fn call(folder: &Path, words: &[&str]) -> (Option<i32>, String) {
 
 /// The folder of a run that was killed during its second trial of five.
 fn killed(folder: &Path) {
-    fs::write(folder.join("cut.toml"), EXPERIMENT).expect("written");
+    let stream = tardy_tests::experiment("simulated stream");
+    let more = "cycle = \"100us\"\ncount = 2_000\n[expect.ctl]\nlost = 0\n";
+    fs::write(folder.join("cut.toml"), format!("name = \"cut\"\ntrials = 5\n{stream}{more}")).expect("written");
     let (code, said) = call(folder, &["run", "cut.toml", "--out", "run"]);
     assert_eq!(code, Some(0), "{said}");
     let run = folder.join("run");

@@ -30,9 +30,8 @@ use tardy_sys::hwtstamp::HwStamp;
 use tardy_sys::nic::TsInfo;
 
 fn with(path: &str) -> Experiment {
-    let text = format!(
-        "[station.a]\n[station.b]\n[path]\n{path}\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\ncycle = \"1ms\"\ncount = 5\n"
-    );
+    let stream = tardy_tests::experiment("stream from a to b");
+    let text = format!("{stream}cycle = \"1ms\"\ncount = 5\n[path]\n{path}\n");
     let source = Source { name: "x.toml".into(), text };
     load(&source, &[]).unwrap_or_else(|error| panic!("{path}\n{}", error.one_line()))
 }
@@ -242,10 +241,8 @@ fn a_device_in_use_is_not_taken() {
 }
 
 fn experiment(more: &str) -> Experiment {
-    let text = format!(
-        "[station.a]\n[station.b]\n[path]\nkind = \"wire\"\na = \"enp1s0\"\nb = \"enp2s0\"\nmtu = 9000\ntake = true\n\
-         [stream.ctl]\nfrom = \"a\"\nto = \"b\"\n{more}"
-    );
+    let wire = tardy_tests::experiment("wire between two cards");
+    let text = wire.replace("[path]\n", "[path]\nmtu = 9000\ntake = true\n") + more;
     tardy_spec::load(&tardy_spec::Source { name: "x.toml".into(), text }, &[]).expect("it loads")
 }
 

@@ -235,7 +235,7 @@ fn vlan_devices_lie_over_both_ends_and_go_before_them() {
 
 #[test]
 fn the_ends_of_a_tagged_stream_are_given_their_device_and_addresses() {
-    let text = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"b\"\nto = \"a\"\nport = \"packet\"\nvlan = 9\npcp = 2\nreflect = true\n";
+    let text = tardy_tests::experiment("tagged and reflected");
     let load = |text: &str| {
         let source = tardy_spec::Source { name: "vlan.toml".into(), text: text.to_owned() };
         tardy_spec::load(&source, &[]).expect("it loads").cells.remove(0).setup
@@ -274,7 +274,7 @@ fn the_ends_of_a_tagged_stream_are_given_their_device_and_addresses() {
 
 #[test]
 fn receive_queues_by_priority_are_rules_of_who_receives() {
-    let text = "[station.a]\n[station.b]\n[path]\npcp_queues = true\nqueues = 3\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\nport = \"packet\"\nvlan = 9\n";
+    let text = tardy_tests::experiment("receive queues by priority");
     let script = |text: &str| {
         let source = tardy_spec::Source { name: "vlan.toml".into(), text: text.to_owned() };
         let setup = tardy_spec::load(&source, &[]).expect("it loads").cells.remove(0).setup;

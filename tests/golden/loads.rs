@@ -81,8 +81,7 @@ fn both_ends_of_a_load_disturb_one_cpu() {
 
 #[test]
 fn what_is_written_is_read() {
-    let flood = one("kind = \"udp_flood\"\nto = \"b\"\nrate = \"1.5Mbit\"\nsize = \"100B\"\nstop = \"2s\"\n\
-                     start = \"0s\"\nsend_buffer = \"64KiB\"\npolicy = \"fifo:5\"\ncpu = \"same\"");
+    let flood = one(tardy_tests::experiment("flood with keys of its own"));
     assert_eq!(flood.kind, LoadKind::UdpFlood { size: 100, rate: Some(Rate::Bits(1_500_000)) });
     assert_eq!((flood.start, flood.stop, flood.send_buffer), (Nanos::ZERO, Some(Nanos::from_secs(2)), Some(65_536)));
     assert_eq!((flood.cpu, flood.policy), (CpuChoice::Same, Policy::Fifo(5)));

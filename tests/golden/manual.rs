@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The manual is true: its links lead somewhere, its experiments load, its commands exist, and its
-//! reference knows every key, field, exit code and verdict.
+//! reference knows every key, field, exit code and verdict. The experiments of tests are all read.
 
 use crate::help;
 use std::collections::{BTreeMap, BTreeSet};
@@ -203,6 +203,30 @@ fn experiments_in_documents_load() {
         }
     }
     assert!(seen >= 5, "only {seen} experiments were found");
+}
+
+#[test]
+fn an_experiment_of_tests_was_kept_that_none_reads() {
+    let mut files = Vec::new();
+    crate::crates::sources(&root().join("tests"), &mut files);
+    let mut read = BTreeSet::new();
+    for file in files {
+        let text = fs::read_to_string(&file).expect("source");
+        // In two parts, for this file is read too.
+        let calls = text.split(concat!("tardy_tests", "::experiment(")).skip(1);
+        let quoted = calls.filter_map(|rest| rest.trim_start().strip_prefix('"')?.split_once('"'));
+        read.extend(quoted.map(|(name, _)| name.to_owned()));
+    }
+    let kept = tardy_tests::experiments();
+    let names: BTreeSet<String> = kept.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let (unread, missing): (Vec<_>, Vec<_>) = (names.difference(&read).collect(), read.difference(&names).collect());
+    assert!(unread.is_empty(), "tests/data has experiments that no test reads; remove them: {unread:?}");
+    assert!(missing.is_empty(), "tests read experiments that tests/data does not have: {missing:?}");
+    assert_eq!(kept.len(), names.len(), "an experiment hides another one of its name");
+    for (name, text) in kept {
+        assert!(text.starts_with("# "), "`{name}` has no line that says what it is for");
+        assert!(text.ends_with('\n'), "a line that a test adds to `{name}` would continue its last one");
+    }
 }
 
 /// Calls of tardy in a piece of shell or in backquotes: the word after it, and the flags up to the

@@ -304,7 +304,7 @@ fn experiment_of(text: &str) -> Experiment {
 }
 
 fn experiment() -> Experiment {
-    experiment_of(tardy_tests::experiment("open-kinds"))
+    experiment_of(tardy_tests::experiment("open kinds"))
 }
 
 #[test]
@@ -354,7 +354,7 @@ fn stations_that_live_for_the_run_are_built_once_and_serve_every_path() {
     let did = Rc::new(Cell::new([0; 3]));
     let mut idle = Idle::new(&did);
     // Two set-ups that cannot share a path.
-    let text = tardy_tests::experiment("open-kinds").to_owned() + "[matrix]\n\"path.mtu\" = [1500, 1400]\n";
+    let text = tardy_tests::experiment("open kinds").to_owned() + "[matrix]\n\"path.mtu\" = [1500, 1400]\n";
     let experiment = experiment_of(&text.replace("trials = 1", "trials = 2"));
     let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
     let kinds = Kinds { station: |_| &STANDING, ..kinds() };

@@ -18,10 +18,7 @@ const WHY: &str = "this kernel has no netdevsim";
 
 /// Two cells over port `sim`, of which the second may be missing.
 fn experiment(more: &str) -> Experiment {
-    let text = format!(
-        "name = \"x\"\ntrials = 1\n{more}[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\nport = \"sim\"\ncount = 200\n\
-         [[case]]\nname = \"sound\"\n[[case]]\nname = \"device\"\noptional = true\n"
-    );
+    let text = tardy_tests::experiment("case that may be missing").to_owned() + more;
     load(&tardy_spec::Source { name: "x.toml".into(), text }, &[])
         .unwrap_or_else(|error| panic!("{}", error.one_line()))
 }

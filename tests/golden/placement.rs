@@ -199,10 +199,8 @@ fn softirq_is_relative_to_a_thread_that_receives_and_is_pinned() {
 
 /// A stream that is received on port `xdp`, its sender on CPU 1 of two.
 fn by_xdp(core: &str, more: &str) -> Setup {
-    let text = format!(
-        "[stream.ctl]\nfrom = \"a\"\nto = \"b\"\nport = \"packet\"\ntx.cpu = 1\nrx.port = \"xdp\"\nrx.wait = \"poll\"\n\
-         rx.core = \"{core}\"\n{more}"
-    );
+    let stream = tardy_tests::experiment("received by an XDP program");
+    let text = format!("{stream}tx.cpu = 1\nrx.core = \"{core}\"\n{more}");
     let stations = if text.contains("[station.a]") { "" } else { "[station.a]\n[station.b]\n" };
     let source = Source { name: "x.toml".into(), text: format!("{stations}{text}") };
     tardy_spec::load(&source, &[]).unwrap_or_else(|error| panic!("{}", error.one_line())).cells[0].setup.clone()
@@ -260,10 +258,8 @@ fn a_remote_core_needs_two_cpus_and_the_same_one_that_may_be_used() {
 #[test]
 fn what_runs_the_xdp_program_may_not_depend_on_the_receiver() {
     let text = |softirq: &str| {
-        format!(
-            "[station.a]\n[station.b]\nsoftirq = {softirq}\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\nport = \"packet\"\n\
-             rx.port = \"xdp\"\nrx.wait = \"poll\"\nrx.core = \"same\"\n"
-        )
+        let stream = tardy_tests::experiment("received by an XDP program");
+        format!("[station.a]\n[station.b]\nsoftirq = {softirq}\n{stream}rx.core = \"same\"\n")
     };
     let load = |softirq: &str| tardy_spec::load(&Source { name: "x.toml".into(), text: text(softirq) }, &[]);
     for softirq in ["\"same\"", "\"different\"", "\"auto\""] {

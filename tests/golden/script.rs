@@ -24,12 +24,6 @@ use tardy_spec::{Source, load};
 
 const HEAD: &str = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\ncount = 50\n";
 
-/// Words that a shell would make something of, in a load and on an axis.
-const EVIL: &str = "[load.x]\nkind = \"command\"\nfrom = \"a\"\nto = \"b\"\ncommand = [\"sh\"]\n\
-    peer_command = [\"sh\", \"-c\", \"'; echo INJECTED; '\", \"\\\"; echo INJECTED\", \"$(echo INJECTED)\", \"`echo INJECTED`\", \"\u{202e}# x\"]\n\
-    [[case]]\nname = \"x; echo INJECTED #\"\nset = { \"load.x.command\" = [\"sh\", \"-c\", \"# ; echo INJECTED\", \"\u{2028}echo INJECTED\"] }\n\
-    [[case]]\nname = \"y$(echo INJECTED)\"\n";
-
 fn experiment(more: &str) -> Experiment {
     let source = Source { name: "x.toml".into(), text: format!("{HEAD}{more}") };
     load(&source, &[]).unwrap_or_else(|error| panic!("{}", error.one_line()))
@@ -48,12 +42,13 @@ fn lines_of_a_shell(script: &str) -> Vec<&str> {
 
 #[test]
 fn no_word_of_a_file_becomes_a_command_of_its_plan() {
-    let output = call("plan", EVIL, &[]);
+    let evil = tardy_tests::experiment("words for a shell");
+    let output = call("plan", evil, &[]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let script = String::from_utf8(output.stdout).expect("text");
     assert!(script.contains("# load `x` runs this program as root, at station `b`: sh -c"), "{script}");
     let planned =
-        plan(&experiment(EVIL).cells[0].setup, Names::FIRST, &FactsByHost::default()).expect("it can be planned");
+        plan(&experiment(evil).cells[0].setup, Names::FIRST, &FactsByHost::default()).expect("it can be planned");
     let undoes: Vec<_> = planned.undo().collect();
     let asks = planned.read_back.iter().map(|question| &question.command);
     let does = planned.steps.iter().flat_map(|step| &step.does).chain(asks).chain(&undoes);

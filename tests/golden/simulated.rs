@@ -11,14 +11,13 @@ use std::process::{Command, Stdio};
 use tardy_analyze::worst::{Worst, WorstPacket};
 use tardy_model::point::Point;
 
-const EXPERIMENT: &str = "name = \"lossy\"\ntrials = 1\n[station.a]\n[station.b]\n\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n\
-    port = \"sim\"\ncycle = \"100us\"\ncount = 10_000\n\n[expect.ctl]\n";
-
 /// Exit code and results of a run that loses `lost` packets evenly or in a row.
 fn losing(lost: usize, in_a_row: bool, expect: &str) -> (Option<i32>, Value) {
     let keep = tempfile::tempdir().expect("a folder");
     let file = keep.path().join("lossy.toml");
-    std::fs::write(&file, format!("{EXPERIMENT}{expect}\n")).expect("written");
+    let stream = tardy_tests::experiment("simulated stream");
+    let more = format!("cycle = \"100us\"\ncount = 10_000\n[expect.ctl]\n{expect}\n");
+    std::fs::write(&file, format!("name = \"lossy\"\ntrials = 1\n{stream}{more}")).expect("written");
     let step = if in_a_row { 1 } else { 10_000 / lost.max(1) };
     let drop: Vec<String> = (0..lost).map(|n| (n * step).to_string()).collect();
     let drop = format!("stream.ctl.sim.drop=[{}]", drop.join(","));

@@ -196,7 +196,7 @@ struct Ran {
 
 fn run(mut stations: Stations) -> Ran {
     let source =
-        tardy_spec::Source { name: "two-hosts.toml".into(), text: tardy_tests::experiment("two-hosts").to_owned() };
+        tardy_spec::Source { name: "two-hosts.toml".into(), text: tardy_tests::experiment("two hosts").to_owned() };
     let setup = tardy_spec::load(&source, &[]).expect("it loads").cells.remove(0).setup;
     let found = FactsByHost::from(Facts { usable: vec![0], ..Facts::default() });
     let mut plan = plan::plan(&setup, Names::FIRST, &found).expect("a plan");

@@ -130,7 +130,7 @@ fn a_cpu_that_is_not_there_was_refused_without_its_key_and_its_set() {
     let two = ["plan", "host-to-host", "--set", "stream.ctl.rx.cpu=1023", "--set", "stream.ctl.tx.cpu=auto"];
     assert!(call(&two).stderr.starts_with("tardy: --set stream.ctl.rx.cpu=1023: "), "{}", call(&two).stderr);
     let folder = tempfile::tempdir().expect("a folder");
-    let text = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n[load.x]\nkind = \"cpu\"\nfrom = \"a\"\ncpu = 1023\n";
+    let text = tardy_tests::experiment("load on a CPU that is not there");
     std::fs::write(folder.path().join("load.toml"), text).expect("written");
     let answer = call_in(folder.path(), &["plan", "load.toml", "--set", "stream.ctl.count=5"]);
     assert!(answer.stderr.starts_with("tardy: `load.x.cpu`: CPU 1023 was asked for"), "{}", answer.stderr);

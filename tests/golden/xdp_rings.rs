@@ -16,11 +16,10 @@ use tardy_model::point::{Metric, Point};
 use tardy_model::result::{MetricResult, TrialResult};
 use tardy_model::sample::Batch;
 use tardy_model::trial::TrialRecord;
-use tardy_model::xdp::{
-    CoreRecord, HintColumn, HintTime, HintTimes, Hints, XdpClock, XdpLosses, XdpMode, XdpRecord, XdpSeen,
-};
+use tardy_model::xdp::{HintColumn, HintTime, HintTimes, Hints, XdpClock, XdpRecord};
 use tardy_store::{SamplesFile, write_samples};
 use tardy_sys::nic::{XdpFeatures, read_xdp_features};
+use tardy_tests::xdp_record;
 
 /// A ring whose two sides are this process's: what is put in comes out, in order and once.
 struct Ring {
@@ -290,23 +289,12 @@ fn with_hints(packets: &[Packet], members: &[Member<'_>]) -> (TrialRecord, Batch
         without: None,
     };
     let port = XdpRecord {
-        mode: XdpMode::Native,
-        refused: Vec::new(),
         queues: 1,
         umem_bytes: 1 << 24,
         huge_pages: true,
-        small_pages: None,
         clock: XdpClock::Unknown,
-        clock_bound_ns: 0,
-        losses: XdpLosses::default(),
-        triggered: None,
-        seen: XdpSeen::default(),
-        core: CoreRecord::default(),
-        driver: "veth".to_owned(),
-        wait: "poll".to_owned(),
-        device_hints: Vec::new(),
-        without_hints: None,
         times: Some(times),
+        ..xdp_record()
     };
     record.streams.get_mut("ctl").expect("the stream").xdp = Some(port);
     (record, rows)

@@ -52,12 +52,7 @@ fn every_kind_goes_there_and_back() {
         return;
     }
     let place = Place::new();
-    let text = "[stream.ctl]\nfrom = \"a\"\nto = \"b\"\ncount = 300\nreply_size = \"100B\"\n\
-                [[case]]\nname = \"udp\"\nset = { \"stream.ctl.kind\" = \"pingpong\" }\n\
-                [[case]]\nname = \"tcp\"\nset = { \"stream.ctl.kind\" = \"pingpong\", \"stream.ctl.port\" = \"tcp\" }\n\
-                [[case]]\nname = \"reflected\"\nset = { \"stream.ctl.reflect\" = true }\n\
-                [matrix]\n\"stream.ctl.ip\" = [\"ipv4\", \"ipv6\"]\n";
-    let run = run(&place, text);
+    let run = run(&place, tardy_tests::experiment("every kind of answered stream"));
     run.ran();
     let cells = run.results["cells"].as_array().expect("cells");
     assert_eq!(cells.len(), 6, "{}", run.stdout);
@@ -154,15 +149,7 @@ fn every_wait_works_at_both_sides() {
     }
     for port in ["udp", "tcp"] {
         let place = Place::new();
-        let waits = "[\"block\", \"poll\", \"select\", \"epoll\", \"spin\"]";
-        // By name: over TCP an end that polls takes no tx stamps otherwise.
-        let stamps = "[\"send\", \"tx_kernel\", \"rx_kernel\", \"receive\", \"reply_send\", \"reply_tx_kernel\", \
-                      \"reply_rx_kernel\", \"reply_receive\"]";
-        let text = format!(
-            "[stream.ctl]\nkind = \"pingpong\"\nport = \"{port}\"\nfrom = \"a\"\nto = \"b\"\ncount = 100\n\
-             stamps = {stamps}\n\
-             [matrix]\n\"stream.ctl.tx.wait\" = {waits}\n\"stream.ctl.rx.wait\" = {waits}\n"
-        );
+        let text = tardy_tests::experiment("every wait at both ends").replace("PORT", port);
         let run = run(&place, &text);
         run.ran();
         let cells = run.results["cells"].as_array().expect("cells");
@@ -212,10 +199,7 @@ fn busypoll_works_at_both_sides_where_packets_take_napi() {
     }
     for port in ["udp", "tcp"] {
         let place = Place::new();
-        let text = format!(
-            "[path]\nkind = \"veth\"\nnapi = true\n[stream.ctl]\nkind = \"pingpong\"\nport = \"{port}\"\nfrom = \"a\"\n\
-             to = \"b\"\ncount = 300\ntx = {{ wait = \"busypoll\" }}\nrx = {{ wait = \"busypoll\" }}\n"
-        );
+        let text = tardy_tests::experiment("busy polling at both ends").replace("PORT", port);
         let run = run(&place, &text);
         run.ran();
         whole(run.cell(), 300);
@@ -247,8 +231,7 @@ fn replies_of_others_cut_and_too_long_ones_are_counted_and_change_nothing() {
     }
     let place = Place::new();
     let file = place.path("answered.toml");
-    let text = "name = \"answered\"\ntrials = 1\n[station.a]\n[station.b]\n[stream.ctl]\nkind = \"pingpong\"\n\
-                from = \"a\"\nto = \"b\"\ncount = 100_000\n";
+    let text = tardy_tests::experiment("round trips").to_owned() + "count = 100_000\n";
     std::fs::write(&file, text).expect("a file");
     let child = place.start(place.run(&[]).arg(&file));
     place.wait_for("trial");
@@ -307,10 +290,8 @@ fn a_peer_that_goes_away_ends_the_run_by_name_and_leaves_nothing() {
     for port in ["udp", "tcp"] {
         let place = Place::new();
         let file = place.path("answered.toml");
-        let text = format!(
-            "name = \"answered\"\ntrials = 1\n[station.a]\n[station.b]\n[stream.ctl]\nkind = \"pingpong\"\nport = \"{port}\"\n\
-             from = \"a\"\nto = \"b\"\ncount = 2_000_000\n"
-        );
+        let trips = tardy_tests::experiment("round trips");
+        let text = format!("{trips}port = \"{port}\"\ncount = 2_000_000\n");
         std::fs::write(&file, text).expect("a file");
         let child = place.start(place.run(&[]).arg(&file));
         place.wait_for("trial");

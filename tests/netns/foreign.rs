@@ -290,8 +290,9 @@ fn a_million_strangers_never_reach_the_socket_of_a_ping_pong_and_are_counted() {
     }
     let place = Place::new();
     let file = place.path("one.toml");
-    let text = "name = \"one\"\ntrials = 1\n[station.a]\n[station.b]\n[stream.ctl]\nkind = \"pingpong\"\nfrom = \"a\"\nto = \"b\"\n\
-                count = 400_000\nstamps = [\"send\", \"receive\", \"reply_receive\"]\ntimeout = \"20s\"\n";
+    let trips = tardy_tests::experiment("round trips");
+    let stamps = "stamps = [\"send\", \"receive\", \"reply_receive\"]";
+    let text = format!("{trips}count = 400_000\n{stamps}\ntimeout = \"20s\"\n");
     std::fs::write(&file, text).expect("a file");
     let child = place.start(place.run(&[]).arg(&file));
     place.wait_for("trial");

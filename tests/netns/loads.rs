@@ -14,13 +14,15 @@ use tardy_model::stream::Policy;
 use tardy_model::time::{Nanos, Tai};
 use tardy_sys::proc::exists;
 
-const HEAD: &str = "name = 'loads'\ntrials = 1\n[station.a]\n[station.b]\n[stream.ctl]\nfrom = 'a'\nto = 'b'\n\
-                    cycle = '1ms'\ncount = 500\n";
+/// A short stream; the loads of a test follow.
+fn head() -> &'static str {
+    tardy_tests::experiment("stream under loads")
+}
 
 /// An experiment with this body behind a short stream.
 fn run(place: &Place, body: &str) -> Finished {
     let file = place.path("loads.toml");
-    std::fs::write(&file, format!("{HEAD}{body}")).expect("a file");
+    std::fs::write(&file, format!("{}{body}", head())).expect("a file");
     place.call(place.run(&["--allow-commands"]).arg(&file))
 }
 
@@ -269,7 +271,7 @@ fn what_a_program_leaves_behind_ends_with_its_trial() {
     std::fs::write(&script, does).expect("a script");
     let body = format!("[load.bulk]\nfrom = 'a'\nkind = 'command'\ncommand = ['sh', '{}']", script.display());
     let file = place.path("loads.toml");
-    std::fs::write(&file, format!("{HEAD}{body}").replace("trials = 1", "trials = 3")).expect("a file");
+    std::fs::write(&file, format!("{}{body}", head()).replace("trials = 1", "trials = 3")).expect("a file");
     let run = place.call(place.run(&["--allow-commands"]).arg(&file));
     run.ran();
     let heard: Vec<String> = (1..=3)
@@ -306,7 +308,7 @@ fn a_killed_run_leaves_no_program() {
     let script = format!("trap '' TERM; setsid sleep {sleep} & sleep {sleep}");
     let body = format!(
         "{}[load.x]\nkind = 'command'\nfrom = 'a'\ncommand = ['sh', '-c', \"{script}\"]\n",
-        HEAD.replace("count = 500", "count = 60000")
+        head().replace("count = 500", "count = 60000")
     );
     std::fs::write(&file, body).expect("a file");
     let mut child = place.start(place.run(&["--allow-commands"]).arg(&file));
@@ -431,7 +433,7 @@ fn a_program_of_a_load_gets_none_of_the_callers_environment() {
     let file = place.path("loads.toml");
     let load =
         "[load.bulk]\nkind = 'command'\nfrom = 'a'\ncommand = ['sh', '-c', 'cat /proc/self/environ; sleep 1000']\n";
-    std::fs::write(&file, format!("{HEAD}{load}")).expect("a file");
+    std::fs::write(&file, format!("{}{load}", head())).expect("a file");
     let mut command = place.run(&["--allow-commands"]);
     place.call(command.arg(&file).env("SECRET_TOKEN", "hunter2").env("LANG", "C.UTF-8")).ran();
     let log = std::fs::read(place.out().join("trials/all/1/loads/bulk-1.log")).expect("its output");
@@ -451,7 +453,7 @@ fn a_program_needs_the_callers_word() {
     let place = Place::new();
     let (file, ran) = (place.path("loads.toml"), place.path("ran"));
     let load = format!("[load.bulk]\nkind = 'command'\nfrom = 'a'\ncommand = ['touch', '{}']\n", ran.display());
-    std::fs::write(&file, format!("{HEAD}{load}")).expect("a file");
+    std::fs::write(&file, format!("{}{load}", head())).expect("a file");
     let run = place.call(place.run(&[]).arg(&file));
     assert_eq!(run.code, Some(2), "{}", run.stderr);
     assert!(run.stderr.contains("load `bulk`") && run.stderr.contains("--allow-commands"), "{}", run.stderr);

@@ -259,13 +259,13 @@ fn a_signal_in_the_middle_of_a_round_trip_over_tcp_makes_no_loss() {
     if !can_run("a_signal_in_the_middle_of_a_round_trip_over_tcp_makes_no_loss") {
         return;
     }
-    let text = "name = \"tcp\"\ntrials = 1\n[station.a]\n[station.b]\n[stream.ctl]\nkind = \"pingpong\"\nport = \"tcp\"\nfrom = \"a\"\n\
-                to = \"b\"\ncount = 4_000_000\nstamps = [\"send\", \"reply_receive\"]\n";
+    let trips = tardy_tests::experiment("round trips");
+    let text = format!("{trips}port = \"tcp\"\ncount = 4_000_000\nstamps = [\"send\", \"reply_receive\"]\n");
     // Each signal comes at another moment of a round trip.
     for n in 0..4 {
         let place = Place::new();
         let file = place.path("tcp.toml");
-        fs::write(&file, text).expect("a file");
+        fs::write(&file, &text).expect("a file");
         let child = place.start(place.run(&[]).arg(&file));
         place.wait_for("trial");
         let asker = place.agent("a");

@@ -75,10 +75,9 @@ fn case(combination: &Combination) -> String {
 }
 
 fn experiment(combinations: &[Combination]) -> String {
-    let mut text = format!(
-        "name = \"own-trace\"\ntrials = {TRIALS}\n[station.a]\n[station.b]\n[path]\nkind = \"veth\"\n\
-         [stream.ctl]\nfrom = \"a\"\nto = \"b\"\ncount = {COUNT}\n"
-    );
+    let stream = tardy_tests::experiment("stream from a to b");
+    let mut text =
+        format!("name = \"own-trace\"\ntrials = {TRIALS}\n{stream}count = {COUNT}\n[path]\nkind = \"veth\"\n");
     combinations.iter().for_each(|combination| _ = write!(text, "{}", case(combination)));
     text
 }

@@ -405,8 +405,7 @@ fn a_clean_path_is_probed_each_way_and_has_no_word_of_it() {
         return;
     }
     let place = Place::new();
-    let streams = "[stream.six]\nfrom = \"b\"\nto = \"a\"\nip = \"ipv6\"\ncount = 500\n[stream.tagged]\nfrom = \"a\"\n\
-        to = \"b\"\nport = \"packet\"\nvlan = 9\ncount = 500\n";
+    let streams = tardy_tests::experiment("other streams of a clean path");
     let run = run(&place, &format!("{TEXT}{streams}"), |_, _| {});
     run.ran();
     for id in ["printk", "programs", "program-drops", "added-tag", "generic-xdp", "foreign"] {

@@ -225,8 +225,9 @@ fn a_missing_ethtool_is_one_clear_error() {
     same(&before);
 }
 
-const TAPRIO: &str = "name='t'\ntrials=1\n[station.a]\n[station.b]\n[shaper]\nkind='taprio'\nclasses=2\n\
-entries=['0 250us','1 250us']\n[stream.ctl]\nfrom='a'\nto='b'\ncycle='500us'\ncount=300\n";
+fn taprio() -> &'static str {
+    tardy_tests::experiment("gates on a virtual pair")
+}
 
 fn run(place: &Place, text: &str, args: &[&str]) -> Finished {
     let file = place.path("shaper.toml");
@@ -254,7 +255,7 @@ fn a_kernel_without_the_queue_discipline_says_so_before_any_packet() {
     }
     let (place, before) = (Place::new(), machine());
     // Another cell could run: the refusal comes before its packets too.
-    let both = format!("{TAPRIO}[[case]]\nname='none'\nset={{'shaper.kind'='none'}}\n[[case]]\nname='taprio'\n");
+    let both = taprio().to_owned() + "[[case]]\nname='none'\nset={'shaper.kind'='none'}\n[[case]]\nname='taprio'\n";
     let refused = run(&place, &both, &[]);
     same(&before);
     if refused.code != Some(3) {
@@ -284,9 +285,9 @@ fn offload_costs_the_cell_that_asks_for_it_and_no_other() {
     if !can_run("offload_costs_the_cell_that_asks_for_it_and_no_other") {
         return;
     }
-    let text = format!(
-        "{TAPRIO}[[case]]\nname='none'\nset={{'shaper.kind'='none'}}\n[[case]]\nname='offload'\nset={{'shaper.mode'='offload'}}\n"
-    );
+    let cases =
+        "[[case]]\nname='none'\nset={'shaper.kind'='none'}\n[[case]]\nname='offload'\nset={'shaper.mode'='offload'}\n";
+    let text = taprio().to_owned() + cases;
     let (place, before) = (Place::new(), machine());
     let mixed = run(&place, &text, &[]);
     same(&before);
@@ -304,7 +305,7 @@ fn offload_costs_the_cell_that_asks_for_it_and_no_other() {
     let metrics = cells[1]["streams"]["ctl"]["metrics"].as_object().expect("what was asked for");
     assert!(metrics.values().all(|metric| metric["count"] == 0), "it prints no latency: {metrics:?}");
     // Alone it leaves nothing to run.
-    let alone = run(&Place::new(), &TAPRIO.replace("classes=2", "classes=2\nmode='offload'"), &[]);
+    let alone = run(&Place::new(), &taprio().replace("classes = 2", "classes = 2\nmode = \"offload\""), &[]);
     assert_eq!((alone.code, trials(&alone)), (Some(3), 0), "{}", alone.stderr);
     assert!(alone.stdout.contains("Error: "), "{}", alone.stdout);
 }
@@ -361,10 +362,7 @@ fn what_a_queue_discipline_drops_is_not_refused_on_port_packet_where_packets_bea
     for port in ["udp", "packet"] {
         let place = Place::new();
         let file = place.path("dropped.toml");
-        let text = format!(
-            "name='d'\ntrials=1\n[station.a]\n[station.b]\n[stream.ctl]\nfrom='a'\nto='b'\ncycle='500us'\ncount=8000\n\
-             launch='strict'\nport='{port}'\nstamps=['send','tx_sched','tx_kernel','rx_kernel','receive']\n"
-        );
+        let text = tardy_tests::experiment("launch times through a full queue").replace("PORT", port);
         std::fs::write(&file, text).expect("a file");
         let child = place.start(place.run(&[]).arg(&file));
         place.wait_for("trial");

@@ -112,20 +112,7 @@ fn cells_run_in_blocks_and_each_has_its_trials() {
     }
     let place = Place::new();
     let file = place.path("waits.toml");
-    let text = r#"
-name = "waits"
-trials = 3
-[station.a]
-[station.b]
-[stream.ctl]
-from = "a"
-to = "b"
-cycle = "500us"
-count = 200
-[matrix]
-"stream.ctl.rx.wait" = ["block", "poll", "spin"]
-"path.queues" = [1, 2]
-"#;
+    let text = tardy_tests::experiment("six cells in blocks");
     std::fs::write(&file, text).expect("a file");
     let run = place.call(&mut place.run(&[file.to_str().expect("UTF-8")]));
     run.ran();

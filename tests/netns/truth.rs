@@ -161,8 +161,8 @@ fn a_stopped_af_xdp_application_delays_only_what_comes_after_the_program() {
     }
     let place = Place::new();
     let file = place.path("xdp.toml");
-    let text = "name = \"xdp\"\ntrials = 1\n[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n\
-        port = \"packet\"\nrx.port = \"xdp\"\nrx.wait = \"poll\"\ncount = 6000\n";
+    let text = tardy_tests::experiment("frames to an XDP program");
+    let text = text.replace("trials = 2", "trials = 1").replace("count = 600", "count = 6000");
     std::fs::write(&file, text).expect("a file");
     let child = place.start(place.run(&[]).arg(file));
     let pid = place.agent("b");

@@ -50,8 +50,8 @@ impl Host {
     /// `tardy run` there, with the cards as path; not by `ip netns exec`, whose mounts end with it.
     fn run(&self, place: &Place, args: &[&str]) -> Command {
         let file = place.path("wire.toml");
-        let text = "name = \"wire\"\ntrials = 2\n[station.a]\n[station.b]\n[path]\nkind = \"wire\"\na = \"enp1s0\"\n\
-                    b = \"enp2s0\"\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\ncount = 600\n";
+        let wire = tardy_tests::experiment("wire between two cards");
+        let text = format!("trials = 2\n{wire}count = 600\n");
         std::fs::write(&file, text).expect("a file");
         let mut command = Command::new("nsenter");
         command.arg(format!("--net=/run/netns/{}", self.name)).arg(tardy()).arg("run").arg(file).args(args);
@@ -159,7 +159,7 @@ fn wire_and_veth_are_two_cells_of_one_run() {
     let host = Host::new();
     let before = host.devices();
     let file = host.place.path("both.toml");
-    let text = tardy_tests::experiment("wire-and-veth");
+    let text = tardy_tests::experiment("wire and veth");
     std::fs::write(&file, text).expect("a file");
     let mut command = host.run(&host.place, &[]);
     let args: Vec<_> = command.get_args().map(std::ffi::OsStr::to_owned).collect();

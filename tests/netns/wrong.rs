@@ -96,7 +96,7 @@ fn busypoll_without_a_napi_id_is_refused_and_the_other_cells_go_on() {
     assert!(line.starts_with("tardy: all: refused, nothing is measured of it: ") && line.contains("NAPI"), "{line}");
     let place = Place::new();
     let file = place.path("waits.toml");
-    let text = "name='w'\ntrials=1\n[station.a]\n[station.b]\n[stream.ctl]\nfrom='a'\nto='b'\ncycle='500us'\ncount=300\n[matrix]\n'stream.ctl.rx.wait'=['block','busypoll']\n";
+    let text = tardy_tests::experiment("wait that veth refuses");
     std::fs::write(&file, text).expect("a file");
     let run = place.call(place.run(&[]).arg(&file));
     assert_eq!(run.code, Some(4), "{}", run.stderr);
@@ -113,7 +113,8 @@ fn a_killed_run_still_knows_what_was_refused() {
     }
     let (place, before) = (Place::new(), machine());
     let file = place.path("waits.toml");
-    let text = "name='w'\ntrials=50\n[station.a]\n[station.b]\n[stream.ctl]\nfrom='a'\nto='b'\ncycle='500us'\ncount=2000\n[matrix]\n'stream.ctl.rx.wait'=['block','busypoll']\n";
+    let text = tardy_tests::experiment("wait that veth refuses");
+    let text = text.replace("trials = 1", "trials = 50").replace("count = 300", "count = 2000");
     std::fs::write(&file, text).expect("a file");
     let mut child = place.start(place.run(&[]).arg(&file));
     place.wait_for("refused");
@@ -282,10 +283,8 @@ fn a_port_in_use_in_a_station_is_exit_3_and_names_the_address() {
     for (port, is_tcp) in [("udp", false), ("tcp", true)] {
         let (place, before) = (Place::new(), machine());
         let file = place.path("experiment.toml");
-        let text = format!(
-            "trials = 1\n[station.a]\n[station.b]\n[stream.ctl]\nkind = \"pingpong\"\nport = \"{port}\"\nfrom = \"a\"\n\
-             to = \"b\"\ncount = 100\n"
-        );
+        let trips = tardy_tests::experiment("round trips");
+        let text = format!("{trips}port = \"{port}\"\ncount = 100\n");
         std::fs::write(&file, text).expect("a file");
         let child = place.start(place.run(&[]).arg(&file));
         // The ruler is measured before a trial opens its sockets: time enough to be there first.
@@ -312,8 +311,8 @@ fn replies_that_stop_for_a_while_cost_rows_and_not_the_run() {
     }
     let (place, before) = (Place::new(), machine());
     let file = place.path("experiment.toml");
-    let text = "trials = 1\n[station.a]\n[station.b]\n[stream.ctl]\nkind = \"pingpong\"\nfrom = \"a\"\nto = \"b\"\n\
-                count = 60_000\ntimeout = \"400ms\"\nmax_loss = \"1%\"\n";
+    let trips = tardy_tests::experiment("round trips");
+    let text = format!("{trips}count = 60_000\ntimeout = \"400ms\"\nmax_loss = \"1%\"\n");
     std::fs::write(&file, text).expect("a file");
     let child = place.start(place.run(&[]).arg(&file));
     place.wait_for("trial");
@@ -348,7 +347,7 @@ fn a_connection_reset_in_the_middle_is_told_at_both_ends() {
     }
     let (place, before) = (Place::new(), machine());
     // `ss -K` has the kernel abort the requester's side, and so reset the connection.
-    let text = tardy_tests::experiment("cut-connection");
+    let text = tardy_tests::experiment("cut connection");
     let file = place.path("experiment.toml");
     std::fs::write(&file, text).expect("a file");
     let run = place.call(place.run(&["--allow-commands"]).arg(&file));
@@ -384,9 +383,7 @@ fn a_rebuild_during_a_run_mixed_two_builds() {
     let (program, next) = (place.path("tardy"), place.path("tardy.new"));
     fs::copy(tardy(), &program).expect("copied");
     let file = place.path("two.toml");
-    // Each cell has a path of its own, for which agents are started.
-    let text = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\ncycle = \"1ms\"\ncount = 300\n\
-                [matrix]\n\"path.queues\" = [1, 2]\n";
+    let text = tardy_tests::experiment("two paths");
     fs::write(&file, text).expect("written");
     let mut command = Command::new(&program);
     command.arg("run").arg(&file).args(["--trials", "2", "--out"]).arg(place.out());

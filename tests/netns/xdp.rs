@@ -20,8 +20,9 @@ use tardy_sys::packet::sender;
 use tardy_sys::process::enter_netns;
 use tardy_sys::stamps::TxStamps;
 
-pub const TEXT: &str = "name = \"xdp\"\ntrials = 2\n[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n\
-    port = \"packet\"\nrx.port = \"xdp\"\nrx.wait = \"poll\"\ncount = 600\n";
+pub fn experiment() -> &'static str {
+    tardy_tests::experiment("frames to an XDP program")
+}
 
 pub fn write(place: &Place, text: &str) -> std::path::PathBuf {
     let file = place.path("xdp.toml");
@@ -228,7 +229,7 @@ fn every_way_to_wait_has_each_packets_xdp_stamp() {
     let place = Place::new();
     let waits = ["spin", "poll", "select", "epoll"];
     let matrix = format!("[matrix]\n\"stream.ctl.rx.wait\" = {waits:?}\n");
-    let run = run(&place, &(TEXT.to_owned() + &matrix));
+    let run = run(&place, &(experiment().to_owned() + &matrix));
     run.ran();
     let cells = run.results["cells"].as_array().expect("cells");
     assert_eq!(cells.len(), waits.len());
@@ -264,7 +265,7 @@ fn a_receiver_by_the_schedule_wakes_for_bulks_and_knows_each_arrival() {
     }
     let place = Place::new();
     let matrix = "sync = 64\nrx.bulk = 8\n[matrix]\n\"stream.ctl.rx.wait\" = [\"poll\", \"scheduled\"]\n";
-    let run = run(&place, &(TEXT.replace("count = 600", "count = 2000") + matrix));
+    let run = run(&place, &(experiment().replace("count = 600", "count = 2000") + matrix));
     run.ran();
     let cells = run.results["cells"].as_array().expect("cells");
     let [poll, scheduled] = &cells[..] else { panic!("two cells: {cells:?}") };
@@ -316,7 +317,7 @@ fn busy_polling_reaches_the_device_or_is_refused() {
         return;
     }
     let place = Place::new();
-    let run = run(&place, &TEXT.replace("\"poll\"", "\"busypoll\""));
+    let run = run(&place, &experiment().replace("\"poll\"", "\"busypoll\""));
     if run.code == Some(3) {
         // Since Linux 6.13 veth does not say which NAPI context its queues have.
         let all = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -336,7 +337,7 @@ fn a_tagged_stream_and_its_neighbours_share_a_device_with_the_program() {
     let place = Place::new();
     let other = "[stream.other]\nfrom = \"a\"\nto = \"b\"\nport = \"packet\"\ncount = 600\n";
     let over_ip = "[stream.ip]\nfrom = \"a\"\nto = \"b\"\ncount = 600\n";
-    let run = run(&place, &format!("{TEXT}vlan = 100\npcp = 3\n{other}{over_ip}"));
+    let run = run(&place, &format!("{}vlan = 100\npcp = 3\n{other}{over_ip}", experiment()));
     run.ran();
     for stream in ["ctl", "other", "ip"] {
         assert_eq!(each(run.cell(), stream, "received"), [600, 600], "{stream}: {}", run.stdout);
@@ -352,7 +353,7 @@ fn pings_are_answered_while_the_program_runs_and_sigkill_leaves_no_program_and_n
         return;
     }
     let place = Place::new();
-    let file = write(&place, &TEXT.replace("count = 600", "count = 40000"));
+    let file = write(&place, &experiment().replace("count = 600", "count = 40000"));
     let mut child = place.start(place.run(&[]).arg(file));
     let (a, b) = (place.netns("a"), place.netns("b"));
     let link = || ip(&format!("-n {b} -d link show dev {}", device(&b)));
@@ -399,7 +400,7 @@ fn a_stall_before_receive_is_in_rx_xdp_receive_and_nowhere_else() {
     }
     const STALL: Duration = Duration::from_millis(400);
     let place = Place::new();
-    let file = write(&place, &TEXT.replace("count = 600", "count = 4000").replace("trials = 2", "trials = 1"));
+    let file = write(&place, &experiment().replace("count = 600", "count = 4000").replace("trials = 2", "trials = 1"));
     let child = place.start(place.run(&[]).arg(file));
     place.wait_for("trial");
     std::thread::sleep(Duration::from_millis(700));
@@ -424,7 +425,7 @@ fn a_device_that_vanishes_during_a_run_is_reported_and_ends_it() {
         return;
     }
     let place = Place::new();
-    let file = write(&place, &TEXT.replace("count = 600", "count = 20000").replace("trials = 2", "trials = 1"));
+    let file = write(&place, &experiment().replace("count = 600", "count = 20000").replace("trials = 2", "trials = 1"));
     let child = place.start(place.run(&[]).arg(file));
     let b = place.netns("b");
     place.wait_for("trial");
@@ -443,7 +444,7 @@ fn generic_mode_is_taken_where_the_driver_refuses_and_is_reported() {
     }
     let place = Place::new();
     // veth has no native XDP for packets that are longer than a page.
-    let run = run(&place, &(TEXT.to_owned() + "[path]\nmtu = 9000\n"));
+    let run = run(&place, &(experiment().to_owned() + "[path]\nmtu = 9000\n"));
     run.ran();
     assert_eq!(run.metric("rx_xdp..receive")["coverage"], 1.0, "{}", run.stdout);
     let xdp = &record(&place, "all")["xdp"];
@@ -461,7 +462,7 @@ fn one_queue_receives_what_comes_to_it_and_nothing_else() {
     if !can_run("one_queue_receives_what_comes_to_it_and_nothing_else") {
         return;
     }
-    let one = TEXT.replace("trials = 2", "trials = 1") + "warmup = \"0s\"\nmax_loss = 1.0\n";
+    let one = experiment().replace("trials = 2", "trials = 1") + "warmup = \"0s\"\nmax_loss = 1.0\n";
     let all = Place::new();
     run(&all, &one).ran();
     let queues = record(&all, "all")["xdp"]["seen"]["by_queue"].clone();

@@ -3,7 +3,7 @@
 //! experiment asks for it, and as each hint proves it.
 
 use crate::command::{Place, can_run};
-use crate::xdp::{TEXT, record, run};
+use crate::xdp::{experiment, record, run};
 use serde_json::{Value, json};
 
 /// What was counted of the receiver's CPU in the first trial of a cell, with the CPUs of sender,
@@ -30,7 +30,7 @@ fn the_receiver_is_on_the_programs_cpu_or_on_another_and_each_hint_proves_it() {
         return;
     }
     let place = Place::new();
-    let run = run(&place, &(TEXT.to_owned() + "[matrix]\n\"stream.ctl.rx.core\" = [\"same\", \"remote\"]\n"));
+    let run = run(&place, &(experiment().to_owned() + "[matrix]\n\"stream.ctl.rx.core\" = [\"same\", \"remote\"]\n"));
     run.ran();
     assert!(!run.ids("invalid").contains(&"core".to_owned()), "{}", run.stdout);
     for (cell, same) in [("rx.core=same", 600), ("rx.core=remote", 0)] {
@@ -49,7 +49,7 @@ fn a_receiver_is_placed_anew_where_the_warm_up_shows_the_program_on_another_cpu(
     }
     let place = Place::new();
     // Packet steering moves a program that the kernel runs behind the driver, which nobody assumed.
-    let text = TEXT.replace("[station.b]", "[station.b]\nsoftirq = 0").replace("trials = 2", "trials = 1");
+    let text = experiment().replace("[station.b]", "[station.b]\nsoftirq = 0").replace("trials = 2", "trials = 1");
     let more = "tx.cpu = 1\n[path]\nmtu = 9000\n[matrix]\n\"stream.ctl.rx.core\" = [\"same\", \"remote\"]\n";
     let run = run(&place, &(text + more));
     run.ran();
@@ -67,7 +67,8 @@ fn a_program_without_one_cpu_of_its_own_costs_the_cell() {
     }
     let place = Place::new();
     // Each queue is polled by a thread that may run anywhere.
-    let text = TEXT.replace("from = \"a\"", "rx.core = \"same\"\nfrom = \"a\"").replace("trials = 2", "trials = 1");
+    let text =
+        experiment().replace("from = \"a\"", "rx.core = \"same\"\nfrom = \"a\"").replace("trials = 2", "trials = 1");
     let case =
         "[[case]]\nname = \"sound\"\n[[case]]\nname = \"polled\"\noptional = true\nset = { \"path.napi\" = true }\n";
     let run = run(&place, &(text + case));

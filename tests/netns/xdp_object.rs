@@ -4,7 +4,7 @@
 //! knows of each packet.
 
 use crate::command::{Place, agents, can_run, machine, same, wait};
-use crate::xdp::{FILTER, Pair, TEXT, asked, frame, record, write};
+use crate::xdp::{FILTER, Pair, asked, experiment, frame, record, write};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -118,7 +118,7 @@ fn the_members_of_a_users_own_hints_are_columns_and_its_times_are_rx_xdp() {
         if !compile_own(test, &object, &["-DNEEDED=38", &format!("-DCLOCK=BPF_FUNC_{helper}")]) {
             return;
         }
-        let file = write(&place, &(TEXT.to_owned() + "size = \"100B\"\n").replace("trials = 2", "trials = 1"));
+        let file = write(&place, &(experiment().to_owned() + "size = \"100B\"\n").replace("trials = 2", "trials = 1"));
         let run = place.call(place.run(&["--xdp-object", &object.display().to_string()]).arg(file));
         run.ran();
         assert_eq!(run.metric("rx_xdp..receive")["coverage"], 1.0, "{}", run.stdout);
@@ -243,7 +243,8 @@ fn only_one_of_a_users_times_had_a_metric() {
     if !compile(test, TWICE, &object, &[]) {
         return;
     }
-    let text = TEXT.replace("trials = 2", "trials = 1") + "size = \"100B\"\nrx.frames = 128\n[path]\nqueues = 2\n";
+    let text =
+        experiment().replace("trials = 2", "trials = 1") + "size = \"100B\"\nrx.frames = 128\n[path]\nqueues = 2\n";
     let file = write(&place, &text);
     let run = place.call(place.run(&["--xdp-object", &format!("{}@first_ns,after", object.display())]).arg(file));
     run.ran();
@@ -282,7 +283,8 @@ fn a_program_that_leaves_no_hint_before_any_packet_is_named() {
     if !compile_own(test, &place.path("own.o"), &["-DNEEDED=38", "-DCLOCK=BPF_FUNC_ktime_get_ns", "-DBARE"]) {
         return;
     }
-    let file = write(&place, &(TEXT.to_owned() + "rx.object = \"own.o\"\n").replace("trials = 2", "trials = 1"));
+    let file =
+        write(&place, &(experiment().to_owned() + "rx.object = \"own.o\"\n").replace("trials = 2", "trials = 1"));
     let run = place.call(place.run(&["--allow-commands"]).arg(file));
     assert_eq!(run.code, Some(4), "{}{}", run.stdout, run.stderr);
     let all = run.cell()["verdicts"].as_array().expect("verdicts");
@@ -304,7 +306,7 @@ fn a_users_program_that_the_verifier_refuses_is_refused_with_the_end_of_its_log(
     if !compile_own(test, &place.path("own.o"), &["-DNEEDED=20", "-DCLOCK=BPF_FUNC_ktime_get_ns"]) {
         return;
     }
-    let file = write(&place, &(TEXT.to_owned() + "rx.object = \"own.o\"\n"));
+    let file = write(&place, &(experiment().to_owned() + "rx.object = \"own.o\"\n"));
     let run = place.call(place.run(&["--allow-commands"]).arg(file));
     assert_ne!(run.code, Some(0), "{}", run.stdout);
     let all = run.stdout.clone() + &run.stderr;
@@ -324,7 +326,8 @@ fn a_users_program_that_prints_is_named_with_its_cost_before_the_first_packet() 
     if !compile_own(test, &place.path("own.o"), &flags) {
         return;
     }
-    let file = write(&place, &(TEXT.to_owned() + "rx.object = \"own.o\"\n").replace("trials = 2", "trials = 1"));
+    let file =
+        write(&place, &(experiment().to_owned() + "rx.object = \"own.o\"\n").replace("trials = 2", "trials = 1"));
     let run = place.call(place.run(&["--allow-commands"]).arg(file));
     run.ran();
     let line = run.stderr.lines().find(|line| line.contains("all: printk: ")).expect("it was named");
@@ -430,7 +433,8 @@ fn a_device_that_cannot_be_asked_gets_the_plain_program_and_the_run_says_why() {
     }
     let place = Place::new();
     // A page is too short for these packets, so the driver takes no program.
-    let text = TEXT.replace("trials = 2", "trials = 1") + "rx.hints = [\"hw_time\", \"hash\"]\n[path]\nmtu = 9000\n";
+    let text =
+        experiment().replace("trials = 2", "trials = 1") + "rx.hints = [\"hw_time\", \"hash\"]\n[path]\nmtu = 9000\n";
     let run = place.call(place.run(&[]).arg(write(&place, &text)));
     run.ran();
     let xdp = &record(&place, "all")["xdp"];
@@ -447,7 +451,7 @@ fn a_device_that_cannot_be_asked_gets_the_plain_program_and_the_run_says_why() {
     }
 
     let place = Place::new();
-    let text = TEXT.replace("trials = 2", "trials = 1") + "rx.hints = [\"hw_time\", \"hash\"]\n";
+    let text = experiment().replace("trials = 2", "trials = 1") + "rx.hints = [\"hw_time\", \"hash\"]\n";
     let run = place.call(place.run(&[]).arg(write(&place, &text)));
     run.ran();
     assert_eq!(run.metric("rx_xdp..receive")["coverage"], 1.0, "{}", run.stdout);

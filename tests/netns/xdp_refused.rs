@@ -6,7 +6,7 @@
 use crate::command::{Place, agents, can_run_beside_others, wait};
 use crate::packet::device;
 use crate::peers;
-use crate::xdp::{FILTER, Pair, TEXT, asked, ip, write};
+use crate::xdp::{FILTER, Pair, asked, experiment, ip, write};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -241,7 +241,7 @@ fn a_run_whose_device_vanishes_ends_and_says_so_whoever_waits_how() {
     }
     for (wait, station) in [("spin", "a"), ("spin", "b"), ("poll", "a")] {
         let place = Place::new();
-        let text = TEXT.replace("count = 600", "count = 20000").replace("trials = 2", "trials = 1");
+        let text = experiment().replace("count = 600", "count = 20000").replace("trials = 2", "trials = 1");
         let file = write(&place, &text.replace("\"poll\"", &format!("{wait:?}")));
         let child = place.start(place.run(&[]).arg(file));
         let netns = place.netns(station);

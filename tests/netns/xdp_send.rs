@@ -23,8 +23,11 @@ use tardy_sys::nic::xdp_features;
 use tardy_sys::packet::{self, Instruction};
 use tardy_sys::udp::{Heard, UdpRx};
 
-const TEXT: &str = "name = \"xdp\"\ntrials = 2\n[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n\
-    port = \"xdp\"\nrx.wait = \"poll\"\ncount = 600\n";
+/// The stream of the tests of receiving, sent by AF_XDP too.
+fn experiment() -> String {
+    crate::xdp::experiment().replace("port = \"packet\"\nrx.port = \"xdp\"", "port = \"xdp\"")
+}
+
 /// All frames.
 const ALL: [Instruction; 1] = [Instruction { code: 6, yes: 0, no: 0, k: u32::MAX }];
 
@@ -283,7 +286,7 @@ fn a_stream_goes_through_af_xdp_at_either_end_or_both() {
     let place = Place::new();
     let run = run(
         &place,
-        &(TEXT.to_owned() + "vlan = 100\npcp = 3\n[matrix]\n\"stream.ctl.rx.port\" = [\"xdp\", \"packet\"]\n"),
+        &(experiment() + "vlan = 100\npcp = 3\n[matrix]\n\"stream.ctl.rx.port\" = [\"xdp\", \"packet\"]\n"),
     );
     run.ran();
     let cells = run.results["cells"].as_array().expect("cells");
@@ -326,7 +329,7 @@ fn a_sender_whose_device_vanishes_or_that_is_killed_ends_the_run() {
     if !can_run("a_sender_whose_device_vanishes_or_that_is_killed_ends_the_run") {
         return;
     }
-    let text = TEXT.replace("count = 600", "count = 20000").replace("trials = 2", "trials = 1");
+    let text = experiment().replace("count = 600", "count = 20000").replace("trials = 2", "trials = 1");
     for kills in [false, true] {
         let place = Place::new();
         let child = place.start(place.run(&[]).arg(write(&place, &text)));
@@ -356,7 +359,7 @@ fn a_queue_was_busy_after_its_sender_was_killed() {
         return;
     }
     let place = Place::new();
-    let text = TEXT.replace("count = 600", "count = 20000").replace("trials = 2", "trials = 1");
+    let text = experiment().replace("count = 600", "count = 20000").replace("trials = 2", "trials = 1");
     let mut child = place.start(place.run(&[]).arg(write(&place, &text)));
     let (a, agent) = (place.netns("a"), place.agent("a"));
     place.wait_for("trial");

@@ -13,27 +13,29 @@ use tempfile::TempDir;
 // Runs to be read: each is made anew in a folder of its own.
 
 /// A stream over the simulated path; more of the experiment follows.
-const STREAM: &str = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\nport = \"sim\"\n";
+fn stream() -> &'static str {
+    tardy_tests::experiment("simulated stream")
+}
 
 /// Nothing goes wrong; figures differ from packet to packet, also by more than 262 µs.
-const SOUND: &str = "count = 20_000\n[stream.ctl.sim]\njitter = \"50us\"\nlate_share = 0.02\nlate = \"400us\"\nwake = \"3us\"\n\
-    [expect.ctl]\nlost = 0\n\"scheduled..rx_kernel\" = [\"p99 < 1ms\", \"max < 3ms\"]\n";
+fn sound() -> &'static str {
+    tardy_tests::experiment("sound figures for other tools")
+}
 
 /// Losses, overtaking, duplicates, early packets, several cells with commas in their ids: not
 /// valid.
-const LOSSY: &str = "count = 6_000\n[stream.ctl.sim]\njitter = \"50us\"\nreorder = 0.02\nduplicate = 0.01\nloss = 0.004\n\
-    late_share = 0.1\nlate = \"700us\"\nstamps_after = 40\n\
-    [matrix]\n\"stream.ctl.rx.wait\" = [\"block\", \"poll\"]\n\"stream.ctl.tx.advance\" = [\"0us\", \"30us\"]\n\
-    [expect.ctl]\nlost = 0\n\"scheduled..rx_kernel\" = \"p99.9 < 60us\"\n";
+fn lossy() -> &'static str {
+    tardy_tests::experiment("lossy figures for other tools")
+}
 
 /// Round trips, each after the one before it: no schedule, no cycle.
 const PING_PONG: &str = "kind = \"pingpong\"\ncount = 6_000\n[stream.ctl.sim]\ndelay = \"40us\"\njitter = \"20us\"\n";
 
 /// Through taprio, whose gate for the stream opens twice in each millisecond; a packet in ten
 /// comes after its window.
-const GATED: &str = "count = 2_000\ncycle = \"500us\"\npriority = 3\n[stream.ctl.sim]\nlate_share = 0.1\nlate = \"300us\"\n\
-    [shaper]\nkind = \"taprio\"\nclasses = 4\nmap = [3, 3, 3, 1, 3, 0, 3, 2, 3, 3, 3, 3, 3, 3, 3, 3]\n\
-    entries = [\"3 100us\", \"0 100us\", \"1 100us\", \"2 200us\", \"3 100us\", \"0 100us\", \"1 100us\", \"2 200us\"]\n";
+fn gated() -> &'static str {
+    tardy_tests::experiment("gated figures for other tools")
+}
 
 /// The binary under test.
 fn tardy(args: &[&str]) -> Command {
@@ -63,7 +65,7 @@ impl Run {
 
     /// A simulated run that ends with this code.
     fn simulated(name: &str, more: &str, code: i32) -> Run {
-        let (run, mut command) = Run::begin(name, &format!("trials = 3\n{STREAM}{more}"));
+        let (run, mut command) = Run::begin(name, &format!("trials = 3\n{}{more}", stream()));
         let ended = output(&mut command);
         assert_eq!(ended.status.code(), Some(code), "{}", String::from_utf8_lossy(&ended.stderr));
         run
@@ -71,7 +73,7 @@ impl Run {
 
     /// A simulated run that was killed after some trials were finished.
     fn killed() -> Run {
-        let (run, mut command) = Run::begin("killed", &format!("trials = 500\n{STREAM}count = 4_000\n"));
+        let (run, mut command) = Run::begin("killed", &format!("trials = 500\n{}count = 4_000\n", stream()));
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("tardy starts");
         let until = Instant::now() + Duration::from_secs(60);
         let some = || (1..=3).all(|n| run.out().join(format!("trials/all/{n}")).is_dir());
@@ -87,9 +89,7 @@ impl Run {
 
     /// A run of which a cell was refused; needs the right to make namespaces.
     fn refused() -> Run {
-        let more = "trials = 1\n[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\ncount = 200\n\
-            [matrix]\n\"stream.ctl.rx.wait\" = [\"block\", \"busypoll\"]\n";
-        let (run, mut command) = Run::begin("refused", more);
+        let (run, mut command) = Run::begin("refused", tardy_tests::experiment("wait that veth refuses"));
         let ended = output(&mut command);
         assert_eq!(ended.status.code(), Some(4), "{}", String::from_utf8_lossy(&ended.stderr));
         run

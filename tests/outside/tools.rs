@@ -5,7 +5,7 @@
 //! many figures it compared. And `tardy export` as a user calls it: words, files, pipes, folders
 //! that are no runs.
 
-use crate::{GATED, LOSSY, PING_PONG, Run, SOUND, output, tardy, text};
+use crate::{PING_PONG, Run, gated, lossy, output, sound, tardy, text};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
@@ -46,12 +46,12 @@ fn args<const N: usize>(paths: [PathBuf; N]) -> [OsString; N] {
 #[test]
 fn hdrhistogram_decodes_the_percentiles_of_the_results() {
     let Some(python) = python("hdrhistogram_decodes_the_percentiles_of_the_results") else { return };
-    let sound = Run::simulated("sound", SOUND, 0);
+    let sound = Run::simulated("sound", sound(), 0);
     let (log, told) = sound.exported("hlog");
     assert_eq!(told, "", "nothing to be told of a sound run");
     check(&python, "hlog", &args([sound.results(), log, sound.out()]), 100);
 
-    let lossy = Run::simulated("lossy", LOSSY, 1);
+    let lossy = Run::simulated("lossy", lossy(), 1);
     let (log, told) = lossy.exported("hlog");
     assert!(told.contains("packets were lost or not sent: each is counted at 3600 s"), "{told}");
     assert!(told.contains("values are below 0, which an HdrHistogram cannot hold: counted at 0"), "{told}");
@@ -75,7 +75,7 @@ fn the_documented_python_gives_the_packet_before_for_delta() {
     let document = include_str!("../../docs/export.md");
     let snippet = document.split("```python\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
     // 59 997 pairs of neighbours: 0.99 of them is 59 397.03, which rounds down to the nearest.
-    let run = Run::simulated("sound", SOUND, 0);
+    let run = Run::simulated("sound", sound(), 0);
     std::fs::rename(run.exported("hlog").0, run.path("run.hlog")).expect("the name of the example");
     let asked_for_99 = "\nprint(sums[\"all/ctl/delta\"].get_value_at_percentile(99))\n";
     let mut command = Command::new(python);
@@ -100,8 +100,8 @@ fn jsonschema_accepts_what_is_written_and_refuses_what_is_wrong() {
     let test = "jsonschema_accepts_what_is_written_and_refuses_what_is_wrong";
     let Some(python) = python(test) else { return };
     let mut runs = vec![
-        Run::simulated("sound", SOUND, 0),
-        Run::simulated("lossy", LOSSY, 1),
+        Run::simulated("sound", sound(), 0),
+        Run::simulated("lossy", lossy(), 1),
         Run::killed(),
         Run::simulated("closed", PING_PONG, 0),
     ];
@@ -178,8 +178,8 @@ fn duckdb_reads_the_hints_of_two_layouts_by_their_members_names() {
 fn duckdb_and_polars_read_the_samples_as_the_results_say() {
     let Some(python) = python("duckdb_and_polars_read_the_samples_as_the_results_say") else { return };
     for (run, least) in [
-        (Run::simulated("sound", SOUND, 0), 80),
-        (Run::simulated("lossy", LOSSY, 1), 250),
+        (Run::simulated("sound", sound(), 0), 80),
+        (Run::simulated("lossy", lossy(), 1), 250),
         (Run::killed(), 60),
         (Run::simulated("closed", PING_PONG, 0), 60),
     ] {
@@ -194,8 +194,8 @@ fn duckdb_and_polars_read_the_samples_as_the_results_say() {
 fn a_parser_reads_the_junit_of_runs_and_comparisons() {
     let Some(python) = python("a_parser_reads_the_junit_of_runs_and_comparisons") else { return };
     for (run, least) in [
-        (Run::simulated("sound", SOUND, 0), 30),
-        (Run::simulated("lossy", LOSSY, 1), 60),
+        (Run::simulated("sound", sound(), 0), 30),
+        (Run::simulated("lossy", lossy(), 1), 60),
         (Run::killed(), 15),
         (Run::simulated("closed", PING_PONG, 0), 15),
     ] {
@@ -216,8 +216,8 @@ fn prometheus_parses_every_figure() {
     let test = "prometheus_parses_every_figure";
     let Some(python) = python(test) else { return };
     let mut runs = vec![
-        Run::simulated("sound", SOUND, 0),
-        Run::simulated("lossy", LOSSY, 1),
+        Run::simulated("sound", sound(), 0),
+        Run::simulated("lossy", lossy(), 1),
         Run::killed(),
         Run::simulated("closed", PING_PONG, 0),
     ];
@@ -231,7 +231,7 @@ fn prometheus_parses_every_figure() {
 
 #[test]
 fn an_unknown_word_names_what_there_is() {
-    let run = Run::simulated("sound", SOUND, 0);
+    let run = Run::simulated("sound", sound(), 0);
     for (word, says) in [
         ("pcapng", "cannot export to `pcapng` yet: choose one of hlog, csv, prometheus"),
         ("perfetto", "cannot export to `perfetto` yet: choose one of hlog, csv, prometheus"),
@@ -246,7 +246,7 @@ fn an_unknown_word_names_what_there_is() {
 
 #[test]
 fn a_folder_that_is_no_run_is_refused() {
-    let run = Run::simulated("sound", SOUND, 0);
+    let run = Run::simulated("sound", sound(), 0);
     for folder in [run.path("nowhere"), run.path("."), run.path("experiment-asked.toml")] {
         let ended = output(tardy(&["export", "--to", "csv"]).arg(&folder));
         assert_eq!(ended.status.code(), Some(2), "{}: {}", folder.display(), String::from_utf8_lossy(&ended.stderr));
@@ -258,7 +258,7 @@ fn a_folder_that_is_no_run_is_refused() {
 
 #[test]
 fn stdout_and_file_hold_the_same_bytes_and_a_file_is_replaced_whole() {
-    let run = Run::simulated("lossy", LOSSY, 1);
+    let run = Run::simulated("lossy", lossy(), 1);
     for (to, extension) in [("hlog", "hlog"), ("csv", "csv"), ("prometheus", "prom")] {
         let printed = run.export(to);
         assert_eq!(printed.status.code(), Some(0));
@@ -280,7 +280,7 @@ fn stdout_and_file_hold_the_same_bytes_and_a_file_is_replaced_whole() {
 
 #[test]
 fn a_reader_that_has_seen_enough_is_no_error_and_a_full_disk_is_one() {
-    let run = Run::simulated("lossy", LOSSY, 1);
+    let run = Run::simulated("lossy", lossy(), 1);
     for to in ["hlog", "csv", "prometheus"] {
         let mut command = tardy(&["export", "--to", to]);
         let mut child =
@@ -305,7 +305,7 @@ fn a_reader_that_has_seen_enough_is_no_error_and_a_full_disk_is_one() {
 
 #[test]
 fn a_run_without_a_finished_trial_has_a_head_and_no_rows() {
-    let run = Run::simulated("sound", SOUND, 0);
+    let run = Run::simulated("sound", sound(), 0);
     std::fs::remove_dir_all(run.out().join("trials")).expect("the trials are removed");
     std::fs::remove_file(run.out().join("results.json")).expect("the results are removed");
     let csv = text(&run.exported("csv").0);
@@ -327,7 +327,7 @@ fn opened_before(at: i64) -> i64 {
 
 #[test]
 fn each_packet_has_its_window_how_far_outside_it_left_and_its_slip() {
-    let run = Run::simulated("gated", GATED, 0);
+    let run = Run::simulated("gated", gated(), 0);
     let csv = text(&run.exported("csv").0);
     let mut rows = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let head = rows.next().expect("a head");

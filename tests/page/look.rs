@@ -158,10 +158,8 @@ impl Run {
     /// The same of a stream of any kind: its keys, and anything else at the end of the file.
     pub fn of_stream(trials: u32, keys: &str) -> Run {
         let folder = TempDir::with_prefix("tardy-run-").expect("a temporary folder");
-        let experiment = format!(
-            "name = \"seen\"\ntrials = {trials}\n[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n\
-             port = \"sim\"\n{keys}\n"
-        );
+        let stream = tardy_tests::experiment("simulated stream");
+        let experiment = format!("name = \"seen\"\ntrials = {trials}\n{stream}{keys}\n");
         let file = folder.path().join("seen.toml");
         std::fs::write(&file, experiment).expect("the experiment is written");
         let run = Run { folder };

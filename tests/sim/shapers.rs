@@ -36,10 +36,8 @@ const ASSIST: &str = "mode = \"txtime-assist\"\ntxtime_delay = \"400us\"\netf.de
 const ETF: &str = "[shaper]\nkind = \"etf\"\netf.delta = \"200us\"\n";
 
 fn experiment(shaper: &str, stream: &str) -> Experiment {
-    let text = format!(
-        "trials = 1\n[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\nport = \"sim\"\ncount = 1000\npriority = 3\n\
-         {stream}\n{shaper}"
-    );
+    let simulated = tardy_tests::experiment("simulated stream");
+    let text = format!("trials = 1\n{simulated}count = 1000\npriority = 3\n{stream}\n{shaper}");
     load(&Source { name: "x.toml".into(), text }, &[]).unwrap_or_else(|error| panic!("{}", error.one_line()))
 }
 

@@ -261,7 +261,7 @@ fn a_cell_that_cannot_be_run_left_the_programs_of_its_loads_running_into_the_nex
 
 #[test]
 fn a_device_that_leaves_no_room_for_a_stamp_is_refused_before_the_first_packet() {
-    let faults = Faults { experiment: Some(tardy_tests::experiment("by-xdp")), bare: true, ..Faults::default() };
+    let faults = Faults { experiment: Some(tardy_tests::experiment("by xdp")), bare: true, ..Faults::default() };
     let Ended { result, world, .. } = run(1, faults);
     let Err(Broken { error: TrialError::CannotDo(why), .. }) = result else { panic!("nothing stamps a packet") };
     assert!(why.contains("none of 10 warm-up packets has the stamp of the XDP program"), "{why}");
@@ -270,12 +270,12 @@ fn a_device_that_leaves_no_room_for_a_stamp_is_refused_before_the_first_packet()
     assert!(result.is_ok(), "with stamps it runs");
 }
 
-// The receiver of `by-program` is on the CPU of the XDP program, which is taken to be that of the
+// The receiver of `by program` is on the CPU of the XDP program, which is taken to be that of the
 // sender, CPU 1.
 #[test]
 fn no_trial_starts_where_the_warm_up_shows_the_xdp_program_elsewhere() {
     let shown = |program_cpus| {
-        run(1, Faults { experiment: Some(tardy_tests::experiment("by-program")), program_cpus, ..Faults::default() })
+        run(1, Faults { experiment: Some(tardy_tests::experiment("by program")), program_cpus, ..Faults::default() })
     };
     // As it was taken to be; or nothing came by which to know it, and the verdict says so.
     for program_cpus in [&[1][..], &[]] {

@@ -270,10 +270,8 @@ impl Sink for Cells {
 
 /// The verdicts on a run of five trials, and the number of tests behind them.
 fn judged(stream: &str, shaper: &str, count: u32) -> (Vec<String>, usize) {
-    let text = format!(
-        "trials = 5\n[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\nport = \"sim\"\ncount = {count}\n\
-         {stream}\n{shaper}"
-    );
+    let simulated = tardy_tests::experiment("simulated stream");
+    let text = format!("trials = 5\n{simulated}count = {count}\n{stream}\n{shaper}");
     let source = Source { name: "x.toml".into(), text };
     let experiment = load(&source, &[]).unwrap_or_else(|error| panic!("{stream}{shaper}{}", error.one_line()));
     let asked = |cell: &tardy_spec::experiment::Cell| {

@@ -18,35 +18,11 @@ use tardy_model::shaper::Shaper;
 use tardy_model::stream::Stream;
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos, Tai};
-use tardy_model::xdp::{
-    Core, CoreRecord, DeviceHint, Triggered, TriggeredRecord, XdpClock, XdpLosses, XdpMode, XdpRecord, XdpSeen,
-};
+use tardy_model::xdp::{Core, CoreRecord, DeviceHint, Triggered, TriggeredRecord, XdpClock, XdpRecord};
+use tardy_tests::xdp_record;
 
 /// From the XDP program to the end of the receive call.
 const DELAY_NS: i64 = 700;
-
-/// A port that has received nothing yet.
-fn port() -> XdpRecord {
-    XdpRecord {
-        mode: XdpMode::Native,
-        refused: Vec::new(),
-        queues: 4,
-        umem_bytes: 1 << 26,
-        huge_pages: false,
-        small_pages: None,
-        clock: XdpClock::Tai,
-        clock_bound_ns: 0,
-        losses: XdpLosses::default(),
-        triggered: None,
-        seen: XdpSeen::default(),
-        core: CoreRecord::default(),
-        driver: "veth".to_owned(),
-        wait: "poll".to_owned(),
-        device_hints: Vec::new(),
-        without_hints: None,
-        times: None,
-    }
-}
 
 #[test]
 fn a_stamp_that_is_later_than_its_packet_was_another_ones() {
@@ -66,7 +42,7 @@ fn a_stamp_that_is_later_than_its_packet_was_another_ones() {
         XdpStamp { time_ns: MaybeNanos::some(ns), cpu: arrival.seq % 2, queue: 3 }
     });
     trial.halves.xdp_stamps = stamps.collect();
-    trial.halves.xdp = Some(port());
+    trial.halves.xdp = Some(xdp_record());
     let (batch, record) = join(&of, trial.base, &trial.halves);
     let delays = spans(&batch, "rx_xdp..receive");
     let absent = |seq: usize| (10..20).contains(&seq) || (30..33).contains(&seq);
@@ -89,7 +65,7 @@ fn a_stamp_that_its_clocks_bound_explains_was_thrown_away_as_another_ones() {
     let stamp = |ns| XdpStamp { time_ns: MaybeNanos::some(ns), cpu: 0, queue: 0 };
     let arrivals = &trial.halves.arrivals;
     trial.halves.xdp_stamps = arrivals.iter().map(|arrival| stamp(arrival.receive_ns + later(arrival.seq))).collect();
-    trial.halves.xdp = Some(XdpRecord { clock: XdpClock::Monotonic, clock_bound_ns: 50, ..port() });
+    trial.halves.xdp = Some(XdpRecord { clock: XdpClock::Monotonic, clock_bound_ns: 50, ..xdp_record() });
     let (batch, record) = join(&of, trial.base, &trial.halves);
     let delays = spans(&batch, "rx_xdp..receive");
     assert!((0..1_000).all(|seq| delays[seq] == (seq % 2 == 0).then_some(-50)), "{delays:?}");
@@ -111,7 +87,7 @@ fn each_packets_hint_says_whether_the_application_was_on_the_programs_cpu() {
         }
     });
     trial.halves.xdp_stamps = stamps.collect();
-    trial.halves.xdp = Some(port());
+    trial.halves.xdp = Some(xdp_record());
     let thread = &mut trial.halves.rx_thread;
     (thread.affinity, thread.cpus_seen, thread.migrations) = (vec![1], vec![1], Some(0));
     let core = |halves: &Halves| join(&of, trial.base, halves).1.xdp.expect("its port").core;
@@ -149,7 +125,7 @@ fn a_kernel_without_room_for_hints_gave_counts_of_0_and_no_reason() {
         let stamp = |ns| XdpStamp { time_ns: MaybeNanos::some(ns - DELAY_NS), cpu: 1, queue: 0 };
         trial.halves.areas = arrivals.iter().flat_map(|_| area.clone()).collect();
         trial.halves.xdp_stamps = arrivals.iter().map(|arrival| stamp(arrival.receive_ns)).collect();
-        trial.halves.xdp = Some(XdpRecord { without_hints: own.map(str::to_owned), ..port() });
+        trial.halves.xdp = Some(XdpRecord { without_hints: own.map(str::to_owned), ..xdp_record() });
         join(&of, trial.base, &trial.halves).1.xdp.expect("its port")
     };
     let short = record("rx_time", None);
@@ -350,7 +326,7 @@ fn a_packet_of_a_receiver_by_the_schedule_is_late_by_when_the_xdp_program_saw_it
             XdpStamp { time_ns, cpu: 0, queue: 0 }
         });
         trial.halves.xdp_stamps = stamps.collect();
-        trial.halves.xdp = Some(XdpRecord { triggered, ..port() });
+        trial.halves.xdp = Some(XdpRecord { triggered, ..xdp_record() });
         let (batch, record) = join(&of, trial.base, &trial.halves);
         assert_eq!(record.is_triggered(), triggered.is_some());
         batch.flags.iter().filter(|flags| flags.has(Flags::LATE)).count()

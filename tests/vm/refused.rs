@@ -87,8 +87,8 @@ fn a_wire_is_no_guests() {
     }
     let place = Place::new();
     let file = place.path("wire.toml");
-    let text = "name = \"w\"\n[station.a]\n[station.b]\n[path]\nkind = \"wire\"\na = \"eth7\"\nb = \"eth8\"\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n\
-        cycle = \"1ms\"\ncount = 10\n";
+    let wire = tardy_tests::experiment("wire between two cards");
+    let text = wire.replace("enp1s0", "eth7").replace("enp2s0", "eth8") + "cycle = \"1ms\"\ncount = 10\n";
     std::fs::write(&file, text).expect("written");
     let run = place.call(exact(&place, &[]).arg(&file));
     assert_eq!(run.code, Some(3), "{}", run.stderr);

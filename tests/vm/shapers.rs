@@ -205,7 +205,7 @@ const LAUNCH: &str = "'stream.ctl.launch'='strict','stream.ctl.tx.advance'='600u
 
 /// An experiment of these cases.
 fn cases(of: &[(&str, &str, &str)]) -> String {
-    let head = tardy_tests::experiment("read-back");
+    let head = tardy_tests::experiment("read back");
     let case = |(name, _, set): &(&str, &str, &str)| {
         format!("[[case]]\nname='{name}'\nset={{{}}}\n", set.replace("LAUNCH", LAUNCH))
     };

@@ -10,7 +10,8 @@ use tardy_model::placement::{CpuAsked, CpuWork, NapiThread, SoftirqBy, SoftirqRe
 use tardy_model::result::CellResult;
 use tardy_model::trial::{StreamRecord, TrialRecord};
 use tardy_model::verdict::{Figure, Level, Verdict};
-use tardy_model::xdp::{Core, CoreRecord, XdpClock, XdpLosses, XdpMode, XdpRecord, XdpSeen};
+use tardy_model::xdp::{Core, CoreRecord, XdpMode, XdpRecord, XdpSeen};
+use tardy_tests::xdp_record;
 
 const COUNT: u32 = 10_000;
 
@@ -289,23 +290,11 @@ fn a_cells_placement_is_that_of_its_trials_together() {
 fn by_program(asked: Core, cpu: Option<u32>, by_cpu: &[(u32, u64)]) -> XdpRecord {
     let by_cpu: BTreeMap<u32, u64> = by_cpu.iter().copied().collect();
     XdpRecord {
-        triggered: None,
         mode: XdpMode::ZeroCopy,
-        refused: Vec::new(),
-        queues: 4,
-        umem_bytes: 1 << 26,
-        huge_pages: false,
-        small_pages: None,
-        clock: XdpClock::Tai,
-        clock_bound_ns: 0,
-        losses: XdpLosses::default(),
         core: CoreRecord::of(Some(asked), cpu, &by_cpu),
         seen: XdpSeen { by_cpu, ..XdpSeen::default() },
         driver: "igc".to_owned(),
-        wait: "poll".to_owned(),
-        device_hints: Vec::new(),
-        without_hints: None,
-        times: None,
+        ..xdp_record()
     }
 }
 

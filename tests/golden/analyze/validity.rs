@@ -11,9 +11,8 @@ use tardy_model::result::TrialResult;
 use tardy_model::time::Conversion;
 use tardy_model::trial::{StreamRecord, TrialRecord};
 use tardy_model::verdict::{Figure, Level, Verdict};
-use tardy_model::xdp::{
-    CoreRecord, XdpClock, XdpLosses, XdpMode, XdpRecord, XdpRefusal, XdpSeen, XdpSendMode, XdpSendRecord, XdpSent,
-};
+use tardy_model::xdp::{XdpMode, XdpRecord, XdpRefusal, XdpSendMode, XdpSendRecord, XdpSent};
+use tardy_tests::xdp_record;
 
 pub(super) const COUNT: u32 = 10_000;
 
@@ -64,25 +63,7 @@ fn packets_that_come_to_af_xdp_by_a_slower_way_than_others_are_noted() {
         XdpRefusal { mode: XdpMode::ZeroCopy, why: "no".into() },
         XdpRefusal { mode: XdpMode::Native, why: "too long".into() },
     ];
-    let port = |mode, refused| XdpRecord {
-        mode,
-        refused,
-        queues: 4,
-        umem_bytes: 1 << 26,
-        huge_pages: false,
-        small_pages: None,
-        clock: XdpClock::Tai,
-        clock_bound_ns: 0,
-        losses: XdpLosses::default(),
-        triggered: None,
-        seen: XdpSeen::default(),
-        core: CoreRecord::default(),
-        driver: "veth".to_owned(),
-        wait: "poll".to_owned(),
-        device_hints: Vec::new(),
-        without_hints: None,
-        times: None,
-    };
+    let port = |mode, refused| XdpRecord { mode, refused, ..xdp_record() };
     let slow = verdict(|record, _| ctl(record).xdp = Some(port(XdpMode::Generic, refused.clone())));
     assert_is(
         &slow,

@@ -96,8 +96,7 @@ fn simulated() -> tardy_spec::experiment::Experiment {
 
 /// One whose load is a program, in two instances.
 fn with_programs() -> tardy_spec::experiment::Experiment {
-    let text = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n\
-                [load.bulk]\nkind = \"command\"\nfrom = \"a\"\ncount = 2\ncommand = [\"true\"]\n";
+    let text = tardy_tests::experiment("program that runs twice");
     tardy_spec::load(&tardy_spec::Source { name: "x.toml".into(), text: text.to_owned() }, &[]).expect("it loads")
 }
 

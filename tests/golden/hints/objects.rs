@@ -135,9 +135,9 @@ fn hints_of_a_users_own_program_were_not_in_the_memory_that_a_cell_needs() {
     if compiled(test, &examples().join("own_hints.bpf.c"), &object, &["-g"]).is_none() {
         return;
     }
-    let text = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\ncount = 1000000\nport = \"packet\"\n\
-        rx.port = \"xdp\"\nrx.wait = \"poll\"\nrx.object = \"own_hints.o\"\n";
-    let source = tardy_spec::Source { name: "x.toml".into(), text: text.into() };
+    let stream = tardy_tests::experiment("received by an XDP program");
+    let text = format!("[station.a]\n[station.b]\n{stream}count = 1000000\nrx.object = \"own_hints.o\"\n");
+    let source = tardy_spec::Source { name: "x.toml".into(), text };
     let mut setup = tardy_spec::load(&source, &[]).expect("it loads").cells.remove(0).setup;
     let without = memory(&setup);
     let own = setup.streams[0].rx.object.as_mut().expect("the object");

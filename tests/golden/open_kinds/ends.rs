@@ -50,7 +50,7 @@ fn planned(kinds: &Kinds, setup: &Setup) -> Result<Plan, PlanError> {
 
 /// The test's experiment with two stations, whose streams choose a path.
 fn choosing(more: &str, choice: [Option<PathId>; 2]) -> Experiment {
-    let mut experiment = experiment_of(&(tardy_tests::experiment("open-kinds").to_owned() + more));
+    let mut experiment = experiment_of(&(tardy_tests::experiment("open kinds").to_owned() + more));
     for cell in &mut experiment.cells {
         cell.setup.stations.remove("c");
         cell.setup.streams[1].from = "b".to_owned();
@@ -93,9 +93,7 @@ fn the_first_of_two_paths_between_the_same_stations_was_taken() {
 
 #[test]
 fn a_load_takes_the_path_that_it_chooses() {
-    let job = "[load.job]\nkind = \"command\"\nfrom = \"a\"\ncommand = [\"true\", \"{from}\"]\n\
-               [load.bulk]\nkind = \"udp_flood\"\nfrom = \"a\"\nto = \"b\"\n\
-               [load.busy]\nkind = \"cpu\"\nfrom = \"a\"\n";
+    let job = tardy_tests::experiment("loads on a choice of paths");
     let mut setup = choosing(job, [Some(PathId::FIRST), Some(SECOND)]).cells.remove(0).setup;
     let plan = planned(&giving!(twice), &setup).expect("a plan");
     let why = loads::in_words(&setup, &plan).expect_err("it has two addresses").to_string();
@@ -156,7 +154,7 @@ fn cells_whose_streams_choose_other_paths_shared_what_is_on_them() {
 
 #[test]
 fn a_vlan_joined_the_ends_of_two_paths() {
-    let text = tardy_tests::experiment("open-kinds").replace("[stream.far]", "[stream.far]\nip = \"ipv6\"");
+    let text = tardy_tests::experiment("open kinds").replace("[stream.far]", "[stream.far]\nip = \"ipv6\"");
     let mut setup = experiment_of(&text).cells.remove(0).setup;
     // On one path the two would be refused: a device makes one PCP of a priority.
     for (stream, pcp) in setup.streams.iter_mut().zip([3, 5]) {
@@ -288,7 +286,7 @@ fn a_device_that_no_stream_leaves_by_was_checked() {
 
 #[test]
 fn each_of_many_ends_knows_all_others_in_a_vlan() {
-    let text = tardy_tests::experiment("open-kinds").replace("[stream.near]", "[stream.near]\nvlan = 7\npcp = 3");
+    let text = tardy_tests::experiment("open kinds").replace("[stream.near]", "[stream.near]\nvlan = 7\npcp = 3");
     let experiment = experiment_of(&text);
     let only_first: fn(&Setup, &PlannedStations, Names, &FactsByHost) -> Result<Laid, PathError> =
         |_, stations, names, _| {

@@ -344,9 +344,7 @@ fn the_side_of_a_load_on_another_host_was_recorded_as_this_ones() {
     let did = [(); 2].map(|()| Rc::new(Cell::new([0; 3])));
     let mut here = Idle::new(&did[0]);
     let mut hosts = Hosts::here(&mut here).and(OTHER, "rig", Idle::new(&did[1])).expect("its id is free");
-    let loads = "[load.bulk]\nkind = \"udp_flood\"\nfrom = \"a\"\nto = \"b\"\nrate = \"1Mbit\"\n\
-                 [load.spin]\nkind = \"cpu\"\nfrom = \"b\"\nduty = \"5%\"\n";
-    let experiment = experiment(loads);
+    let experiment = experiment(tardy_tests::experiment("loads of two hosts"));
     let found = check(&experiment, &kinds(), &mut hosts).unwrap_or_else(|error| panic!("{error}"));
     let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
     let clocks = || -> Box<dyn tardy_lab::host::clocks::OffsetSource> { Box::new(Known(Vec::new())) };
@@ -361,9 +359,7 @@ fn the_side_of_a_load_on_another_host_was_recorded_as_this_ones() {
 
 #[test]
 fn the_schedule_of_another_host_began_by_this_ones_clock() {
-    let taprio = "[shaper]\nkind = \"taprio\"\nclasses = 2\nmap = [0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]\nclass_queues = [\"1@0\", \"1@1\"]\n\
-                  gate_cycle = \"1ms\"\nentries = [\"0 250us\", \"1 750us\"]\n[path]\nqueues = 2\n";
-    let setup = experiment(taprio).cells.remove(0).setup;
+    let setup = experiment(tardy_tests::experiment("gates of two hosts")).cells.remove(0).setup;
     let at = |ns| Facts { now: Some(Instant::from_ns(ns)), ..Facts::default() };
     let second = 1_000_000_000;
     let found = FactsByHost::from(at(100 * second)).and(OTHER, at(700 * second));

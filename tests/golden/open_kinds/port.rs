@@ -258,7 +258,7 @@ fn run_through<const FAILS: usize>() -> (Option<String>, Kept) {
     let did = Rc::new(Cell::new([0; 3]));
     let mut idle = Idle::new(&did);
     let mut hosts = Hosts::here(&mut idle);
-    let experiment = experiment_of(tardy_tests::experiment("open-kinds"));
+    let experiment = experiment_of(tardy_tests::experiment("open kinds"));
     let found = check(&experiment, &Kinds::default(), &mut hosts).unwrap_or_else(|error| panic!("{error}"));
     let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
     let kinds = Kinds { path: |_| &PATH, station: |_| &Through::<FAILS>::STATION };

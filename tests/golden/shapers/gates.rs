@@ -194,11 +194,9 @@ fn a_launch_time_that_taprio_gives_leaves_room_in_its_entry() {
 fn launch_times_whose_frame_fits_only_into_two_entries_together_were_let_through() {
     // A frame takes 1.04 µs; PTP's frames go by class 0.
     let of = |entries: &str| {
-        let text = format!(
-            "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\npriority = 3\nlaunch = \"strict\"\ntx.advance = \"3ms\"\n\
-             [shaper]\n{}",
-            SEAM.replace("\"1 20us\", \"0,1 80us\"", entries)
-        );
+        let stream = tardy_tests::experiment("stream from a to b");
+        let gates = SEAM.replace("\"1 20us\", \"0,1 80us\"", entries);
+        let text = format!("{stream}priority = 3\nlaunch = \"strict\"\ntx.advance = \"3ms\"\n[shaper]\n{gates}");
         load(&Source { name: "x.toml".into(), text }, &[]).err().map(|error| error.one_line())
     };
     assert_eq!(of("\"1 99us\", \"0,1 1us\""), None);

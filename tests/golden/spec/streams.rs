@@ -65,12 +65,7 @@ fn a_reflected_stream_keeps_its_schedule_and_has_a_third_thread() {
 
 #[test]
 fn kinds_and_protocols_are_axes_like_any_other() {
-    let cells = accepted(
-        "[[case]]\nname = \"udp\"\nset = { \"stream.ctl.kind\" = \"pingpong\" }\n\
-         [[case]]\nname = \"tcp\"\nset = { \"stream.ctl.kind\" = \"pingpong\", \"stream.ctl.port\" = \"tcp\", \
-         \"stream.ctl.nodelay\" = false }\n\
-         [[case]]\nname = \"one-way\"\n[matrix]\n\"stream.ctl.ip\" = [\"ipv4\", \"ipv6\"]\n",
-    );
+    let cells = accepted(tardy_tests::experiment("kinds and protocols as axes"));
     let what: Vec<(Kind, Port, Ip)> = cells.iter().map(|stream| (stream.kind, stream.port, stream.ip)).collect();
     let both = |kind, port| [(kind, port, Ip::Ipv4), (kind, port, Ip::Ipv6)];
     let all = [both(Kind::Pingpong, Port::Udp), both(Kind::Pingpong, Port::Tcp), both(Kind::Cyclic, Port::Udp)];

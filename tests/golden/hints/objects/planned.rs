@@ -107,9 +107,9 @@ struct Planned {
 impl Planned {
     fn new(more: &str) -> Planned {
         let folder = tempfile::tempdir().expect("a folder");
-        let text = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\nport = \"packet\"\n\
-                    rx.port = \"xdp\"\nrx.wait = \"poll\"\n";
-        fs::write(folder.path().join("xdp.toml"), format!("{text}{more}")).expect("written");
+        let stream = tardy_tests::experiment("received by an XDP program");
+        let text = format!("[station.a]\n[station.b]\n{stream}{more}");
+        fs::write(folder.path().join("xdp.toml"), text).expect("written");
         fs::write(folder.path().join("one.c"), PROGRAM).expect("written");
         Planned { folder }
     }
@@ -225,9 +225,7 @@ fn a_receiver_was_placed_by_the_cpu_that_a_users_hints_do_not_show() {
     assert_eq!(output.status.code(), Some(2), "{error}");
     assert!(error.contains("stream.ctl.rx.core needs hints that all show the program's CPU and a time"), "{error}");
     // The same object in another stream before it must not hide that.
-    let two = "rx.object = \"one.o\"\n[stream.two]\nfrom = \"b\"\nto = \"a\"\nport = \"packet\"\nrx.port = \"xdp\"\n\
-               rx.wait = \"poll\"\nrx.core = \"same\"\nrx.object = \"one.o\"\n";
-    let twice = Planned::new(two);
+    let twice = Planned::new(tardy_tests::experiment("one object in two streams"));
     fs::copy(&object, twice.path("one.o")).expect("copied");
     let error = text(&twice.plan(&[]).stderr);
     assert!(error.contains("stream.two.rx.core needs hints that all show the program's CPU and a time"), "{error}");
