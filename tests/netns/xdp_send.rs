@@ -25,7 +25,7 @@ use tardy_sys::udp::{Heard, UdpRx};
 
 const TEXT: &str = "name = \"xdp\"\ntrials = 2\n[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n\
     port = \"xdp\"\nrx.wait = \"poll\"\ncount = 600\n";
-/// All frames.
+/// A socket filter that takes all frames.
 const ALL: [Instruction; 1] = [Instruction { code: 6, yes: 0, no: 0, k: u32::MAX }];
 
 fn run(place: &Place, text: &str) -> Finished {
