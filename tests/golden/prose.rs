@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Documents and comments are plain English that fits on a screen: how wide their lines are, and
-//! which phrases have a plainer replacement.
+//! Documents and comments are plain English that fits on a screen: how wide their lines are, which
+//! phrases have a plainer replacement, and which doc comments are too short to say anything.
 //!
 //! `tests/data/prose.txt` lists the phrases, and counts what is left to do. The counts may only
 //! shrink.
@@ -12,6 +12,8 @@ use tardy_tests::section;
 
 /// The most columns of a line of prose.
 const WIDTH: usize = 100;
+/// A doc comment of at most this number of words seldom says more than the name below it.
+const FEW_WORDS: usize = 3;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository").to_owned()
@@ -103,6 +105,20 @@ fn is_wide(line: &str) -> bool {
 
 fn is_comment(line: &&str) -> bool {
     line.trim_start().starts_with("//")
+}
+
+/// The text of a line of a doc comment.
+fn doc(line: &str) -> Option<&str> {
+    line.trim_start().strip_prefix("///")
+}
+
+/// The doc comments of a source file that have few words, each over all of its lines.
+fn short_docs(source: &str) -> Vec<String> {
+    let lines: Vec<&str> = source.lines().collect();
+    let blocks = lines.chunk_by(|a, b| doc(a).is_some() == doc(b).is_some()).filter(|block| doc(block[0]).is_some());
+    let words = blocks.map(|block| block.iter().filter_map(|line| doc(line)).flat_map(str::split_whitespace));
+    let few = words.map(Iterator::collect::<Vec<_>>).filter(|words| words.len() <= FEW_WORDS);
+    few.map(|words| words.join(" ")).collect()
 }
 
 /// The prose of a text, in small letters with single blanks: without code in backquotes and without
@@ -253,6 +269,26 @@ fn comments_and_messages_take_to_plainer_phrases() {
         }
     }
     compare("phrases-in-code", &counts, true, &found);
+}
+
+#[test]
+fn doc_comments_say_more_than_a_name() {
+    let advice =
+        "Leave a doc comment out, or write what the name does not say: a unit, a range, when there is nothing.";
+    let mut found = String::new();
+    let mut counts = BTreeMap::new();
+    for (part, files) in sources() {
+        let short: Vec<String> = files.iter().flat_map(|text| short_docs(text)).collect();
+        found.extend(short.iter().map(|comment| format!("{part}: /// {comment}\n")));
+        counts.insert(part, short.len());
+    }
+    compare("short-docs", &counts, true, &format!("{advice}\n{found}"));
+}
+
+#[test]
+fn a_doc_comment_counts_over_all_of_its_lines() {
+    assert_eq!(short_docs("/// A key.\nlet a;\n    /// One two\n    /// three four.\nb\n// No doc.\n"), ["A key."]);
+    assert_eq!(short_docs("//! Of a file.\n/// One two\n///\n/// three.\n#[a]\nb /// c"), ["One two three."]);
 }
 
 #[test]

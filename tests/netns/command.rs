@@ -146,7 +146,6 @@ impl Place {
     pub fn agent(&self, station: &str) -> u32 {
         self.wait_for("built")["pids"][station].as_u64().expect("a process id") as u32
     }
-    /// The agent's namespace.
     pub fn netns(&self, station: &str) -> String {
         self.wait_for("built")["stations"][station]["netns"].as_str().expect("a namespace").to_owned()
     }

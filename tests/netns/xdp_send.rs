@@ -28,7 +28,7 @@ fn experiment() -> String {
     crate::xdp::experiment().replace("port = \"packet\"\nrx.port = \"xdp\"", "port = \"xdp\"")
 }
 
-/// All frames.
+/// A socket filter that takes all frames.
 const ALL: [Instruction; 1] = [Instruction { code: 6, yes: 0, no: 0, k: u32::MAX }];
 
 fn run(place: &Place, text: &str) -> Finished {

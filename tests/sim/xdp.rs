@@ -179,7 +179,6 @@ struct Path {
     step: (i64, i64),
 }
 
-/// The result.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     record: TriggeredRecord,

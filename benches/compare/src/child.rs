@@ -24,7 +24,6 @@ pub struct Ended {
     /// CPU time, user and system, of the program and what it waited for, s; the kernel counts in
     /// hundredths.
     pub cpu_s: f64,
-    /// Wall time, s.
     pub wall_s: f64,
     /// Greatest resident memory seen, MB.
     pub rss_mb: f64,

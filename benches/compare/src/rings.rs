@@ -171,7 +171,7 @@ struct Parts {
     xmit_errors: u64,
     /// No place in the socket's receive ring.
     rx_ring_full: u64,
-    /// No free frame.
+    /// No free frame to copy the packet into.
     rx_dropped: u64,
 }
 

@@ -15,7 +15,7 @@ const CYCLE_NS: i64 = 500_000;
 /// cyclictest's histogram ends here, at its greatest possible size with one bucket a nanosecond.
 const HISTOGRAM_NS: usize = 1_000_000;
 
-/// Nearest rank.
+/// Nearest rank of the quantile `q`, from 1.
 fn rank(q: f64, count: usize) -> usize {
     ((q * count as f64).ceil() as usize).clamp(1, count.max(1))
 }

@@ -24,7 +24,7 @@ impl Draw {
         ((self.0.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }
 
-    /// Box and Muller.
+    /// Standard normal, by Box and Muller.
     fn normal(&mut self) -> f64 {
         (-2.0 * self.unit().ln()).sqrt() * (TAU * self.unit()).cos()
     }

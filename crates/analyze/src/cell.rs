@@ -87,7 +87,6 @@ pub struct TrialPass<'a> {
     own_trace: own_trace::OwnTracePass,
 }
 
-/// One trial's results.
 #[derive(Clone, Debug)]
 pub struct TrialAnswer {
     pub result: TrialResult,
@@ -95,7 +94,6 @@ pub struct TrialAnswer {
     pub histograms: BTreeMap<(String, Metric), Histogram>,
 }
 
-/// A cell's results.
 #[derive(Clone, Debug)]
 pub struct CellAnswer {
     pub result: CellResult,

@@ -62,7 +62,6 @@ pub struct Dropped {
 }
 
 impl Dropped {
-    /// Adds another trial's.
     pub fn merge(&mut self, other: Dropped) {
         self.missed += other.missed;
         self.invalid += other.invalid;
@@ -186,7 +185,6 @@ pub struct HintDigest {
 }
 
 impl HintDigest {
-    /// Adds another trial's.
     pub fn merge(&mut self, other: HintDigest) {
         self.digest.merge(other.digest);
         self.not_of_packet += other.not_of_packet;

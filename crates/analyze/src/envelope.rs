@@ -34,11 +34,9 @@ pub fn buckets_each(traces: usize) -> usize {
 /// Of equals, the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
-    /// Least, ns.
     pub min_ns: i64,
     /// Median, nearest rank, ns.
     pub p50_ns: i64,
-    /// Greatest, ns.
     pub max_ns: i64,
     /// The packet of the greatest.
     pub max_seq: i64,

@@ -51,7 +51,7 @@ impl Rows {
         bytes.clear();
     }
 
-    /// The trial's.
+    /// The fingerprint of the trial, over all its streams.
     pub fn finish(self) -> String {
         of_parts(self.streams.into_iter().map(|(name, hash)| (name, text(hash))))
     }

@@ -14,7 +14,7 @@ use tardy_model::trial::StreamRecord;
 /// Parts of a cycle in which departures are counted.
 pub const BINS: usize = 100;
 
-/// One stream's departures.
+/// A pass over the departures of one stream in one trial.
 #[derive(Clone, Debug)]
 pub struct GatePass {
     record: GateRecord,
@@ -230,7 +230,7 @@ impl GatePass {
     }
 }
 
-/// Adds another trial's.
+/// Adds another trial's counts; of two extremes, the worse one stays.
 pub fn merge(sum: &mut GateResult, other: &GateResult) {
     sum.judged += other.judged;
     sum.inside += other.inside;

@@ -44,7 +44,6 @@ pub struct Loads {
 }
 
 impl Loads {
-    /// Adds a trial's.
     pub fn add(&mut self, records: &BTreeMap<String, LoadRecord>) {
         for (name, record) in records {
             let pooled = self.loads.entry(name.clone()).or_insert_with(|| Pooled {

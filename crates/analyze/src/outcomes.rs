@@ -67,7 +67,6 @@ pub const LEAST_COVERAGE: f64 = 0.999;
 /// lack the stamp.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bursts {
-    /// Packets received.
     pub received: u64,
     /// Of those, without the stamp.
     pub missing: u64,

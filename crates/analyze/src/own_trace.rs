@@ -38,11 +38,11 @@ pub struct Difference {
     pub p_value: f64,
     /// How much longer the affected packets take, the median over all comparisons, ns.
     pub difference_ns: i64,
-    /// Their median, ns.
+    /// The median of the affected packets, ns.
     pub affected_ns: i64,
     /// The median of those they are compared with, ns.
     pub others_ns: i64,
-    /// Affected packets.
+    /// How many packets are affected.
     pub packets: u64,
     /// Independent comparisons that the test rests on.
     pub comparisons: u64,

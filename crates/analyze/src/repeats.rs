@@ -181,7 +181,7 @@ const LEAST_PACKETS: u64 = 10;
 /// ([`INFINITE`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blocks {
-    /// Medians, ns.
+    /// The median of each block, ns.
     pub p50_ns: Vec<i64>,
     /// 99th percentiles by nearest rank, ns: the maximum where a block has fewer than 100 packets.
     pub p99_ns: Vec<i64>,

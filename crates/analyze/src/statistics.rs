@@ -18,7 +18,6 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Counts values, ns.
     pub fn add(&mut self, values_ns: &[i64]) {
         values_ns.iter().for_each(|value_ns| self.add_n(*value_ns, 1));
     }
@@ -41,7 +40,6 @@ impl Moments {
         self.carries += carries + u64::from(carry);
     }
 
-    /// Adds the other's.
     pub fn merge(&mut self, other: &Moments) {
         self.count += other.count;
         self.sum = self.sum.saturating_add(other.sum);
@@ -105,7 +103,7 @@ pub fn packets_for(q: f64, clusters: u32) -> u64 {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantile {
-    /// Its value, ns.
+    /// It has this value, ns.
     Value(i64),
     /// Its rank falls on a packet that never arrived.
     Infinite,

@@ -65,7 +65,7 @@ pub struct Rule {
 
 // What the rules look at, and the questions that several of them ask of it.
 
-/// One trial's evidence.
+/// What the rules judge one trial by.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence<'a> {
     pub record: &'a TrialRecord,
@@ -290,7 +290,7 @@ impl<'a> Evidence<'a> {
 /// A host of a trial. The coordinator's comes first in every order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TrialHost<'a> {
-    /// The coordinator's.
+    /// The host that the coordinator runs on.
     Here,
     /// Another one, by its name.
     Other(&'a str),
@@ -300,7 +300,6 @@ pub enum TrialHost<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TrialCpu<'a> {
     pub host: TrialHost<'a>,
-    /// Its number there.
     pub cpu: u32,
 }
 

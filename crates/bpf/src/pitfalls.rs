@@ -276,7 +276,7 @@ pub struct Inspector {
     receivers: [Vec<Option<Arriving<UdpRx>>>; 2],
 }
 
-/// Every frame.
+/// A socket filter that takes every frame whole.
 const ALL: [Instruction; 1] = [Instruction { code: 6, yes: 0, no: 0, k: u32::MAX }];
 const BUFFER: i32 = 1 << 20;
 /// A probe packet that has not arrived after this time does not.

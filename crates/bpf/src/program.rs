@@ -25,7 +25,7 @@ pub const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/xdp.bpf.o"))
 /// The same with a program that asks the device what it knows of each packet.
 pub const HINTS_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/xdp_hints.bpf.o"));
 const PROGRAM: &str = "tardy_rx";
-/// Its structs.
+/// Names of the structs that the program writes.
 pub const RX_TIME: &str = "rx_time";
 pub const MARK: &str = "mark";
 /// Those of the program that asks the device.
@@ -44,7 +44,7 @@ pub enum ProgramError {
     Lacks(&'static str),
     #[error("the BTF of tardy's XDP program cannot be read: {0}: this build is broken, build it again")]
     Layouts(#[from] LayoutsError),
-    /// The verifier.
+    /// The verifier refuses tardy's own program.
     #[error(
         "the kernel's verifier refuses tardy's XDP program; the last lines of its log:\n{log}\nreport it with this text"
     )]
@@ -84,7 +84,7 @@ pub struct Filter {
     pub ethertype: u16,
     /// Number of the stream.
     pub stream: u8,
-    /// The trial's.
+    /// The trial's random number.
     pub nonce: u64,
 }
 

@@ -47,7 +47,7 @@ pub struct Scan {
     pub redirects: Vec<(Call, u32)>,
 }
 
-/// One instruction.
+/// An instruction, taken apart into its fields.
 #[derive(Clone, Copy)]
 struct Op {
     code: u8,

@@ -26,7 +26,7 @@ pub const MOST_BYTES: usize = 1 << 20;
 const MOST_MEMBERS: usize = 64;
 /// The map that a program redirects through: the socket of each queue.
 pub const SOCKETS: &str = "xsks_map";
-/// BPF_MAP_TYPE_XSKMAP.
+/// BPF_MAP_TYPE_XSKMAP: AF_XDP sockets, by queue.
 const XSKMAP: u32 = 17;
 /// BPF_MAP_TYPE_ARENA: memory that libbpf maps into the process which loads it.
 const ARENA: u32 = 33;

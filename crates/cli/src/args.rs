@@ -153,7 +153,7 @@ pub enum GuestVerb {
     /// Remove what a run left in its guest's folder, following no link (used by `undo`)
     #[command(hide = true)]
     RemoveFiles {
-        /// Absolute
+        /// Files to remove, by absolute paths
         #[arg(value_name = "PATH", required = true)]
         paths: Vec<std::path::PathBuf>,
     },
@@ -165,17 +165,17 @@ pub struct Pack {
     pub experiment: Experiment,
     #[command(flatten)]
     pub guest: InGuest,
-    /// The file
+    /// Write the initramfs to this file
     #[arg(short, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub output: PathBuf,
 }
 
 #[derive(Debug, ClapArgs)]
 pub struct Report {
-    /// The run folder
+    /// The run folder to report on
     #[arg(value_name = "RUN", value_hint = ValueHint::DirPath)]
     pub run: PathBuf,
-    /// As what
+    /// Format of the report
     #[arg(long, default_value = "text", value_name = "FORMAT", value_parser = formats(), help_heading = "Output")]
     pub format: String,
     /// Only trial N of each cell, marked as one trial
@@ -214,13 +214,13 @@ pub struct Compare {
     /// The first run folder, A
     #[arg(value_name = "RUN", value_hint = ValueHint::DirPath)]
     pub a: PathBuf,
-    /// The second, B
+    /// The second run folder, B
     #[arg(value_name = "RUN", value_hint = ValueHint::DirPath)]
     pub b: PathBuf,
     /// End with 1 if B differs by more: 'scheduled..receive p50 > +2%'
     #[arg(long, value_name = "CONDITION", help_heading = "Conditions")]
     pub fail_if: Vec<String>,
-    /// As what
+    /// Format of the comparison
     #[arg(long, default_value = "text", value_name = "FORMAT", value_parser = of_comparisons(), help_heading = "Output")]
     pub format: String,
     /// Write to a file instead of stdout
@@ -270,7 +270,7 @@ fn of_comparisons() -> PossibleValuesParser {
 
 #[derive(Debug, ClapArgs)]
 pub struct Schema {
-    /// Of which file
+    /// The file whose schema is printed
     #[arg(value_name = "FILE", value_enum)]
     pub of: SchemaOf,
 }
@@ -280,11 +280,11 @@ pub struct Schema {
 pub enum SchemaOf {
     /// An experiment file, as JSON
     Experiment,
-    /// results.json
+    /// results.json: the figures and verdicts of a run
     Results,
     /// samples.parquet: its columns, and a SQL view with every metric
     Samples,
-    /// manifest.json
+    /// manifest.json: the machine, and how the run was made
     Manifest,
 }
 
@@ -303,7 +303,7 @@ pub struct Man {
 
 #[derive(Debug, ClapArgs)]
 pub struct Completions {
-    /// For which shell
+    /// The shell that is to complete verbs and flags
     #[arg(value_name = "SHELL", value_enum)]
     pub shell: Shell,
 }
@@ -332,7 +332,7 @@ pub struct Noted {
 
 #[derive(Debug, ClapArgs)]
 pub struct Export {
-    /// The run folder
+    /// The run folder to export from
     #[arg(value_name = "RUN", value_hint = ValueHint::DirPath)]
     pub run: PathBuf,
     /// hlog (HdrHistogram log), csv (the samples) or prometheus (text format)
@@ -367,7 +367,7 @@ pub struct Hwtstamp {
     /// show, set, or restore: set, and fail if it is not exactly so then
     #[arg(value_parser = ["show", "set", "restore"])]
     pub what: String,
-    /// The device
+    /// The network device whose stamping is meant
     #[arg(value_name = "DEV")]
     pub device: String,
     /// Network namespaces to look for it in, the first that has it counting [default: this one]

@@ -44,15 +44,11 @@ pub struct ReplyHalves {
 /// All that the two stations recorded of one stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Halves {
-    /// Sender's rows.
     pub sent: SentRows,
-    /// Sender's events.
     pub tx_counters: SenderCounters,
-    /// Sender's thread.
     pub tx_thread: ThreadRecord,
     /// Sender's clocks before and after.
     pub tx_clocks: [ClockReading; 2],
-    /// Receiver's rows.
     pub arrivals: Vec<Arrival>,
     /// What the XDP program wrote before each of them, on port `xdp`; else empty.
     pub xdp_stamps: Vec<XdpStamp>,
@@ -63,9 +59,7 @@ pub struct Halves {
     pub xdp: Option<XdpRecord>,
     /// What the port `xdp` was that packets were sent through.
     pub xdp_sent: Option<XdpSendRecord>,
-    /// Receiver's events.
     pub rx_counters: ReceiverCounters,
-    /// Receiver's thread.
     pub rx_thread: ThreadRecord,
     /// Receiver's clocks before and after.
     pub rx_clocks: [ClockReading; 2],

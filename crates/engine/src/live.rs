@@ -60,7 +60,6 @@ impl Live {
         self.turns.store(self.turns.load(Relaxed) + 1, Relaxed);
     }
 
-    /// Packets counted.
     pub fn done(&self) -> u64 {
         self.done.load(Relaxed)
     }
@@ -88,12 +87,12 @@ impl Live {
 /// What the progress line shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Digest {
-    /// Packets so far.
+    /// Packets that this end has counted so far.
     pub done: u64,
     /// Waits that ended without a packet, at the end that asks.
     pub turns: u64,
     /// Median, ns, within 9 %, of the metric that leads, if this end can compute it.
     pub p50_ns: Option<i64>,
-    /// 99th percentile, ns.
+    /// 99th percentile, ns, in the same way.
     pub p99_ns: Option<i64>,
 }

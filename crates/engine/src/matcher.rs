@@ -22,7 +22,6 @@ pub struct Match<'a> {
     /// Scheduled instant of packet 0, TAI ns; without meaning where the sender's half has the
     /// instant at which each was due.
     pub base_ns: i64,
-    /// Time between packets.
     pub cycle: Nanos,
     /// Received later than scheduled + this: late.
     pub deadline: Nanos,
@@ -31,7 +30,7 @@ pub struct Match<'a> {
     pub late_by_xdp: bool,
     /// By how much the XDP program's times may be wrong, ns.
     pub xdp_bound_ns: i64,
-    /// The sender's half.
+    /// The sender's half: a row for each packet that it reached.
     pub sent: &'a SentRows,
     /// The receiver's half, in the order of arrival.
     pub arrivals: &'a [Arrival],

@@ -88,11 +88,10 @@ pub enum ToAgent {
     },
     /// Connect what needs another station: there everything is ready.
     Connect,
-    /// Send warm-up packets.
+    /// Send this number of warm-up packets, this far apart.
     WarmUp {
         /// The end that sends them.
         activity: ActivityId,
-        /// Packets.
         count: u32,
         apart: Nanos,
     },
@@ -149,7 +148,7 @@ pub struct EndSummary {
     pub gaps: Option<SpinGaps>,
     /// The thread, read back at the end.
     pub thread: ThreadRecord,
-    /// This station's clocks.
+    /// This station's clocks after the trial.
     pub clocks: ClockReading,
     /// What the kernel reports about its TCP connection.
     pub tcp: Option<TcpRecord>,
@@ -171,14 +170,14 @@ pub enum ActivitySummary {
     Load(SideRecord),
 }
 
-/// From the agent.
+/// What an agent reports to the coordinator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FromAgent {
     Ruler(Vec<RulerRecord>),
     Ready {
         /// The ends of streams among the activities.
         ends: Vec<EndReady>,
-        /// This station's clocks.
+        /// This station's clocks before the trial.
         clocks: ClockReading,
     },
     Connected,
@@ -260,14 +259,12 @@ pub enum FromAgent {
     AreaPiece {
         /// The end that recorded it.
         activity: ActivityId,
-        /// The next bytes.
         areas: Vec<u8>,
     },
     /// Part of what a load's program wrote.
     LoadOutput {
         /// The load that ran it.
         activity: ActivityId,
-        /// The next bytes.
         bytes: Vec<u8>,
     },
     /// All that an activity recorded has been handed over.

@@ -50,13 +50,12 @@ pub struct StreamOrder {
     pub port: Port,
     /// Time between packets; zero without a schedule.
     pub cycle: Nanos,
-    /// Packets.
     pub count: u32,
-    /// Payload bytes.
+    /// Payload bytes of a packet.
     pub size: u16,
     /// Payload bytes of a reply.
     pub reply_size: u16,
-    /// TCP_NODELAY.
+    /// TCP_NODELAY at both ends of a connection.
     pub nodelay: bool,
     /// The frames' EtherType, on port `packet`.
     pub ethertype: u16,

@@ -24,9 +24,9 @@ pub struct Arrival {
     pub seq: u32,
     /// The VLAN tags it came with.
     pub tags: Tags,
-    /// REALTIME, ns.
+    /// REALTIME, ns; absent for a packet without a stamp.
     pub rx_kernel: MaybeNanos,
-    /// TAI, ns.
+    /// TAI, ns: after the receive call returned.
     pub receive_ns: i64,
 }
 

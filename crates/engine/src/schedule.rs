@@ -9,9 +9,7 @@ use tardy_model::time::{Instant, Nanos, Tai};
 pub struct Schedule {
     /// Instant of packet 0.
     pub base: Instant<Tai>,
-    /// Time between packets.
     pub cycle: Nanos,
-    /// Packets.
     pub count: u32,
 }
 

@@ -30,7 +30,7 @@ pub fn kernel_list(name: &str) -> Option<Vec<u32>> {
 pub struct Chosen {
     /// The sender's; `None` if it is not to be pinned.
     pub tx: Option<u32>,
-    /// The receiver's.
+    /// The receiver's; `None` if it is not to be pinned.
     pub rx: Option<u32>,
     /// What was not available and what was taken instead.
     pub short: Vec<String>,
@@ -110,7 +110,6 @@ pub fn beside(
 // The idle states (C-states) of the first CPU, as cpuidle lists them: how deep it may sleep, and
 // how long it then takes to wake up.
 
-/// One idle state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdleState {
     pub name: String,

@@ -17,7 +17,7 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Address {
-    /// `192.168.7.1/24`.
+    /// Address and length of the prefix: `192.168.7.1/24`.
     pub cidr: String,
     /// What goes with it: `brd …`, `scope …`, `label …`.
     pub with: Vec<String>,
@@ -38,7 +38,7 @@ pub struct Nic {
     /// Its number in the network namespace where it was found.
     pub ifindex: u32,
     pub mac: String,
-    /// Greatest packet, bytes.
+    /// Greatest IP packet, bytes.
     pub mtu: u32,
     /// The least and the greatest MTU that it takes; `None` where it does not say.
     pub mtu_range: Option<(u32, u32)>,

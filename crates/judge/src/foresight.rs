@@ -22,7 +22,7 @@ use tardy_spec::schema::show_duration;
 pub struct Machine {
     /// How long realtime threads may run; `None` also where there is no limit.
     pub rt_limit: Option<RtLimit>,
-    /// The kernel's release.
+    /// Release of the kernel, as `uname -r` prints it.
     pub release: Option<String>,
     /// How late the kernel may end a sleep of a thread under policy `other`.
     pub timer_slack_ns: Option<i64>,

@@ -10,7 +10,7 @@ use tardy_model::load::LoadKind;
 use tardy_model::path::Where;
 use tardy_spec::experiment::Experiment;
 
-/// The caller's word.
+/// What the caller has allowed on the command line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allowed {
     /// The programs of loads may be run.
@@ -33,7 +33,6 @@ pub enum Need {
     },
     /// A user's own XDP program.
     Object {
-        /// The object file.
         file: String,
         section: Option<String>,
         /// The station whose device it is attached to.

@@ -48,7 +48,7 @@ pub enum JournalError {
     )]
     Damaged {
         path: PathBuf,
-        /// From 1.
+        /// Number of the line, from 1.
         line: usize,
         why: String,
     },

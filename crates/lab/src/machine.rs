@@ -31,7 +31,7 @@ pub struct Facts {
     /// Programs that loads are to run there and that cannot be run, each with what is wrong and
     /// what helps.
     pub no_programs: BTreeMap<String, String>,
-    /// The kernel's release.
+    /// Release of its kernel, as `uname -r` prints it.
     pub release: Option<String>,
     /// How many idle states a CPU has; `None` where the kernel does not say.
     pub idle_states: Option<u32>,

@@ -68,7 +68,7 @@ impl Ordered {
     }
 }
 
-/// One trial's turn.
+/// A trial, and when its turn is.
 pub struct Turn<'e> {
     pub cell: &'e Cell,
     /// Number in the cell, from 1.

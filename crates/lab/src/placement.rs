@@ -50,7 +50,6 @@ pub enum PlaceError {
 /// The CPUs of a stream's threads; `None` for one that is not pinned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
-    /// The sender's.
     pub tx: Option<CpuId>,
     /// The receiver's or reflector's.
     pub rx: Option<CpuId>,

@@ -28,7 +28,7 @@ use thiserror::Error;
 /// What is done for one cell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Steps, in order.
+    /// What builds the path, in this order.
     pub steps: Vec<Step>,
     /// Commands that tell what the kernel has made of it.
     pub read_back: Vec<Question>,
@@ -69,10 +69,7 @@ pub enum PlanError {
     #[error(
         "station `{name}`: a namespace cannot be called so; use letters, digits, `_` and `-`, at most {STATION_NAME}"
     )]
-    StationName {
-        /// The station's.
-        name: String,
-    },
+    StationName { name: String },
 }
 
 /// Longest name of a station, bytes. A namespace is a file, whose name ends at 255.
@@ -306,7 +303,6 @@ pub struct Kinds {
 }
 
 impl Default for Kinds {
-    /// The built-in ones.
     fn default() -> Kinds {
         Kinds { path: path::kind, station: station::kind }
     }

@@ -27,7 +27,7 @@ const STICKY: u32 = 0o1000;
 pub enum StateError {
     #[error("cannot use {}: {source}{}", path.display(), needs_root(source))]
     Io { path: PathBuf, source: io::Error },
-    /// Another user's.
+    /// It belongs to another user.
     #[error(
         "{} belongs to user {owner}, and tardy, which runs as user {user}, takes back only what its own user has noted: look at what \
          is there, then delete it, or name another folder in TARDY_STATE", path.display()

@@ -94,7 +94,7 @@ const OURS: &str = "tardy-";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NicWas {
-    /// Greatest packet, bytes.
+    /// Greatest IP packet, bytes.
     pub mtu: u32,
     /// It was set up.
     pub up: bool,
@@ -109,9 +109,9 @@ pub struct NicWas {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StampingWas {
-    /// HWTSTAMP_TX_*.
+    /// HWTSTAMP_TX_*: which packets that leave are stamped.
     pub tx: i32,
-    /// HWTSTAMP_FILTER_*.
+    /// HWTSTAMP_FILTER_*: which packets that arrive are stamped.
     pub rx: i32,
     /// HWTSTAMP_FLAG_* bits.
     pub flags: i32,
@@ -161,14 +161,14 @@ pub enum Action {
     /// Sets again which CPUs a receive queue steers packets to.
     RestoreSteering {
         device: String,
-        /// The queue: `rx-0`.
+        /// Its name in sysfs: `rx-0`.
         queue: String,
         was: String,
     },
     /// Deletes a rule that sends packets into a receive queue.
     DeleteRule {
         device: String,
-        /// The rule's place.
+        /// Where the rule is in the device's table.
         location: u32,
     },
     /// Deletes a simulated device.

@@ -80,7 +80,7 @@ impl Decision {
 pub struct Compared {
     /// Its folder, as it was named.
     pub run: String,
-    /// The experiment's name.
+    /// The experiment's `name`, as its file has it.
     pub name: String,
     /// When it began, UTC, RFC 3339.
     pub started_utc: String,
@@ -156,7 +156,7 @@ pub struct CellComparison {
     /// The same in B.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub b_not_available: Option<String>,
-    /// As in [`Comparison::identical`].
+    /// As in [`Comparison::identical`], of this cell alone.
     pub identical: Option<bool>,
     /// Trials whose phase and validity let them be compared with each other; only of exact runs.
     pub pairs: u32,
@@ -192,7 +192,7 @@ pub struct FigureComparison {
     pub a_ns: Option<i64>,
     /// The same in B.
     pub b_ns: Option<i64>,
-    /// B less A.
+    /// B less A; null if either is.
     pub difference_ns: Option<i64>,
     /// What may be concluded about the difference; `not-judged` unless both runs are exact.
     pub claim: Claim,
@@ -247,7 +247,7 @@ pub struct PhaseComparison {
 pub enum Claim {
     /// B's is higher: the interval lies above 0.
     Higher,
-    /// B's is lower.
+    /// B's is lower: the interval lies below 0.
     Lower,
     /// The interval holds 0.
     None,

@@ -84,7 +84,6 @@ pub enum Limit {
         metric: Metric,
         /// Which figure of it.
         of: Of,
-        /// The limit, ns.
         limit_ns: i64,
         /// True for `<=`, false for `<`.
         inclusive: bool,

@@ -60,7 +60,6 @@ impl PacketKind {
 /// The head of a test packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Test or warm-up.
     pub kind: PacketKind,
     /// Number of the stream in the experiment.
     pub stream: u8,
@@ -150,7 +149,7 @@ pub struct Heads {
     shared: [u8; 16],
     /// What these hash to.
     hash: u64,
-    /// Payload bytes.
+    /// Payload bytes of each packet.
     size: u16,
 }
 

@@ -318,7 +318,7 @@ pub struct GateResult {
     pub release_before_ns: i64,
     /// A release counts as in time up to so much later than it should be, ns.
     pub tolerance_ns: i64,
-    /// Packets judged.
+    /// Packets that were sent, with the stamps to judge them by.
     pub judged: u64,
     /// Packets that left inside their window.
     pub inside: u64,

@@ -15,19 +15,14 @@ pub const MOST_INSTANCES: u32 = 64;
 /// How a number is drawn: bytes of a burst, ns of a gap.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Distribution {
-    /// Always the same.
+    /// Every draw is this value.
     Fixed(u64),
     /// From one to the other, both included, each as likely.
     Uniform(u64, u64),
-    /// With this mean.
+    /// An exponential distribution with this mean.
     Exponential(u64),
     /// Never below `scale`; the smaller `shape` is, the longer the tail.
-    Pareto {
-        /// The least value.
-        scale: u64,
-        /// The tail's exponent.
-        shape: f64,
-    },
+    Pareto { scale: u64, shape: f64 },
 }
 
 /// A value drawn from a tail is cut at this multiple of the parameter, so that every loop is
@@ -130,7 +125,7 @@ pub enum LoadKind {
     },
     /// Frames as of a camera, each a burst of datagrams, from → to.
     Camera {
-        /// Frames a second.
+        /// Frames a second, not datagrams.
         fps: u32,
         /// Bytes of a frame.
         frame_size: u64,
@@ -148,12 +143,11 @@ pub enum LoadKind {
     },
     /// Computes for a share of the time.
     Cpu {
-        /// The share.
+        /// The fraction of each period in which it computes, 0 to 1.
         duty: f64,
-        /// In each such period.
         period: Nanos,
     },
-    /// Copies memory.
+    /// Copies memory as fast as possible.
     Memory {
         /// Bytes that are copied back and forth within.
         working_set: u64,
@@ -259,7 +253,7 @@ pub struct Load {
     pub stop: Option<Nanos>,
     /// SO_SNDBUF, bytes; `None` leaves the kernel's.
     pub send_buffer: Option<u64>,
-    /// SO_RCVBUF, bytes.
+    /// SO_RCVBUF, bytes; `None` leaves the kernel's.
     pub receive_buffer: Option<u64>,
     /// It may stay this share below what was asked.
     pub shortfall: f64,

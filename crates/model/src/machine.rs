@@ -30,7 +30,7 @@ pub struct CpuTimes {
 /// A task that is not tardy's measuring thread, at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskTime {
-    /// `comm`.
+    /// The kernel's `comm`: at most 15 bytes.
     pub name: String,
     /// When it started: clock ticks since boot. With the thread id it names a task for good; its
     /// name may change.
@@ -51,7 +51,7 @@ fn is_false(it: &bool) -> bool {
 /// The tasks of one name that ended on one CPU while a trial ran.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndedTasks {
-    /// `comm`.
+    /// The kernel's `comm`: at most 15 bytes.
     pub name: String,
     /// CPU on which they ended.
     pub cpu: u32,
@@ -73,7 +73,7 @@ pub struct Ended {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MachineState {
     pub clocks: ClockReading,
-    /// By CPU number.
+    /// How each CPU spent its time, by its number.
     pub cpus: BTreeMap<u32, CpuTimes>,
     /// What they did for the network and for devices, by CPU number; empty in a folder of an older
     /// version.
@@ -100,7 +100,6 @@ pub struct MachineState {
 /// The RT bandwidth limit: realtime tasks run at most `runtime` in each `period`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RtLimit {
-    /// Period, ns.
     pub period_ns: i64,
     /// Realtime tasks may run this long in it, ns.
     pub runtime_ns: i64,
@@ -114,7 +113,7 @@ pub struct ThreadRecord {
     pub tid: u32,
     /// Policy asked for, as in the experiment file.
     pub policy_asked: String,
-    /// Policy read back.
+    /// Policy that the kernel reports for it, in the same form.
     pub policy_granted: String,
     /// CPU asked for (`auto` and its like resolved); `None` if not pinned.
     pub cpu_asked: Option<u32>,
@@ -136,7 +135,7 @@ pub struct ThreadRecord {
     pub over_ns: Option<i64>,
     /// Involuntary context switches during the trial.
     pub involuntary_switches: u64,
-    /// Voluntary ones.
+    /// Voluntary context switches during the trial.
     pub voluntary_switches: u64,
     /// Times it was moved to another CPU during the trial; `None` where the kernel does not say.
     #[serde(default)]
@@ -164,7 +163,7 @@ pub struct ThreadRecord {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ruler")]
 pub struct RulerRecord {
-    /// Station.
+    /// The station whose CPU it is.
     pub station: String,
     /// False if it was taken before the first trial, true if after the last one.
     #[serde(default)]

@@ -19,9 +19,9 @@ pub struct Manifest {
     /// Version of the run folder.
     #[schemars(extend("const" = FORMAT))]
     pub format: u32,
-    /// Version of tardy.
+    /// Version of the tardy that ran it.
     pub tardy: String,
-    /// The experiment's name.
+    /// The experiment's `name`, as its file has it.
     pub name: String,
     /// When the run began, UTC, RFC 3339.
     pub started_utc: String,
@@ -29,13 +29,13 @@ pub struct Manifest {
     pub ended_utc: Option<String>,
     /// Seed of the order of trials, the phases and the nonces.
     pub seed: u64,
-    /// The command line.
+    /// The command line: the program and its arguments.
     pub command: Vec<String>,
     /// The cells as planned, in the experiment's order.
     pub cells: Vec<CellEntry>,
     /// Facts of the coordinator's machine, by dotted name.
     pub machine: BTreeMap<String, Figure>,
-    /// Stations by name.
+    /// The stations that were built, by their names.
     pub stations: BTreeMap<String, StationEntry>,
     /// The ruler's figures, by station and CPU.
     pub ruler: Vec<RulerRecord>,
@@ -109,7 +109,7 @@ pub const INSTRUCTION_NS: i64 = 2;
 pub enum GuestMode {
     /// With the host's: emulated, or by KVM where it starts ordinary kernels.
     RealTime,
-    /// By counted instructions.
+    /// By counted instructions: virtual time, the same in every run.
     Exact,
 }
 
@@ -140,13 +140,13 @@ pub struct GuestEntry {
     /// What ran its instructions: an emulator (`tcg`), or the processor itself (`kvm`).
     #[schemars(extend("enum" = ["tcg", "kvm"]))]
     pub accelerator: String,
-    /// Processors.
+    /// How many virtual CPUs it has.
     pub cpus: u32,
-    /// Memory, MiB.
+    /// Memory that it has, MiB.
     pub memory_mib: u64,
     /// The kernel, as it was asked for.
     pub kernel: String,
-    /// The kernel's release.
+    /// Release of that kernel, as `uname -r` prints it.
     pub kernel_release: String,
     /// SHA-256 of the kernel's image.
     pub kernel_sha256: String,
@@ -158,9 +158,9 @@ pub struct GuestEntry {
     pub initramfs_sha256: String,
     /// The guest's `/proc/version`; null if it never came up.
     pub proc_version: Option<String>,
-    /// QEMU's version.
+    /// Version that QEMU reports of itself.
     pub qemu: String,
-    /// QEMU's arguments.
+    /// Arguments that QEMU was started with.
     pub arguments: Vec<String>,
     /// TAI − UTC in it, seconds.
     pub tai_offset_s: i32,
@@ -180,7 +180,7 @@ pub struct GuestEntry {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "cell")]
 pub struct CellEntry {
-    /// Cell id.
+    /// Id of the cell: the name of its case and the values of its axes, or `all`.
     pub id: String,
     /// Full dotted key to value.
     pub axes: BTreeMap<String, String>,
@@ -197,11 +197,11 @@ pub struct CellEntry {
     pub short: Vec<String>,
 }
 
-/// A station.
+/// A station as it was built.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "station")]
 pub struct StationEntry {
-    /// Its kind: `netns`.
+    /// Its kind: `netns`, a network namespace.
     pub kind: String,
     /// Its name in the machine; null if it has none.
     pub netns: Option<String>,
@@ -213,7 +213,7 @@ pub struct StationEntry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "qdiscs_of")]
 pub struct QdiscsOf {
-    /// The station.
+    /// The station whose device it is.
     pub station: String,
     /// The network device, by the name that each run has for it; `link` for one that the path
     /// makes, whose own name contains the number of a slot.

@@ -57,7 +57,6 @@ impl PlacementRecord {
 /// trial. What the kernel then kept is in the states of the machine before and after it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WakeUpBound {
-    /// µs.
     pub asked_us: i32,
     /// Hosts without idle states, where it has no effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -100,7 +99,7 @@ impl SoftirqBy {
 /// How packets that arrive at one station were taken in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SoftirqRecord {
-    /// The station's device.
+    /// The station's device at which they arrive.
     pub device: String,
     pub by: SoftirqBy,
     /// What was asked for.
@@ -176,7 +175,7 @@ pub struct Placement {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "softirq")]
 pub struct SoftirqPlacement {
-    /// Station.
+    /// The station at which the packets arrive.
     pub station: String,
     /// The host that it is on; left out for the coordinator's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -201,7 +200,7 @@ pub struct SoftirqPlacement {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "xdp")]
 pub struct XdpPlacement {
-    /// Stream.
+    /// The stream whose packets they handled.
     pub stream: String,
     /// The device's driver; empty if it does not say.
     pub driver: String,
@@ -255,9 +254,9 @@ pub struct CpuPlacement {
     pub host: Option<String>,
     /// Number of the CPU.
     pub cpu: u32,
-    /// NET_RX softirqs.
+    /// NET_RX softirqs that the CPU ran.
     pub net_rx: u64,
-    /// NET_TX softirqs.
+    /// NET_TX softirqs that the CPU ran.
     pub net_tx: u64,
     /// Packets taken in, by softirq or by a kernel thread.
     pub packets: u64,

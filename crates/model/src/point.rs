@@ -163,7 +163,7 @@ impl Source {
 /// What is measured: the difference of two points, `delta`, or `transit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Metric {
-    /// Second minus first.
+    /// The second point minus the first.
     Span(Point, Point),
     /// Receive stamp minus that of the packet received before it, in arrival order.
     Delta,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// One queue discipline of a device, with what its counters grew by during a trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QdiscRecord {
-    /// `taprio`, `etf`, `noqueue`…
+    /// What tc calls it: `taprio`, `etf`, `noqueue`…
     pub kind: String,
     /// `100:`; `0:` where the kernel made it by itself.
     pub handle: String,
@@ -43,7 +43,7 @@ pub struct ShaperRecord {
     /// Its gates, where it has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Schedule>,
-    /// The root first.
+    /// Those of the device, the root first.
     pub qdiscs: Vec<QdiscRecord>,
     /// What was read back and is not what was asked for, a sentence each.
     pub differs: Vec<String>,
@@ -105,7 +105,6 @@ impl Keeper {
 /// When a stream's packets should leave.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateRecord {
-    /// Who decides.
     pub keeper: Keeper,
     /// The stream's traffic class, where there are classes.
     pub class: Option<u8>,

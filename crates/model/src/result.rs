@@ -24,7 +24,7 @@ pub struct Results {
     /// Version of the run folder.
     #[schemars(extend("const" = FORMAT))]
     pub format: u32,
-    /// The experiment's name.
+    /// The experiment's `name`, as its file has it.
     pub name: String,
     /// May the numbers be used at all?
     pub valid: bool,
@@ -52,9 +52,9 @@ pub struct Results {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "expectation")]
 pub struct ExpectationResult {
-    /// Cell id.
+    /// Id of the cell that the limit is of.
     pub cell: String,
-    /// Stream.
+    /// Name of the stream that the limit is of.
     pub stream: String,
     /// A metric, as `scheduled..rx_kernel`, or an outcome, as `lost`.
     pub metric: String,
@@ -98,7 +98,7 @@ impl ExpectationResult {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "cell")]
 pub struct CellResult {
-    /// Cell id.
+    /// Id of the cell: the name of its case and the values of its axes, or `all`.
     pub id: String,
     /// Full dotted key to value.
     pub axes: BTreeMap<String, String>,
@@ -147,7 +147,7 @@ pub struct TrialResult {
     pub n: u32,
     /// May its numbers be used?
     pub valid: bool,
-    /// Streams by name.
+    /// The figures of each stream, by its name.
     pub streams: BTreeMap<String, StreamResult>,
     /// Background loads by name.
     #[serde(default)]
@@ -213,7 +213,7 @@ pub struct RepliesResult {
 pub struct Outcomes {
     /// Packets that were to be sent: each is a row of the samples.
     pub intended: u64,
-    /// Packets that arrived.
+    /// Packets that arrived, each counted once.
     pub received: u64,
     /// Packets that were sent and never arrived.
     pub lost: u64,
@@ -242,7 +242,7 @@ pub struct MetricResult {
     /// Rows with both stamps over rows received; for `delta` over received − 1; for a time in hints
     /// over those received whose struct has it, or that have none.
     pub coverage: f64,
-    /// Values.
+    /// How many values the figures are of.
     pub count: u64,
     /// How the percentiles were found: `hdr3`, from a histogram that is within 0.1 %, above 10
     /// million rows; empty if there are none.
@@ -313,7 +313,7 @@ fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-/// Moments and quantiles.
+/// Moments and quantiles of one distribution, ns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Figures {
     /// The least value; null without values.
@@ -325,12 +325,11 @@ pub struct Figures {
     /// The greatest over intended packets; null where one never arrived, or without values: see
     /// `infinite`, `why`.
     pub max_ns: Option<i64>,
-    /// Quantiles.
     #[serde(flatten)]
     pub quantiles: Quantiles,
 }
 
-/// Nearest-rank quantiles, `ceil(q·n)`.
+/// Quantiles by nearest rank: the value whose rank is `ceil(q·n)`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "quantiles")]
 pub struct Quantiles {
@@ -364,7 +363,7 @@ impl Quantiles {
 pub struct LoadResult {
     /// Its kind: `tcp_stream`, `udp_flood` and so on.
     pub kind: String,
-    /// Instances.
+    /// How many instances it has.
     pub count: u32,
     /// Payload bits a second that arrived, over the time from the first instance's start to the
     /// last one's end.

@@ -56,7 +56,6 @@ impl Flags {
     pub const fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
     }
-    /// Sets `other`'s flags.
     pub fn set(&mut self, other: Flags) {
         self.0 |= other.0;
     }

@@ -106,7 +106,7 @@ pub enum Mode {
     Offload,
 }
 
-/// The time-aware shaper.
+/// The time-aware shaper (IEEE 802.1Qbv), which opens and shuts a gate for each class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Taprio {
     pub classes: Classes,
@@ -146,7 +146,7 @@ pub struct Cbs {
 /// `idleslope` while it waits and loses it at `sendslope` while it sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credits {
-    /// kbit/s.
+    /// kbit/s: what the class may use in the long run.
     pub idleslope: i64,
     /// kbit/s: what is left of the port's rate, negative.
     pub sendslope: i64,

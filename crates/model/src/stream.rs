@@ -109,7 +109,7 @@ impl fmt::Display for CpuChoice {
 /// A scheduling policy with its parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Policy {
-    /// SCHED_OTHER.
+    /// SCHED_OTHER: the kernel's ordinary policy.
     Other,
     /// SCHED_FIFO, priority 1 to 99.
     Fifo(u8),

@@ -131,7 +131,7 @@ pub struct TagRecord {
 pub struct StreamRecord {
     /// Packets that the experiment intended.
     pub intended: u32,
-    /// Cycle, ns.
+    /// Time between its packets, ns; 0 without a schedule.
     pub cycle_ns: i64,
     /// Seeded shift of its schedule against the aligned base, ns; `None` in runs of versions that
     /// noted the first stream's alone.
@@ -274,7 +274,7 @@ pub struct OwnNotes {
 }
 
 impl OwnNotes {
-    /// Adds another thread's.
+    /// Adds another thread's; the work stays in the order of time.
     pub fn add(&mut self, other: OwnNotes) {
         self.work.extend(other.work);
         self.work.sort_by_key(|work| work.start_ns);
@@ -321,7 +321,6 @@ impl StreamRecord {
 /// The warm-up before a trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarmUp {
-    /// Packets sent.
     pub sent: u32,
     pub received: u32,
     /// Received without a kernel stamp.
@@ -396,7 +395,6 @@ pub struct Counters {
 pub struct SpinGaps {
     /// Gaps longer than 1 ms.
     pub over_1ms: u32,
-    /// Longest, ns.
     pub longest_ns: i64,
     /// Sum of those longer than 1 ms, ns.
     pub total_ns: i64,

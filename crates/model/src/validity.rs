@@ -121,9 +121,9 @@ pub struct Setting {
 /// One value that is not the default, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
-    /// `competing-cpu`.
+    /// The rule's id: `competing-cpu`.
     pub rule: &'static str,
-    /// `limit` or `level`.
+    /// What of it was set: `limit` or `level`.
     pub what: &'static str,
     /// As it is set.
     pub is: String,
@@ -138,7 +138,6 @@ pub struct Changed {
 #[serde(transparent)]
 #[schemars(inline)]
 pub struct Validity {
-    /// By rule.
     pub set: BTreeMap<String, Setting>,
 }
 

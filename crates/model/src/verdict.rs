@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub enum Level {
     /// As it should be.
     Ok,
-    /// Worth knowing.
+    /// Worth knowing; the numbers may be used.
     Note,
     /// Doubtful; the numbers may still be used.
     Warning,
@@ -47,7 +47,7 @@ pub enum Figure {
     Float(#[schemars(with = "Option<f64>")] f64),
     /// A name, a command, a policy.
     Text(String),
-    /// Several.
+    /// Several figures, in a list.
     List(Vec<Figure>),
 }
 
@@ -90,7 +90,7 @@ pub struct Verdict {
     pub id: String,
     /// How much it weighs.
     pub level: Level,
-    /// One sentence.
+    /// What was found, in one sentence.
     pub says: String,
     /// The measured figures, by name.
     #[serde(default)]

@@ -45,9 +45,7 @@ listed! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     pub enum Core {
-        /// On that CPU.
         Same,
-        /// On another one.
         Remote,
     }
 }
@@ -121,9 +119,9 @@ pub struct XdpRefusal {
 #[serde(rename_all = "lowercase")]
 pub enum XdpClock {
     Tai,
-    /// Converted to TAI.
+    /// Since boot, not counting suspend; tardy converts it to TAI.
     Monotonic,
-    /// Converted to TAI.
+    /// Since boot, counting suspend; tardy converts it to TAI.
     Boottime,
     /// A user's program that writes no time, or times of several clocks.
     Unknown,
@@ -208,7 +206,7 @@ pub struct HintTimes {
     pub without: Option<String>,
 }
 
-/// One of them.
+/// A member of hint structs that is a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HintTime {
     /// Its column of `samples.parquet`.
@@ -321,7 +319,7 @@ pub struct TriggeredRecord {
     /// Times that it waited by `poll` instead and was woken, and packets that it received so.
     pub polls: u64,
     pub polled: u64,
-    /// Synchronisation frames.
+    /// Synchronisation frames that it received.
     pub marks: u64,
     /// Those that came far from where the schedule says.
     pub odd_marks: u64,

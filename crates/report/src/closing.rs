@@ -23,7 +23,7 @@ fn is_unmeasured(results: &Results) -> bool {
     !results.cells.is_empty() && results.cells.iter().all(|cell| cell.trials.is_empty())
 }
 
-/// What follows `VALID`.
+/// What follows the word `VALID` or `NOT VALID`.
 pub(crate) fn says(picture: &Picture<'_>) -> String {
     let expectations = expectations(picture.results);
     cut(picture).map_or_else(|| expectations.clone(), |cut| format!("({cut}) {expectations}"))

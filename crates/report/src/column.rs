@@ -27,9 +27,9 @@ pub(crate) enum Value {
     Infinite,
     Ns(i64),
     Mean(f64),
-    /// A packet's number.
+    /// Number of a packet in its trial, from 0.
     Packet(i64),
-    /// A trial's number.
+    /// Number of a trial in its cell, from 1.
     Trial(u32),
 }
 

@@ -27,7 +27,7 @@ const HANG: usize = 8;
 
 /// One way to show a comparison.
 pub struct CompareFormat {
-    /// As in `--format`.
+    /// The word for it after `--format`.
     pub name: &'static str,
     /// What it is, for help texts.
     pub says: &'static str,

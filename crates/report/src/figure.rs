@@ -21,11 +21,11 @@ pub const THIN: char = '\u{202f}';
 /// The unit of a table's times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Whole nanoseconds.
+    /// Nanoseconds, as whole numbers.
     Ns,
-    /// Microseconds, one decimal.
+    /// Microseconds with one decimal.
     Us,
-    /// Milliseconds, three decimals.
+    /// Milliseconds with three decimals.
     Ms,
 }
 

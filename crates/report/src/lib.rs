@@ -34,7 +34,7 @@ pub use picture::{Bars, Facts, Options, Picture, ReportError, bars};
 
 /// One way to picture a run.
 pub struct Format {
-    /// As in `--format`.
+    /// The word for it after `--format`.
     pub name: &'static str,
     /// Of a file's name.
     pub extension: &'static str,

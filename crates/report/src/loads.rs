@@ -36,7 +36,7 @@ fn count(n: u64, separator: Option<char>) -> String {
     separator.map_or(n.to_string(), |s| figure::count(n, s))
 }
 
-/// Millions, one decimal.
+/// In millions, with one decimal.
 fn mega(n: f64, separator: Option<char>) -> String {
     let text = format!("{:.1}", n / 1e6);
     separator.map_or(text.clone(), |s| figure::grouped(&text, s))

@@ -90,9 +90,5 @@ pub enum ReportError {
     },
     /// The results could not be written as JSON.
     #[error("the results of `{name}` cannot be written as JSON: {why}; run the analysis again with `tardy report`")]
-    Json {
-        /// The experiment's name.
-        name: String,
-        why: serde_json::Error,
-    },
+    Json { name: String, why: serde_json::Error },
 }

@@ -381,7 +381,7 @@ pub(crate) fn policy(value: &Value) -> Option<Policy> {
     if let Value::Policy(policy) = value { Some(*policy) } else { None }
 }
 
-/// Bits a second.
+/// A rate in bits a second.
 pub(crate) fn rate(value: &Value) -> Option<u64> {
     integer(value).and_then(|rate| u64::try_from(rate).ok())
 }

@@ -163,7 +163,7 @@ pub(crate) enum Origin {
     /// The table of keys.
     Default,
     File,
-    /// The n-th `--set`.
+    /// The `--set` of this number, from 0.
     Set(usize),
 }
 

@@ -62,7 +62,6 @@ impl Station {
 /// What is built and sent for one cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
-    /// Stations by name.
     pub stations: BTreeMap<String, Station>,
     /// How they are joined.
     pub path: Path,

@@ -44,7 +44,7 @@ const HAS_NAMES: [&str; 3] = ["station", "stream", "load"];
 /// Most streams, since the frame numbers them in one byte; and more stations than any path joins.
 const MOST_NAMES: usize = 255;
 
-/// The sorted file.
+/// An experiment file, sorted by what its tables are for.
 #[derive(Debug, Default)]
 pub(crate) struct Sheet {
     pub base: Layer,

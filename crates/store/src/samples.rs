@@ -14,7 +14,7 @@ use tardy_model::sample::{Batch, Flags, Outcome};
 use tardy_model::xdp::Hints;
 use tardy_parquet::{CodecError, HintPages, Reader, column_name};
 
-/// An open `samples.parquet`.
+/// A `samples.parquet` that is open for reading.
 pub struct SamplesFile {
     path: PathBuf,
     reader: Reader,

@@ -91,7 +91,7 @@ pub fn tai_minus_boottime() -> (i64, i64) {
 
 /// From `include/uapi/linux/ptp_clock.h`: `_IOWR('=', 9, struct ptp_sys_offset_extended)`.
 const PTP_SYS_OFFSET_EXTENDED: libc::c_ulong = 0xc4c0_3d09;
-/// PTP_MAX_SAMPLES.
+/// PTP_MAX_SAMPLES: readings that the structure has room for.
 const MOST: usize = 25;
 /// Readings of which the narrowest counts.
 const SAMPLES: u32 = 9;

@@ -22,9 +22,9 @@ pub const RX_ALL: i32 = 1;
 pub struct HwStamp {
     /// HWTSTAMP_FLAG_* bits.
     pub flags: i32,
-    /// HWTSTAMP_TX_*.
+    /// HWTSTAMP_TX_*: which packets that leave are stamped.
     pub tx: i32,
-    /// HWTSTAMP_FILTER_*.
+    /// HWTSTAMP_FILTER_*: which packets that arrive are stamped.
     pub rx: i32,
 }
 

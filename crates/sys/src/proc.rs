@@ -102,7 +102,7 @@ fn unexpected(file: &str, text: &str) -> io::Error {
 /// The line of `stat` (proc_pid_stat(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// `comm`, field 2.
+    /// Field 2, `comm`: at most 15 bytes.
     pub name: String,
     /// Field 3: `R` runs, `S` sleeps, `Z` has ended and was not waited for.
     pub state: char,

@@ -57,7 +57,7 @@ pub(crate) fn buffer(fd: &OwnedFd, force: i32, plain: i32, bytes: i32, call: &'s
 const SCM_TS_OPT_ID: i32 = 81;
 /// CMSG_SPACE of a key, and of a launch time.
 const ONE: usize = 24;
-/// CMSG_SPACE of both.
+/// CMSG_SPACE of a key and a launch time together.
 const BOTH: usize = 2 * ONE;
 /// Option and control message of launch times (include/uapi/asm-generic/socket.h).
 const SO_TXTIME: i32 = 61;

@@ -167,7 +167,7 @@ impl Classes {
         self.0.entry(class).or_insert_with(|| ClassResult { class, ..ClassResult::default() })
     }
 
-    /// Adds a trial's.
+    /// Adds what the queue disciplines counted in one trial.
     pub(super) fn add(&mut self, shapers: &BTreeMap<String, ShaperRecord>) {
         for schedule in shapers.values().filter_map(|shaper| shaper.schedule.as_ref()) {
             for class in 0..MOST_CLASSES {

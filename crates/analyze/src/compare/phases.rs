@@ -42,9 +42,8 @@ impl Phases {
 /// A trial of A and the one of B that has its number, in which the stream has the same phase.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair<'a> {
-    /// The phase, ns.
     pub phase_ns: i64,
-    /// A's and B's.
+    /// The trial of A, then the one of B.
     pub trials: [&'a TrialResult; 2],
 }
 
@@ -52,7 +51,6 @@ pub(super) struct Pair<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drawn {
     pub trial: u32,
-    /// Their phase, ns.
     pub phase_ns: i64,
     /// A's and B's, ns; [`INFINITE`] where a packet that never arrived has the figure's rank.
     pub figures_ns: [i64; 2],

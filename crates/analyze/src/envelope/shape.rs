@@ -38,7 +38,6 @@ impl Shape {
         (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
     }
 
-    /// Adds another's values.
     pub fn merge(&mut self, other: &Shape) {
         if other.count == 0 {
             return;

@@ -38,7 +38,7 @@ struct Products {
     pairs: u64,
 }
 
-/// One trial's packet.
+/// A packet in one trial, ranked among its neighbours there.
 #[derive(Clone, Copy, Debug)]
 pub struct OfTrial {
     value_ns: i64,

@@ -67,7 +67,6 @@ impl IntervalPool {
         self.ends_ns = Some((min.min(least), max.max(greatest)));
     }
 
-    /// Adds a trial's.
     pub fn add(&mut self, other: &IntervalPool) {
         self.comparisons += other.comparisons;
         self.above += other.above;
@@ -188,7 +187,6 @@ pub struct Intervals {
 }
 
 impl Intervals {
-    /// Adds a trial's.
     pub fn add(&mut self, other: &Intervals) {
         self.metrics.resize_with(self.metrics.len().max(other.metrics.len()), Default::default);
         for (all, one) in self.metrics.iter_mut().zip(&other.metrics) {

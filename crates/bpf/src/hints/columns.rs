@@ -36,7 +36,6 @@ struct Column {
 /// A member, and the one that tells whether there is a value.
 #[derive(Clone, Debug)]
 struct Source {
-    /// Its name.
     member: String,
     value: Accessor,
     has: Option<Accessor>,

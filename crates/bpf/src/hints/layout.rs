@@ -81,7 +81,7 @@ impl MemberKind {
         }
     }
 
-    /// In a word.
+    /// The word for it in messages and in the list of hints.
     pub const fn word(self) -> &'static str {
         match self {
             MemberKind::Integer { signed: true } => "signed",
@@ -141,10 +141,10 @@ pub struct Unfit {
     pub why: String,
 }
 
-/// What was found.
+/// What a BTF has of hint structs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
-    /// By ascending number.
+    /// The hint structs, by ascending BTF id.
     pub layouts: Vec<Layout>,
     pub unfit: Vec<Unfit>,
     /// Structs with a name, and the names of the first.
@@ -205,7 +205,7 @@ pub(super) fn find(btf: &Btf) -> Result<Found, FindError> {
 /// The way through the members of one struct.
 struct Walk<'a> {
     btf: &'a Btf,
-    /// Where `btf_id` ends.
+    /// The byte at which `btf_id` ends.
     end: usize,
     members: Vec<Member>,
     /// Members that may still be visited: of this struct, and of all.

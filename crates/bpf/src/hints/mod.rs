@@ -96,7 +96,7 @@ impl Layouts {
         Ok(layouts)
     }
 
-    /// By ascending number.
+    /// The layouts, by ascending BTF id.
     pub fn iter(&self) -> std::slice::Iter<'_, Layout> {
         self.found.layouts.iter()
     }

@@ -55,7 +55,7 @@ pub struct ToSend<'a> {
     pub frames: u32,
     /// Of the program that zero-copy mode needs.
     pub filter: Filter,
-    /// SO_PRIORITY.
+    /// SO_PRIORITY of the socket.
     pub priority: u32,
     pub with: WithPackets,
     /// What comes before each payload.
@@ -423,7 +423,7 @@ fn room(asked: &ToSend<'_>) -> i32 {
     i32::try_from(u64::from(asked.frames) * u64::from(FRAME)).unwrap_or(i32::MAX / 2)
 }
 
-/// In copy mode.
+/// Opens and binds a socket in copy mode.
 fn copying(asked: &ToSend<'_>, index: u32) -> Result<Outlet, XdpError> {
     let memory = memory(asked, 1)?;
     let umem = Umem::Registered(memory.address(), memory.length() as u64, FRAME, 0);

@@ -44,7 +44,7 @@ fn write(folder: &Path, files: impl Iterator<Item = (String, String)>) -> Result
     Ok(Exit::Good)
 }
 
-/// Made by packaging/notices.py.
+/// Licences of all that the program contains; packaging/notices.py makes the file.
 const NOTICES: &str = include_str!("../../../../NOTICES");
 
 pub fn notices() -> Result<Exit> {

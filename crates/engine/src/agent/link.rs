@@ -19,7 +19,7 @@ use tardy_sys::SysError;
 
 /// What reaches the agent's control thread.
 pub enum Event {
-    /// From the coordinator.
+    /// The coordinator asks for something.
     Order(Box<ToAgent>),
     /// The coordinator is gone.
     Gone(MessageError),
@@ -29,7 +29,7 @@ pub enum Event {
 
 /// To a measuring thread.
 pub(super) enum Command {
-    /// Send warm-up packets.
+    /// Send this number of warm-up packets, this far apart.
     WarmUp {
         count: u32,
         apart: Nanos,

@@ -27,7 +27,7 @@ const ROOM: usize = 128 << 10;
 
 enum Link {
     Waiting(Listener),
-    /// At `from`.
+    /// At `from`, which connects to the side at `to`.
     Calling {
         from: SocketAddr,
         to: SocketAddr,

@@ -58,7 +58,6 @@ impl Watch {
         self.start
     }
 
-    /// Now, TAI.
     pub fn now(&self) -> Instant<Tai> {
         clock::now::<Tai>()
     }
@@ -199,7 +198,7 @@ pub struct LoadAt {
     pub load: u16,
     /// Number of the instance, from 0.
     pub instance: u32,
-    /// True at `to`.
+    /// True for the side at `to`, false for the one at `from`.
     pub peer: bool,
 }
 

@@ -66,7 +66,7 @@ pub trait PortKind: 'static {
     ) -> Result<(Option<Ways<Self::To, Self::From>>, u64), SysError>;
 }
 
-/// What [`PortKind::bind`] gives.
+/// A bound port, as [`PortKind::bind`] returns it.
 pub struct Bound<B> {
     /// What the measuring thread opens.
     pub port: B,
@@ -100,7 +100,6 @@ pub fn unsupported(what: &str) -> SysError {
 
 /// A station's clock and timer.
 pub trait Timer {
-    /// TAI now.
     fn now(&mut self) -> Instant<Tai>;
     /// Sleeps until the instant; may return late, never early.
     fn sleep_until(&mut self, at: Instant<Tai>);

@@ -120,7 +120,7 @@ pub struct SenderCounters {
     /// Packets that were not measured: of the warm-up, the lead-in and the lead-out, and around
     /// pauses.
     pub beside: u64,
-    /// Packets refused.
+    /// Packets that the port refused.
     pub refused: u64,
     /// errno of the first refusal.
     pub first_errno: i32,
@@ -279,7 +279,7 @@ pub(crate) const UNMEASURED: u32 = LEAD;
 /// Room for the packets of the lead-in, the lead-out and warm-ups, in addition to the trial's.
 const UNMEASURED_ROOM: usize = 1_024;
 
-/// Key → packet.
+/// Leads from the key of a stamp to its packet.
 pub(crate) struct Keys {
     /// Ring over the low bits of the key. It holds all keys whose stamps can wait in the error
     /// queue, and a stamp is checked by its whole key.
@@ -358,13 +358,13 @@ pub struct SentRows {
     pub sending: Vec<Sending>,
     /// TAI, ns: when it was to go out, where no schedule decides that.
     pub scheduled: Vec<MaybeNanos>,
-    /// TAI, ns.
+    /// TAI, ns: when the sender's timer returned.
     pub wakeup: Vec<MaybeNanos>,
     /// TAI, ns; absent for packets that were not sent.
     pub send: Vec<MaybeNanos>,
-    /// REALTIME, ns.
+    /// REALTIME, ns: before the queue discipline.
     pub tx_sched: Vec<MaybeNanos>,
-    /// REALTIME, ns.
+    /// REALTIME, ns: in the sending driver.
     pub tx_kernel: Vec<MaybeNanos>,
     /// The device's own clock until the trial is over, then REALTIME, ns.
     pub tx_hw: Vec<MaybeNanos>,
@@ -386,7 +386,7 @@ impl SentRows {
             }
         }
     }
-    /// Packets reached.
+    /// Packets that were reached, whether they were sent or not.
     pub fn len(&self) -> usize {
         self.sending.len()
     }

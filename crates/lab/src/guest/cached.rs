@@ -14,7 +14,7 @@ use tardy_sys::proc;
 pub mod sha256 {
     use sha2::{Digest, Sha256};
 
-    /// SHA-256, hexadecimal.
+    /// SHA-256 in hexadecimal, small letters.
     pub fn of(bytes: &[u8]) -> String {
         Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
     }

@@ -76,7 +76,7 @@ pub enum ExtraError {
         name: &'static str,
         /// The first that will do.
         since: (u32, u32),
-        /// The kernel's.
+        /// Release of the kernel that was fetched.
         release: String,
         why: &'static str,
     },

@@ -36,7 +36,7 @@ impl FrameKind {
      may write to the guest's second serial port"
 )]
 pub struct Damaged {
-    /// Where, from 0.
+    /// Offset of the byte in the stream, from 0.
     pub at: u64,
     pub what: &'static str,
 }
@@ -89,7 +89,7 @@ impl Frames {
         Frames { most: Some(bytes), ..self }
     }
 
-    /// More bytes.
+    /// Adds bytes as they came in, whole frames or not.
     pub fn push(&mut self, bytes: &[u8]) {
         // What was given out goes before it grows.
         self.before += self.from as u64;

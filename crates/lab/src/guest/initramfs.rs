@@ -65,7 +65,7 @@ impl Archive {
         self.entries.contains_key(path.trim_start_matches('/'))
     }
 
-    /// The archive's bytes.
+    /// The archive in the form that a kernel unpacks.
     pub fn bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         // A folder sorts before what is in it, since its path is the shorter beginning.

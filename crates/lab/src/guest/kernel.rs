@@ -76,11 +76,11 @@ pub const MODULE_SUMS: &str = "modules.sha256";
 /// What the cache keeps next to a fetched kernel (`kernel.json`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fetched {
-    /// `debian:6.12`.
+    /// What the user calls it: `debian:6.12`.
     pub name: String,
     /// Its package, as the archive calls it.
     pub package: String,
-    /// The package's version.
+    /// Version of that package, as the archive has it.
     pub version: String,
     /// SHA-256 of the package, as apt has checked it against the archive's signed index.
     pub package_sha256: String,
@@ -88,7 +88,7 @@ pub struct Fetched {
     pub image_sha256: String,
     /// The image, below the folder.
     pub image: PathBuf,
-    /// SHA-256 of [`MODULE_SUMS`].
+    /// SHA-256 of the file [`MODULE_SUMS`].
     pub modules_sha256: String,
     /// What the archive's signed release file says that it comes from: `Debian`.
     pub origin: String,

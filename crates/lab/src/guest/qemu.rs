@@ -37,7 +37,7 @@ pub enum Accelerator {
 }
 
 impl Accelerator {
-    /// QEMU's name.
+    /// QEMU's word for it, which the manifest has too.
     pub const fn name(self) -> &'static str {
         match self {
             Accelerator::Tcg => "tcg",
@@ -46,14 +46,13 @@ impl Accelerator {
     }
 }
 
-/// A guest's machine.
+/// The machine that QEMU provides for a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VirtualMachine {
     /// How its time goes.
     pub mode: GuestMode,
     pub accelerator: Accelerator,
     pub cpus: u32,
-    /// Memory, MiB.
     pub memory_mib: u64,
     pub kernel: String,
     /// More words for the kernel's command line.

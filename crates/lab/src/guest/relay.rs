@@ -159,7 +159,6 @@ pub enum Heard {
     Told,
     /// The guest is up.
     Up {
-        /// Its `/proc/version`.
         proc_version: String,
     },
     /// A trial's packets are about to go, or on their way.

@@ -19,7 +19,7 @@ const LARGEST: u64 = 512 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Boots {
     pub path: PathBuf,
-    /// Its SHA-256, hexadecimal.
+    /// SHA-256 of the file, hexadecimal.
     pub sha256: String,
 }
 

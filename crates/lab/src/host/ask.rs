@@ -101,7 +101,7 @@ pub(super) enum Order {
     End,
 }
 
-/// From the steward.
+/// What the steward answers to an order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Reply {
     /// Commands that it ran for this order.

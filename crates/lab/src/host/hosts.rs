@@ -117,7 +117,7 @@ impl<'h> Hosts<'h> {
         }
     }
 
-    /// The coordinator's own.
+    /// The host that the coordinator runs on.
     pub fn own(&mut self) -> &mut (dyn Host + 'h) {
         self.here
     }

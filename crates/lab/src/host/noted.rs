@@ -13,7 +13,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 use tardy_engine::message::MessageError;
 
-/// The hidden verb.
+/// The hidden verb that starts a program once its process is noted.
 const VERB: &str = "noted";
 /// One that was killed is gone within this time, unless the kernel holds it.
 const DYING: Duration = Duration::from_secs(1);

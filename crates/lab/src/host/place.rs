@@ -35,12 +35,12 @@ impl Place {
         self.netns.as_deref()
     }
 
-    /// `ip args…` there.
+    /// The command `ip args…`, run in this place.
     pub fn ip(&self, args: &[&str]) -> Command {
         self.netns.as_deref().map_or_else(|| Command::ip(args), |netns| Command::ip_in(netns, args))
     }
 
-    /// `tc args…` there.
+    /// The command `tc args…`, run in this place.
     pub fn tc(&self, args: &[&str]) -> Command {
         self.netns.as_deref().map_or_else(|| Command::new("tc", args), |netns| Command::tc_in(netns, args))
     }

@@ -88,7 +88,7 @@ pub enum What {
         stream: String,
         side: Side,
         digest: Digest,
-        /// Packets intended.
+        /// Packets that the trial intends.
         count: u32,
         /// What the figures are of; `None` for an end that cannot compute the metric that leads.
         metric: Option<Metric>,
@@ -111,11 +111,7 @@ pub enum What {
     /// Everything is put back.
     TornDown,
     /// A guest is up and has told its facts.
-    GuestUp {
-        /// Its `/proc/version`.
-        proc_version: String,
-        facts: BTreeMap<String, Figure>,
-    },
+    GuestUp { proc_version: String, facts: BTreeMap<String, Figure> },
     /// A guest's first trial begins.
     GuestBooted {
         /// The processor time that QEMU had taken by then.

@@ -11,7 +11,7 @@ use tardy_model::shaper::{Cbs, Classes, Etf, Mode, Queues, Shaper, Taprio};
 
 /// Why a step of the plan is taken; by this a refusal is known to be the queue discipline's.
 pub const WHY: &str = "the queue discipline of a device that streams leave by";
-/// The root's handle.
+/// The handle that tardy gives each root queue discipline.
 pub const ROOT: &str = "100:";
 
 /// The one step that sets the root and its children. Gone with the root are its children.

@@ -53,7 +53,7 @@ pub(crate) struct Look {
     pub objects: Vec<(ObjectOrder, Vec<u8>)>,
 }
 
-/// What it saw.
+/// What a station reports after it has looked.
 pub(crate) struct Looked {
     pub station: StationId,
     pub programs: Vec<ProgramRecord>,

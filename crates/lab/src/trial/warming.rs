@@ -31,7 +31,7 @@ struct Warm {
 /// What the present stream was asked last.
 #[derive(Clone, Copy)]
 enum Step {
-    /// To send packets.
+    /// To send warm-up packets.
     Send,
     /// What happened to them at the far end. `stamped` of them were stamped when they were sent.
     Far {

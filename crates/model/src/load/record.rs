@@ -53,7 +53,8 @@ pub struct InstanceRecord {
     pub to: Option<SideRecord>,
 }
 
-/// What one side of one instance did. Times count from the trial's base time, ns.
+/// What one side of one instance did. Times count from the trial's base time, ns. Bytes that are
+/// sent and received are payload.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SideRecord {
     /// Its thread, read back; of a command the one that watches it, whose CPU and policy the
@@ -62,21 +63,19 @@ pub struct SideRecord {
     /// When it began to work; `None` if it never did.
     pub began_ns: Option<i64>,
     pub ended_ns: i64,
-    /// Payload bytes sent.
     pub sent_bytes: u64,
     /// Send calls; of datagrams, datagrams.
     pub sends: u64,
-    /// Payload bytes received.
     pub received_bytes: u64,
     /// Receive calls that brought something; of datagrams, datagrams.
     pub receives: u64,
-    /// Whole transactions (`tcp_rr`).
+    /// Transactions that were completed (`tcp_rr`).
     pub transactions: u64,
     /// What the kernel reports about the connection at its end.
     pub tcp: Option<TcpRecord>,
     /// CPU time that it used (`cpu`), ns.
     pub busy_ns: Option<i64>,
-    /// Bytes copied (`memory`).
+    /// Bytes that it copied (`memory`).
     pub copied_bytes: u64,
     /// What broke it, if something did.
     pub broke: Option<Broke>,
@@ -89,30 +88,24 @@ pub struct SideRecord {
     pub lead: Option<Lead>,
 }
 
-/// What a side had done when the trial began. The figures of a trial are without it: the stream
-/// was not yet there to be held up, nor to hold the load up.
+/// What a side had done when the trial began, in the counters of [`SideRecord`]. The figures of a
+/// trial are without it: the stream was not yet there to be held up, nor to hold the load up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lead {
     /// The first call after the base time, ns after it: the first one that is not counted here.
     pub at_ns: i64,
-    /// Payload bytes sent.
     pub sent_bytes: u64,
-    /// Send calls.
     pub sends: u64,
-    /// Payload bytes received.
     pub received_bytes: u64,
-    /// Receive calls.
     pub receives: u64,
-    /// Whole transactions.
     pub transactions: u64,
-    /// Bytes copied.
     pub copied_bytes: u64,
 }
 
 /// A side that broke, with the system's reason.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Broke {
-    /// What was tried.
+    /// What was tried, for a message.
     pub what: String,
     /// The kernel's errno, 0 if there is none.
     pub errno: i32,
@@ -132,7 +125,7 @@ pub struct ExitRecord {
     pub signal: Option<i32>,
     /// True if tardy ended it: it ran until its stop.
     pub stopped: bool,
-    /// Bytes of output.
+    /// Bytes that it wrote to stdout and stderr.
     pub output_bytes: u64,
     /// The bytes of these that are not in the log.
     pub dropped_bytes: u64,
@@ -148,7 +141,7 @@ pub struct Series {
     pub every_ns: i64,
     /// Where the first begins, after the trial's base time, ns.
     pub first_ns: i64,
-    /// Bytes in each.
+    /// Bytes of each stretch, in order.
     pub bytes: Vec<u64>,
 }
 

@@ -77,9 +77,9 @@ pub enum FaultKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "program_fault")]
 pub struct ProgramFault {
-    /// What went wrong.
+    /// At which step they went wrong.
     pub kind: FaultKind,
-    /// How many.
+    /// How many packets had this fault.
     pub packets: u64,
     /// errno; of `abort` what the program decided, 0 for `XDP_ABORTED`.
     pub code: i32,
@@ -111,7 +111,7 @@ pub struct ProgramSeen {
 pub struct ProgramRecord {
     /// The station whose device it is.
     pub station: String,
-    /// The device.
+    /// The device's name in the station.
     pub device: String,
     /// Where it is attached.
     pub hook: ProgramHook,
@@ -163,7 +163,7 @@ pub struct ProgramCost {
     pub low_ns: f64,
     /// Its largest value with a confidence of at least 95 %.
     pub high_ns: f64,
-    /// Pairs.
+    /// Pairs of runs, with the piece and without it, that were compared.
     pub pairs: u32,
 }
 
@@ -250,7 +250,7 @@ impl ProbeRecord {
         self.sent > 0 && self.let_on.unwrap_or(self.arrived()) == 0
     }
 
-    /// Packets that arrived.
+    /// Packets that arrived, whatever tags they had then.
     pub fn arrived(&self) -> u32 {
         self.by_tags.values().sum()
     }
@@ -267,7 +267,7 @@ impl ProbeRecord {
 pub struct ObjectRecord {
     /// The station that receives through it.
     pub station: String,
-    /// The program's name.
+    /// Name of the program in the object.
     pub program: String,
     /// Functions of the object that write lines into the kernel's trace, once for each call.
     pub lines: Vec<String>,
@@ -285,7 +285,7 @@ pub struct ObjectRecord {
 pub struct NumberedDevice {
     /// The function that has the number.
     pub function: String,
-    /// The number.
+    /// Number of the device (ifindex), as the code has it.
     pub number: u32,
     /// The name of the device that has it at the station; null if there is none.
     pub device: Option<String>,

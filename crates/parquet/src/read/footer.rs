@@ -35,7 +35,7 @@ pub(super) struct Footer {
 /// A column's place in the schema.
 pub(super) struct Column {
     pub name: String,
-    /// `Type` in `parquet.thrift`.
+    /// A number of `Type` in `parquet.thrift`.
     physical: i64,
     repetition: i64,
 }

@@ -26,7 +26,7 @@ use zstd::bulk::Decompressor;
 /// a header takes.
 pub(super) const LONGEST: usize = 16 * PAGE_ROWS;
 
-/// `Encoding` in `parquet.thrift`.
+/// These are numbers of `Encoding` in `parquet.thrift`.
 const PLAIN: i64 = 0;
 /// The former name of both `PLAIN` in a dictionary and [`RLE_DICTIONARY`] in a data page, which
 /// version 1 still uses.
@@ -176,7 +176,7 @@ fn bits(packed: &[u8], n: usize, width: u8) -> u64 {
     (value >> (start % 8)) as u64 & (u64::MAX >> (64 - width))
 }
 
-/// A page's numbers.
+/// The small numbers that a page has for each row, such as levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Numbers<'a> {
     /// All are this one, which is the usual case.

@@ -24,7 +24,7 @@ pub enum Needs {
 }
 
 pub struct Exporter {
-    /// As in `--to`.
+    /// The word for it after `--to`.
     pub name: &'static str,
     /// Of a file's name.
     pub extension: &'static str,

@@ -13,7 +13,7 @@ use tardy_model::shaper::{Entry, Queues};
 use tardy_model::stream::{CpuChoice, Policy};
 use tardy_model::time::Nanos;
 
-/// One key.
+/// A key that an experiment file may have.
 #[derive(Debug)]
 pub struct Key {
     /// Dotted; `*` matches a name that the user gives.
@@ -39,11 +39,11 @@ pub enum Default {
     None(&'static str),
     /// Text, as it would be written.
     Text(&'static str),
-    /// A number.
+    /// A whole number, in the key's own unit.
     Integer(i64),
-    /// A share.
+    /// A share of all, 0 to 1.
     Float(f64),
-    /// True or false.
+    /// Whether a switch is on.
     Flag(bool),
     /// A list of texts.
     List(&'static [&'static str]),
@@ -80,7 +80,7 @@ impl Key {
         self
     }
 
-    /// The pattern's segments.
+    /// What is between the dots of the pattern.
     pub(crate) fn segments(&self) -> impl Iterator<Item = &'static str> {
         self.pattern.split('.')
     }
@@ -97,45 +97,28 @@ impl Key {
 pub enum Kind {
     /// A name of letters, digits, `.`, `_` and `-`.
     Name,
-    /// A station's name.
+    /// The name of a station of the same file.
     Word,
     /// A network device's name.
     Device,
     /// An object file of the user's, and a section in it.
     Object,
-    /// A whole number.
-    Integer {
-        /// Least.
-        min: i64,
-        /// Greatest.
-        max: i64,
-    },
-    /// A span of time with its unit.
+    /// A whole number within these bounds, which are allowed too.
+    Integer { min: i64, max: i64 },
+    /// A span of time with its unit, within these bounds.
     Duration {
-        /// Least, ns.
         min_ns: i64,
-        /// Greatest, ns.
         max_ns: i64,
         /// A word that may replace it.
         word: Option<&'static str>,
     },
     /// The time from one to the next of what is repeated: a span of time, or how often a second.
-    Cycle {
-        /// Least, ns.
-        min_ns: i64,
-        /// Greatest, ns.
-        max_ns: i64,
-    },
-    /// A size with its unit.
-    Size {
-        /// Least, bytes.
-        min: i64,
-        /// Greatest, bytes.
-        max: i64,
-    },
+    Cycle { min_ns: i64, max_ns: i64 },
+    /// A size with its unit, within these bounds, bytes.
+    Size { min: i64, max: i64 },
     /// A share of all: a percentage with `%`, or a fraction 0 to 1.
     Share,
-    /// True or false.
+    /// `true` or `false`, not in quotes.
     Flag,
     /// One of several words.
     Choice {
@@ -144,9 +127,9 @@ pub enum Kind {
         /// Those of the glossary that it has not.
         later: &'static [&'static str],
     },
-    /// Which CPU.
+    /// The number of a CPU, or a word for how it is chosen.
     Cpu,
-    /// A scheduling policy.
+    /// A scheduling policy, with its parameters.
     Policy,
     /// A list of points.
     Points {
@@ -162,7 +145,7 @@ pub enum Kind {
     Metric,
     /// A list of some of these words, each at most once.
     Several {
-        /// All of them.
+        /// The words that there are.
         of: &'static [&'static str],
     },
     /// A list of packet numbers.
@@ -171,16 +154,16 @@ pub enum Kind {
     Limits,
     /// The size of a socket's buffer, or `default`.
     Buffer,
-    /// Bits a second.
+    /// Bits a second, with a unit.
     Rate,
     /// A distribution, of times or of sizes.
     Spread {
-        /// Of times.
+        /// True for times, false for sizes.
         time: bool,
     },
-    /// Program and arguments.
+    /// A list of texts: a program and its arguments.
     Words,
-    /// Traffic classes.
+    /// A list of traffic classes.
     Classes {
         /// The class of each of this number of priorities.
         each_of: Option<usize>,
@@ -221,9 +204,9 @@ pub(crate) enum Value {
 
 /// Highest CPU number that a Linux kernel can be built for.
 pub(super) const LAST_CPU: i64 = 8191;
-/// IFNAMSIZ − 1.
+/// IFNAMSIZ − 1: the longest name of a device, bytes.
 pub(super) const LONGEST_DEVICE: usize = 15;
-/// PATH_MAX.
+/// PATH_MAX: the longest path, bytes.
 pub(super) const LONGEST_PATH: usize = 4_096;
 /// A limit of a rule is shorter than any trial of use: an hour, ns.
 pub(super) const LONGEST_LIMIT: i64 = 3_600_000_000_000;

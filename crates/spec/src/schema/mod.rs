@@ -27,11 +27,11 @@ pub(crate) const LATER: &[&str] = &[];
 
 /// What a dotted key is in the table.
 pub(crate) enum KeyOrTable {
-    /// A key.
+    /// A key, with what the table has about it.
     Key(&'static Key),
     /// A table of keys.
     Table,
-    /// Nothing.
+    /// Nothing in the table has this key.
     Unknown,
 }
 

@@ -121,7 +121,7 @@ impl<'w> Written<'w> {
     }
 }
 
-/// Names and words.
+/// Values that are names or words.
 impl<'w> Written<'w> {
     /// A text that is a name of some sort.
     fn name_like(self) -> Result<&'w str, Problem> {
@@ -339,7 +339,7 @@ impl<'w> Written<'w> {
     }
 }
 
-/// Lists.
+/// Values that are lists, read item by item.
 impl<'w> Written<'w> {
     fn points(self, word: &str) -> Result<Value, Problem> {
         match &self.node.value {

@@ -21,7 +21,6 @@ use tardy_model::time::{Instant, Realtime};
 /// What a receive call reports about one datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Heard {
-    /// Its bytes.
     pub length: usize,
     /// The kernel's stamp, if it took one.
     pub stamp: Option<Instant<Realtime>>,

@@ -91,7 +91,7 @@ impl Table {
         self.next
     }
 
-    /// Header, types, strings.
+    /// The whole BTF: header, types, strings.
     pub fn bytes(&self) -> Vec<u8> {
         let (types, strings) = (self.types.len() as u32, self.strings.len() as u32);
         let words = [24, 0, types, types, strings];
