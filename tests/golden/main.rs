@@ -3,6 +3,7 @@
 
 mod agents;
 mod analyze;
+mod bench;
 mod ci;
 mod compare;
 mod crates;

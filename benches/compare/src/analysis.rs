@@ -3,7 +3,7 @@
 //! and on all, with DuckDB and numpy; and how many bytes a row takes, compared with the entropy of
 //! what it holds.
 
-use crate::row::{Bound, Raw, Row};
+use crate::row::{Better, Bound, Pair, Raw, Row};
 use crate::{Bench, child};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -74,78 +74,114 @@ fn bytes_a_row(folder: &Path, rows: u64) -> Result<f64> {
     Ok(bytes as f64 / rows as f64)
 }
 
+/// A line of what the programs of a pair cost.
+fn cost(what: &str, ended: &child::Ended) -> String {
+    format!("{what}: cpu_s {} wall_s {} rss_mb {}\n", ended.cpu_s, ended.wall_s, ended.rss_mb)
+}
+
+/// What read all rows.
+struct Whole {
+    sums: child::Ended,
+    /// tardy on one CPU.
+    one: child::Ended,
+    /// tardy on all.
+    mine: child::Ended,
+}
+
+fn whole(bench: &Bench, large: &Path, pair: usize) -> Result<Whole> {
+    let (mut of_sums, mut one, mut mine) = (None, None, None);
+    for turn in 0..3 {
+        match (pair + turn) % 3 {
+            0 => of_sums = Some(sums(large, &[])?),
+            1 => one = Some(on_one_cpu(bench, large)?),
+            _ => mine = Some(ours(bench, large)?),
+        }
+    }
+    let (Some(sums), Some(one), Some(mine)) = (of_sums, one, mine) else { bail!("a program was left out") };
+    Ok(Whole { sums, one, mine })
+}
+
+/// tardy and a peer over a tenth of the rows. What they cost goes behind `told`.
+fn tenth(bench: &Bench, small: &Path, pair: usize, peer: &str, told: &mut String) -> Result<[child::Ended; 2]> {
+    let (mut mine, mut other) = (None, None);
+    for turn in 0..2 {
+        if (pair + turn) % 2 == 0 {
+            let ended = ours(bench, small)?;
+            *told += &cost("tardy, a tenth", &ended);
+            mine = Some(ended);
+        } else {
+            let ended = theirs(bench, small, peer)?;
+            *told += &cost(&format!("{peer}, a tenth"), &ended);
+            other = Some(ended);
+        }
+    }
+    let (Some(mine), Some(other)) = (mine, other) else { bail!("a program was left out") };
+    Ok([mine, other])
+}
+
+/// The pairs of each row.
+#[derive(Default)]
+struct Pairs {
+    whole: Vec<Pair>,
+    wall: Vec<Pair>,
+    duckdb: Vec<Pair>,
+    numpy: Vec<Pair>,
+    memory: Vec<Pair>,
+    size: Vec<Pair>,
+}
+
 /// The two bounds are for the full size. The comparison with both peers, and of memory, is made
 /// with a tenth of it, because the peers take minutes.
 pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
-    let tenth = bench.rows / 10;
-    let (large, small) = (generated(bench, bench.rows)?, generated(bench, tenth)?);
-    let (mut whole, mut wall, mut cpu, mut memory) = (Vec::new(), Vec::new(), [Vec::new(), Vec::new()], Vec::new());
+    let rows = bench.rows / 10;
+    let (large, small) = (generated(bench, bench.rows)?, generated(bench, rows)?);
+    let mut pairs = Pairs::default();
     for pair in 0..bench.pairs {
-        let (mut of_sums, mut one, mut mine) = (None, None, None);
-        for turn in 0..3 {
-            match (pair + turn) % 3 {
-                0 => of_sums = Some(sums(&large, &[])?),
-                1 => one = Some(on_one_cpu(bench, &large)?),
-                _ => mine = Some(ours(bench, &large)?),
-            }
-        }
-        let (Some(of_sums), Some(one), Some(mine)) = (of_sums, one, mine) else { bail!("a program was left out") };
+        let Whole { sums, one, mine } = whole(bench, &large, pair)?;
         raw.keep(pair, "tardy", &mine.stdout)?;
-        raw.keep(pair, "sums", &of_sums.stdout)?;
+        raw.keep(pair, "sums", &sums.stdout)?;
         // On one CPU, for two threads that share caches and memory take longer for the same.
-        whole.push((one.cpu_s, Some(of_sums.cpu_s)));
-        wall.push((mine.wall_s, Some(one.wall_s)));
-        let line = |what: &str, ended: &child::Ended| {
-            format!("{what}: cpu_s {} wall_s {} rss_mb {}\n", ended.cpu_s, ended.wall_s, ended.rss_mb)
-        };
-        let all = [("sums", &of_sums), ("tardy, all rows, one CPU", &one), ("tardy, all rows", &mine)];
-        let mut told: String = all.iter().map(|(what, ended)| line(what, ended)).collect();
-        for (of, peer) in cpu.iter_mut().zip(["duckdb", "numpy"]) {
-            let (mut mine_s, mut theirs_s) = (0.0, 0.0);
-            for turn in 0..2 {
-                if (pair + turn) % 2 == 0 {
-                    let ended = ours(bench, &small)?;
-                    told += &line("tardy, a tenth", &ended);
-                    mine_s = ended.cpu_s;
-                    if peer == "numpy" {
-                        memory.push((mine.rss_mb, Some(ended.rss_mb)));
-                    }
-                } else {
-                    let ended = theirs(bench, &small, peer)?;
-                    told += &line(&format!("{peer}, a tenth"), &ended);
-                    raw.keep(pair, peer, &ended.stdout)?;
-                    theirs_s = ended.cpu_s;
-                }
-            }
-            of.push((mine_s, Some(theirs_s)));
-        }
+        pairs.whole.push((one.cpu_s, Some(sums.cpu_s)));
+        pairs.wall.push((mine.wall_s, Some(one.wall_s)));
+        let all = [("sums", &sums), ("tardy, all rows, one CPU", &one), ("tardy, all rows", &mine)];
+        let mut told: String = all.iter().map(|(what, ended)| cost(what, ended)).collect();
+        let [ours, duckdb] = tenth(bench, &small, pair, "duckdb", &mut told)?;
+        raw.keep(pair, "duckdb", &duckdb.stdout)?;
+        pairs.duckdb.push((ours.cpu_s, Some(duckdb.cpu_s)));
+        let [ours, numpy] = tenth(bench, &small, pair, "numpy", &mut told)?;
+        raw.keep(pair, "numpy", &numpy.stdout)?;
+        pairs.numpy.push((ours.cpu_s, Some(numpy.cpu_s)));
+        pairs.memory.push((mine.rss_mb, Some(ours.rss_mb)));
         raw.keep(pair, "cost", &told)?;
     }
     let entropy: f64 = sums(&small, &["--entropy"])?.stdout.trim().parse().context("sums --entropy")?;
-    let size = (bytes_a_row(&small, tenth)?, Some(entropy));
-    let [duckdb, numpy] = cpu;
+    pairs.size.push((bytes_a_row(&small, rows)?, Some(entropy)));
+    Ok(table(bench.rows, rows, pairs))
+}
+
+/// The rows of the table, of all samples and of a tenth of them.
+fn table(all: u64, tenth: u64, of: Pairs) -> Vec<Row> {
+    let command = |rows: u64| format!("generate DIR --rows {rows} --seed {SEED}; tardy report DIR --format json");
     let row = |rows: u64, unit, peer: &str, peer_command: &str, pairs, bound| Row {
-        what: format!("{} M samples from Parquet to the full table", rows / 1_000_000),
-        unit,
         peer: peer.to_owned(),
-        command: format!("generate DIR --rows {rows} --seed {SEED}; tardy report DIR --format json"),
+        command: command(rows),
         peer_command: peer_command.to_owned(),
         pairs,
         bound,
+        ..Row::new(format!("{} M samples from Parquet to the full table", rows / 1_000_000), unit, Better::Lower)
     };
     let named = |what: &str, row: Row| Row { what: what.to_owned(), ..row };
-    let all = bench.rows;
     let on_one = format!("generate DIR --rows {all} --seed {SEED}; taskset -c 0 tardy report DIR --format json");
-    let sums = row(all, "CPU-s", "a loop that sums the columns", "sums DIR", whole, Bound::RatioAtMost(1.8));
-    let one = row(all, "s", "tardy on one CPU", &on_one, wall, Bound::RatioAtMost(0.9));
-    let memory = row(all, "MB", "tardy, a tenth of the rows", "", memory, Bound::RatioAtMost(1.25));
-    let size = row(tenth, "bytes", "entropy of its stages", "sums DIR --entropy", vec![size], Bound::RatioAtMost(1.1));
-    Ok(vec![
+    let sums = row(all, "CPU-s", "a loop that sums the columns", "sums DIR", of.whole, Bound::RatioAtMost(1.8));
+    let one = row(all, "s", "tardy on one CPU", &on_one, of.wall, Bound::RatioAtMost(0.9));
+    let memory = row(all, "MB", "tardy, a tenth of the rows", "", of.memory, Bound::RatioAtMost(1.25));
+    let size = row(tenth, "bytes", "entropy of its stages", "sums DIR --entropy", of.size, Bound::RatioAtMost(1.1));
+    vec![
         Row { command: on_one.clone(), ..sums },
         named("the same on all CPUs, wall time", one),
-        row(tenth, "CPU-s", "DuckDB", "python3 benches/peers/figures.py duckdb DIR", duckdb, Bound::None),
-        row(tenth, "CPU-s", "numpy", "python3 benches/peers/figures.py numpy DIR", numpy, Bound::None),
+        row(tenth, "CPU-s", "DuckDB", "python3 benches/peers/figures.py duckdb DIR", of.duckdb, Bound::None),
+        row(tenth, "CPU-s", "numpy", "python3 benches/peers/figures.py numpy DIR", of.numpy, Bound::None),
         named("memory for them, peak", memory),
         named("a row in samples.parquet, six stages", size),
-    ])
+    ]
 }

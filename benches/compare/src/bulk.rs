@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the loads transfer, compared with iperf3 on the same CPUs.
 
-use crate::row::{Bound, Raw, Row};
+use crate::row::{Better, Bound, Raw, Row};
 use crate::{Bench, child, samples};
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -65,13 +65,12 @@ pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
         udp.push((mine[1], Some(theirs[1])));
     }
     let row = |what: &str, unit, args: &str, pairs, bound| Row {
-        what: what.to_owned(),
-        unit,
         peer: "iperf3".to_owned(),
         command: command.clone(),
         peer_command: format!("iperf3 -t 4 -A 0,1{args}"),
         pairs,
         bound,
+        ..Row::new(what, unit, Better::Higher)
     };
     Ok(vec![
         row("load tcp_stream, received", "Gbit/s", "", tcp, Bound::RatioAtLeast(0.9)),

@@ -3,7 +3,7 @@
 //! each n-th round trip. The kernel fills and empties these caches by sixteen and by sixty-four.
 //! `own-trace` must not take that for tardy.
 
-use crate::row::{Bound, Raw, Row};
+use crate::row::{Better, Raw, Row};
 use crate::{Bench, child};
 use anyhow::{Context, Result};
 use std::process::Stdio;
@@ -39,14 +39,13 @@ pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
             }
         }
         for (pairs, nth) in of_nths.into_iter().zip(["8th", "16th", "64th"]) {
+            let what = format!("each {nth} round trip of a C loop is longer by, tx stamps: {stamps}");
             rows.push(Row {
-                what: format!("each {nth} round trip of a C loop is longer by, tx stamps: {stamps}"),
-                unit: "ns",
                 peer: "the loop's median".to_owned(),
                 command: format!("pong near ADDRESS 9000 {COUNT} 0 {stamps}"),
                 peer_command: format!("pong far ADDRESS 9000 {COUNT} 0 {stamps}"),
                 pairs,
-                bound: Bound::None,
+                ..Row::new(what, "ns", Better::Neither)
             });
         }
     }

@@ -2,7 +2,7 @@
 //! What a run takes in addition to its packets: building and taking down a cell, and the way from
 //! the command to the first packet.
 
-use crate::row::{Bound, Raw, Row};
+use crate::row::{Better, Bound, Raw, Row};
 use crate::{Bench, samples};
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -70,13 +70,10 @@ pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
         command = run.command;
     }
     let row = |what: &str, pairs, most| Row {
-        what: what.to_owned(),
-        unit: "ms",
-        peer: String::new(),
         command: command.clone(),
-        peer_command: String::new(),
         pairs,
         bound: Bound::AtMost(most),
+        ..Row::new(what, "ms", Better::Lower)
     };
     Ok(vec![
         row("a cell's set-up and tear-down, the worst of four", worst, 150.0),

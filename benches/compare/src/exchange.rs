@@ -2,9 +2,10 @@
 //! Round trips: compared with sockperf without kernel stamps, with a C loop with them, and TCP's
 //! transactions a second.
 
-use crate::row::{self, Bound, Raw, Row};
+use crate::row::{self, Better, Bound, Raw, Row};
 use crate::{Bench, child, samples};
 use anyhow::{Context, Result};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -22,7 +23,7 @@ const ROUNDS: usize = 5;
 const ROUNDS_OF_BOUND: usize = 9;
 const STAMPED: &str = "stream.ctl.stamps=[\"send\",\"tx_kernel\",\"rx_kernel\",\"receive\",\"reply_send\",\"reply_tx_kernel\",\"reply_rx_kernel\",\"reply_receive\"]";
 
-const TCP: &str = "stream.ctl.port=tcp";
+const OVER_TCP: &str = "stream.ctl.port=tcp";
 const ONE_CPU: &str = "stream.ctl.rx.cpu=0";
 
 /// What is compared of a side: the median round trip in µs, or round trips a second.
@@ -68,12 +69,12 @@ fn bare(bench: &Bench, program: &Path) -> Result<(f64, String)> {
     })
 }
 
-/// sockperf tells half of a round trip; it is doubled again. Its server runs on `cpu`, its client
-/// on 0.
-fn sockperf(bench: &Bench, tcp: bool, cpu: &str, of: Of) -> Result<(f64, String)> {
+/// Over UDP for a time, over TCP for a rate. sockperf tells half of a round trip; it is doubled
+/// again. Its server runs on `cpu`, its client on 0.
+fn sockperf(bench: &Bench, cpu: &str, of: Of) -> Result<(f64, String)> {
     child::joined(bench, "pingpong.toml", |a, b| {
         let (address, taskset) = (b.address.to_string(), Path::new("taskset"));
-        let protocol: &[&str] = if tcp { &["--tcp"] } else { &[] };
+        let protocol: &[&str] = if of == Of::Rate { &["--tcp"] } else { &[] };
         let mut server = b.command(taskset);
         server.args(["-c", cpu, "sockperf", "server", "-i", &address, "-p", "9000"]).args(protocol);
         let mut server = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
@@ -112,174 +113,201 @@ pub fn awake() -> Result<File> {
     })
 }
 
-type Peer<'a> = &'a dyn Fn() -> Result<(f64, String)>;
-
+/// Who is beside tardy.
 #[derive(Clone, Copy)]
-struct Beside<'a> {
-    run: Peer<'a>,
-    who: &'static str,
-    command: &'static str,
+enum Peer {
+    /// The C loop, with kernel stamps.
+    Loop,
+    /// Its server runs on this CPU.
+    Sockperf { cpu: &'static str },
 }
 
 /// A row to be measured.
-struct Side<'a> {
+#[derive(Clone, Copy)]
+struct Side {
+    /// Of its raw outputs.
     name: &'static str,
     what: &'static str,
     of: Of,
-    set: &'a [&'a str],
-    beside: Beside<'a>,
+    /// The keys of our run.
+    set: &'static [&'static str],
+    peer: Peer,
     /// Idle CPUs sleep as they like.
     halts: bool,
     bound: Bound,
 }
 
-impl Of {
-    fn unit(self) -> &'static str {
-        match self {
+const UDP: Side = Side {
+    name: "udp",
+    what: "round trip, UDP, blocking, no kernel stamps, p50",
+    of: Of::MedianUs,
+    set: &[],
+    peer: Peer::Sockperf { cpu: "1" },
+    halts: false,
+    bound: Bound::RatioAtMost(1.0),
+};
+
+const TCP: Side = Side {
+    name: "tcp",
+    what: "transactions/s, TCP, blocking, no kernel stamps",
+    of: Of::Rate,
+    set: &[OVER_TCP],
+    bound: Bound::RatioAtLeast(1.0),
+    ..UDP
+};
+
+const SIDES: [Side; 7] = [
+    UDP,
+    Side {
+        name: "stamped",
+        what: "round trip, UDP, blocking, kernel stamps, p50",
+        set: &[STAMPED],
+        peer: Peer::Loop,
+        bound: Bound::RatioAtMost(1.05),
+        ..UDP
+    },
+    TCP,
+    Side {
+        name: "udp-one-cpu",
+        what: "the same over UDP, both ends on one CPU, p50",
+        set: &[ONE_CPU],
+        peer: Peer::Sockperf { cpu: "0" },
+        bound: Bound::None,
+        ..UDP
+    },
+    Side {
+        name: "tcp-one-cpu",
+        what: "the same over TCP, both ends on one CPU",
+        set: &[OVER_TCP, ONE_CPU],
+        peer: Peer::Sockperf { cpu: "0" },
+        bound: Bound::None,
+        ..TCP
+    },
+    Side {
+        name: "udp-halts",
+        what: "the same over UDP, idle CPUs halted, p50",
+        halts: true,
+        bound: Bound::None,
+        ..UDP
+    },
+    Side { name: "tcp-halts", what: "the same over TCP, idle CPUs halted", halts: true, bound: Bound::None, ..TCP },
+];
+
+impl Side {
+    fn unit(&self) -> &'static str {
+        match self.of {
             Of::MedianUs => "µs",
             Of::Rate => "k/s",
+        }
+    }
+
+    fn better(&self) -> Better {
+        match self.of {
+            Of::MedianUs => Better::Lower,
+            Of::Rate => Better::Higher,
+        }
+    }
+
+    fn who(&self) -> &'static str {
+        match (self.peer, self.of) {
+            (Peer::Loop, _) => "C loop, the same stamps",
+            (Peer::Sockperf { .. }, Of::MedianUs) => "sockperf, doubled",
+            (Peer::Sockperf { .. }, Of::Rate) => "sockperf",
+        }
+    }
+
+    fn peer_command(&self) -> &'static str {
+        match (self.peer, self.of) {
+            (Peer::Loop, _) => "pong far ADDRESS 9000 80000 1; pong near ADDRESS 9000 80000 0",
+            (Peer::Sockperf { .. }, Of::MedianUs) => "sockperf ping-pong -m 64 -t 1",
+            (Peer::Sockperf { .. }, Of::Rate) => "sockperf ping-pong --tcp -m 64 -t 1",
+        }
+    }
+
+    /// The peer's figure, and what it printed. `program` is the C loop.
+    fn beside(&self, bench: &Bench, program: &Path) -> Result<(f64, String)> {
+        match self.peer {
+            Peer::Loop => bare(bench, program),
+            Peer::Sockperf { cpu } => sockperf(bench, cpu, self.of),
         }
     }
 }
 
 pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
     let program = child::compile(bench, "pong")?;
-    let (udp, tcp) = (|| sockperf(bench, false, "1", Of::MedianUs), || sockperf(bench, true, "1", Of::Rate));
-    let (udp_on_one, tcp_on_one) =
-        (|| sockperf(bench, false, "0", Of::MedianUs), || sockperf(bench, true, "0", Of::Rate));
-    let bare = || bare(bench, &program);
-    let doubled = |run| Beside { run, who: "sockperf, doubled", command: "sockperf ping-pong -m 64 -t 1" };
-    let over_tcp = |run| Beside { run, who: "sockperf", command: "sockperf ping-pong --tcp -m 64 -t 1" };
-    let loops = Beside {
-        run: &bare,
-        who: "C loop, the same stamps",
-        command: "pong far ADDRESS 9000 80000 1; pong near ADDRESS 9000 80000 0",
-    };
-    let side = |name, what, of, set, beside, bound| Side { name, what, of, set, beside, halts: false, bound };
-    let sides: [Side<'_>; 7] = [
-        side(
-            "udp",
-            "round trip, UDP, blocking, no kernel stamps, p50",
-            Of::MedianUs,
-            &[],
-            doubled(&udp),
-            Bound::RatioAtMost(1.0),
-        ),
-        side(
-            "stamped",
-            "round trip, UDP, blocking, kernel stamps, p50",
-            Of::MedianUs,
-            &[STAMPED],
-            loops,
-            Bound::RatioAtMost(1.05),
-        ),
-        side(
-            "tcp",
-            "transactions/s, TCP, blocking, no kernel stamps",
-            Of::Rate,
-            &[TCP],
-            over_tcp(&tcp),
-            Bound::RatioAtLeast(1.0),
-        ),
-        side(
-            "udp-one-cpu",
-            "the same over UDP, both ends on one CPU, p50",
-            Of::MedianUs,
-            &[ONE_CPU],
-            doubled(&udp_on_one),
-            Bound::None,
-        ),
-        side(
-            "tcp-one-cpu",
-            "the same over TCP, both ends on one CPU",
-            Of::Rate,
-            &[TCP, ONE_CPU],
-            over_tcp(&tcp_on_one),
-            Bound::None,
-        ),
-        Side {
-            halts: true,
-            ..side(
-                "udp-halts",
-                "the same over UDP, idle CPUs halted, p50",
-                Of::MedianUs,
-                &[],
-                doubled(&udp),
-                Bound::None,
-            )
-        },
-        Side {
-            halts: true,
-            ..side("tcp-halts", "the same over TCP, idle CPUs halted", Of::Rate, &[TCP], over_tcp(&tcp), Bound::None)
-        },
-    ];
-    let mut rows = Vec::new();
+    let (mut rows, mut spreads) = (Vec::new(), BTreeMap::new());
     // What a ratio is worth here: the same program on both sides, in the same rounds.
     let hold = awake()?;
-    for (name, what, of, beside) in [
-        ("udp-itself", "round trip, UDP, sockperf against itself, p50", Of::MedianUs, doubled(&udp)),
-        ("tcp-itself", "transactions/s, TCP, sockperf against itself", Of::Rate, over_tcp(&tcp)),
-    ] {
-        rows.push(against_itself(bench, raw, name, what, of, beside)?);
+    for (side, what) in
+        [(UDP, "round trip, UDP, sockperf against itself, p50"), (TCP, "transactions/s, TCP, sockperf against itself")]
+    {
+        let row = against_itself(bench, raw, &program, side, what)?;
+        spreads.insert(side.name, row.ratio());
+        rows.push(row);
     }
     drop(hold);
-    for side in sides {
-        rows.push(against_peer(bench, raw, side)?);
+    for side in SIDES {
+        // Of the other rows the conditions differ, or the peer.
+        let itself = spreads.get(side.name).copied().flatten();
+        rows.push(Row { itself, ..against_peer(bench, raw, &program, side)? });
     }
     Ok(rows)
 }
 
 /// The peer on both sides.
-fn against_itself(bench: &Bench, raw: &Raw, name: &str, what: &str, of: Of, beside: Beside<'_>) -> Result<Row> {
+fn against_itself(bench: &Bench, raw: &Raw, program: &Path, of: Side, what: &str) -> Result<Row> {
     let mut pairs = Vec::new();
     for pair in 0..bench.pairs {
         let mut sides = [Vec::new(), Vec::new()];
         for turn in 0..2 * ROUNDS {
             let (round, side) = (turn / 2, (pair + turn + turn / 2) % 2);
-            let (figure, text) = (beside.run)()?;
+            let (figure, text) = of.beside(bench, program)?;
             sides[side].push(figure);
-            raw.keep(pair, &format!("{name}-{side}-{round}"), &text)?;
+            raw.keep(pair, &format!("{}-itself-{side}-{round}", of.name), &text)?;
         }
         let [one, other] = sides;
         pairs.push((row::median(one).context("no round")?, row::median(other)));
     }
-    let (what, command) = (what.to_owned(), beside.command.to_owned());
+    let command = of.peer_command().to_owned();
     Ok(Row {
-        what,
-        unit: of.unit(),
         peer: "sockperf".to_owned(),
         command: command.clone(),
         peer_command: command,
         pairs,
-        bound: Bound::None,
+        ..Row::new(what, of.unit(), Better::Neither)
     })
 }
 
 /// tardy next to a peer, by turns.
-fn against_peer(bench: &Bench, raw: &Raw, side: Side<'_>) -> Result<Row> {
-    let Side { name, what, of, set, beside, halts, bound } = side;
-    let hold = (!halts).then(awake).transpose()?;
+fn against_peer(bench: &Bench, raw: &Raw, program: &Path, side: Side) -> Result<Row> {
+    let hold = (!side.halts).then(awake).transpose()?;
     let (mut pairs, mut command) = (Vec::new(), String::new());
-    let rounds = if matches!(bound, Bound::None) { ROUNDS } else { ROUNDS_OF_BOUND };
+    let rounds = if matches!(side.bound, Bound::None) { ROUNDS } else { ROUNDS_OF_BOUND };
     for pair in 0..bench.pairs {
         let (mut mine, mut theirs) = (Vec::new(), Vec::new());
         for turn in 0..2 * rounds {
             // Who went second goes first in the next round: one, the other, the other, one.
             let round = turn / 2;
             if (pair + turn + round) % 2 == 0 {
-                let run = samples::run(bench, "pingpong.toml", set)?;
-                mine.push(ours(&run, of)?);
-                raw.keep(pair, &format!("{name}-tardy-{round}"), &run.trial()?.0)?;
+                let run = samples::run(bench, "pingpong.toml", side.set)?;
+                mine.push(ours(&run, side.of)?);
+                raw.keep(pair, &format!("{}-tardy-{round}", side.name), &run.trial()?.0)?;
                 command = run.command;
             } else {
-                let (figure, text) = (beside.run)()?;
+                let (figure, text) = side.beside(bench, program)?;
                 theirs.push(figure);
-                raw.keep(pair, &format!("{name}-peer-{round}"), &text)?;
+                raw.keep(pair, &format!("{}-peer-{round}", side.name), &text)?;
             }
         }
         pairs.push((row::median(mine).context("no round")?, row::median(theirs)));
     }
     drop(hold);
-    let (what, peer, peer_command) = (what.to_owned(), beside.who.to_owned(), beside.command.to_owned());
-    Ok(Row { what, unit: of.unit(), peer, command, peer_command, pairs, bound })
+    Ok(Row {
+        peer: side.who().to_owned(),
+        command,
+        peer_command: side.peer_command().to_owned(),
+        pairs,
+        bound: side.bound,
+        ..Row::new(side.what, side.unit(), side.better())
+    })
 }

@@ -3,7 +3,7 @@
 //! kernel's structs.
 
 use crate::Bench;
-use crate::row::{Bound, Raw, Row, median};
+use crate::row::{Better, Bound, Raw, Row, median};
 use anyhow::{Context, Result, bail};
 use std::hint::black_box;
 use std::process::{Command, Stdio};
@@ -117,13 +117,9 @@ fn call(bench: &Bench) -> Result<f64> {
 
 pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
     let row = |what: &str, unit, command: &str, bound| Row {
-        what: what.to_owned(),
-        unit,
-        peer: String::new(),
         command: command.to_owned(),
-        peer_command: String::new(),
-        pairs: Vec::new(),
         bound,
+        ..Row::new(what, unit, Better::Lower)
     };
     let mut packet = row("a packet's hint found, and one member read", "ns", "", Bound::None);
     let mut member = row("a further member of a hint", "ns", "", Bound::AtMost(5.0));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `bench`: tardy compared with its peers. Each comparison is a file and a line in [`COMPARISONS`];
 //! each measures pairs, one after the other, keeps the raw outputs, and gives rows for the table.
+//! Each row is held by its bound and by the spread that it had in an earlier run.
 
 mod analysis;
 mod bulk;
@@ -18,8 +19,8 @@ mod timer;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use row::{Raw, Row};
-use std::path::PathBuf;
+use row::{Earlier, Raw, Row, Verdict};
+use std::path::{Path, PathBuf};
 
 /// What a comparison needs.
 pub struct Bench {
@@ -87,50 +88,88 @@ fn main() -> Result<()> {
     if let Some(name) = args.names.iter().find(|name| !known.contains(&name.as_str())) {
         bail!("there is no comparison `{name}`: {}", known.join(", "));
     }
-    let absolute = |path: PathBuf| path.canonicalize().with_context(|| format!("{} is not there", path.display()));
+    let absolute = |path: &Path| path.canonicalize().with_context(|| format!("{} is not there", path.display()));
     std::fs::create_dir_all(&args.cache).with_context(|| format!("{} cannot be made", args.cache.display()))?;
     let bench = Bench {
-        tardy: absolute(args.tardy).context("make build first")?,
-        home: absolute(args.home)?,
-        cache: absolute(args.cache)?,
+        tardy: absolute(&args.tardy).context("make build first")?,
+        home: absolute(&args.home)?,
+        cache: absolute(&args.cache)?,
         pairs: args.pairs.max(1),
         rows: args.rows,
     };
-    let (mut rows, mut failed) = (Vec::new(), Vec::new());
-    for comparison in COMPARISONS {
-        if !args.names.is_empty() && !args.names.iter().any(|name| name == comparison.name) {
-            continue;
-        }
-        eprintln!("bench: {}", comparison.name);
-        let raw = Raw::create(bench.cache.join("results").join(comparison.name))?;
-        // One that fails must not take the others' figures with it.
-        match (comparison.measure)(&bench, &raw) {
-            Ok(measured) => {
-                raw.rows(&measured)?;
-                // The figures that are kept next to the page are those that the page was made of.
-                if args.page.is_some() {
-                    raw.keep_pairs(comparison.name, &bench.home.join("results.tsv"))?;
-                }
-                rows.extend(measured);
-            }
-            Err(error) => failed.push(format!("{}: {error:#}", comparison.name)),
-        }
-    }
+    let results = bench.home.join("results.tsv");
+    let earlier = Earlier::read(&results)?;
+    let Measured { rows, raw, failed } = measure(&bench, &args.names, &earlier)?;
     let table = page::table(&rows);
     println!("{table}");
-    if let Some(page) = args.page.filter(|_| failed.is_empty()) {
+    let page = args.page.as_deref().filter(|_| failed.is_empty());
+    if let Some(page) = page {
+        // The figures that are kept next to the page are those that the page was made of.
+        for (name, raw) in &raw {
+            raw.keep_pairs(name, &results)?;
+        }
         if args.names.is_empty() {
-            page::write(&page, &table, &page::machine(&bench)?)?;
+            page::write(page, &table, &page::machine(&bench)?)?;
         } else {
-            page::renew(&page, &rows)?;
+            page::renew(page, &rows)?;
         }
     }
-    let missed: Vec<&str> = rows.iter().filter(|row| row.met() == Some(false)).map(|row| row.what.as_str()).collect();
-    if !missed.is_empty() {
-        eprintln!("bench: outside its bound: {}", missed.join("; "));
+    conclude(&rows, &failed, page.map(|_| results.as_path()))
+}
+
+struct Measured {
+    /// Each with its earlier spread.
+    rows: Vec<Row>,
+    /// The comparisons' names and folders.
+    raw: Vec<(&'static str, Raw)>,
+    /// Which could not be made, and why.
+    failed: Vec<String>,
+}
+
+/// Makes the comparisons of these names, or all.
+fn measure(bench: &Bench, names: &[String], earlier: &Earlier) -> Result<Measured> {
+    let mut all = Measured { rows: Vec::new(), raw: Vec::new(), failed: Vec::new() };
+    for Comparison { name, measure } in COMPARISONS {
+        if !names.is_empty() && !names.iter().any(|named| named == name) {
+            continue;
+        }
+        eprintln!("bench: {name}");
+        let raw = Raw::create(bench.cache.join("results").join(name))?;
+        // One that fails must not take the others' figures with it.
+        match measure(bench, &raw) {
+            Ok(rows) => {
+                raw.rows(&rows)?;
+                all.raw.push((name, raw));
+                all.rows.extend(rows.into_iter().map(|row| Row { earlier: earlier.spread(name, &row), ..row }));
+            }
+            Err(error) => all.failed.push(format!("{name}: {error:#}")),
+        }
     }
+    Ok(all)
+}
+
+/// Names each row that is outside its bound or worse than earlier. Both end the bench as a
+/// comparison does that could not be made, but only after everything was written. `kept` is where
+/// today's pairs have replaced the earlier ones.
+fn conclude(rows: &[Row], failed: &[String], kept: Option<&Path>) -> Result<()> {
+    let mut reasons = Vec::new();
     if !failed.is_empty() {
-        bail!("not all could be compared: {}", failed.join("; "));
+        reasons.push(format!("not all could be compared: {}", failed.join("; ")));
+    }
+    let missed: Vec<String> = rows.iter().filter(|row| row.met() == Some(false)).map(Row::name).collect();
+    if !missed.is_empty() {
+        reasons.push(format!("outside its bound: {}", missed.join("; ")));
+    }
+    let worse: Vec<String> = rows.iter().filter_map(Row::worse).collect();
+    if !worse.is_empty() {
+        let mut advice = "Before you believe it, measure it again on a quiet machine.".to_owned();
+        if let Some(kept) = kept {
+            advice += &format!(" `git checkout {}` first brings the earlier pairs back.", kept.display());
+        }
+        reasons.push(format!("{}: {}. {advice}", Verdict::Worse, worse.join("; ")));
+    }
+    if !reasons.is_empty() {
+        bail!("{}", reasons.join("\n"));
     }
     Ok(())
 }

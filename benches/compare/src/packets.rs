@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Packets a second of a stream that never pauses, and what recording costs each of them.
 
-use crate::row::{Bound, Raw, Row};
+use crate::row::{Better, Bound, Pair, Raw, Row};
 use crate::{Bench, child, samples};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
+use std::path::Path;
 use std::time::Duration;
 use tardy_model::point::Point;
 
@@ -54,7 +55,7 @@ pub fn figure(text: &str, name: &str) -> Result<f64> {
 }
 
 /// Both ends of a C loop; its packet rate.
-fn bare(bench: &Bench, program: &std::path::Path, stamps: bool) -> Result<(f64, String)> {
+fn bare(bench: &Bench, program: &Path, stamps: bool) -> Result<(f64, String)> {
     child::joined(bench, "flood.toml", |a, b| {
         let args = |cpu: u32| {
             let stamps = if stamps { "1" } else { "0" };
@@ -82,7 +83,7 @@ fn bare(bench: &Bench, program: &std::path::Path, stamps: bool) -> Result<(f64, 
 fn sockperf(bench: &Bench) -> Result<(f64, String)> {
     child::joined(bench, "flood.toml", |a, b| {
         let address = b.address.to_string();
-        let program = std::path::Path::new("taskset");
+        let program = Path::new("taskset");
         let mut server = b.command(program);
         server.args(["-c", "1", "sockperf", "server", "-i", &address, "-p", "9000"]);
         let mut server = server.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn()?;
@@ -102,7 +103,7 @@ fn sockperf(bench: &Bench) -> Result<(f64, String)> {
 
 fn iperf3(bench: &Bench) -> Result<(f64, String)> {
     child::joined(bench, "flood.toml", |a, b| {
-        let (address, program) = (b.address.to_string(), std::path::Path::new("iperf3"));
+        let (address, program) = (b.address.to_string(), Path::new("iperf3"));
         let mut server = b.command(program);
         server.args(["-s", "-1", "-A", "1"]).stdout(std::process::Stdio::null());
         let mut server = server.spawn()?;
@@ -119,39 +120,101 @@ fn iperf3(bench: &Bench) -> Result<(f64, String)> {
     })
 }
 
-/// Ours and the peer's, pair by pair.
-type Pairs = Vec<(f64, Option<f64>)>;
+/// Who is beside tardy.
+#[derive(Clone, Copy)]
+enum Peer {
+    /// The C loop, with kernel stamps or without.
+    Bare {
+        stamps: bool,
+    },
+    Sockperf,
+    Iperf3,
+}
 
-/// Its name, what is measured, the keys set, the stamp that counts, the peer, who that is, its
-/// command, the bound.
-type Side<'a> = (&'a str, &'a str, &'a [&'a str], Point, Peer<'a>, &'a str, String, Bound);
+impl Peer {
+    fn who(self) -> &'static str {
+        match self {
+            Peer::Bare { stamps: true } => "C loop, the same stamps",
+            Peer::Bare { stamps: false } => "C loop, no stamps",
+            Peer::Sockperf => "sockperf, sent",
+            Peer::Iperf3 => "iperf3, received",
+        }
+    }
 
-/// A peer's rate and what it printed.
-type Peer<'a> = &'a dyn Fn() -> Result<(f64, String)>;
+    fn command(self) -> String {
+        match self {
+            Peer::Bare { stamps } => {
+                let [tx, rx] = CPUS.map(|cpu| format!("ADDRESS 9000 {PACKETS} {SIZE} {cpu} {}", u32::from(stamps)));
+                format!("bare rx {rx}; bare tx {tx}")
+            }
+            Peer::Sockperf => "sockperf throughput -m 64 -t 4".to_owned(),
+            Peer::Iperf3 => "iperf3 -u -b 0 -l 64 -t 4 -A 0,1".to_owned(),
+        }
+    }
 
-fn side_by_side(
-    bench: &Bench,
-    raw: &Raw,
-    name: &str,
-    set: &[&str],
+    /// Packets a second, and what it printed. `program` is the C loop.
+    fn rate(self, bench: &Bench, program: &Path) -> Result<(f64, String)> {
+        match self {
+            Peer::Bare { stamps } => bare(bench, program, stamps),
+            Peer::Sockperf => sockperf(bench),
+            Peer::Iperf3 => iperf3(bench),
+        }
+    }
+}
+
+/// A row to be measured.
+struct Side {
+    /// Of its raw outputs.
+    name: &'static str,
+    what: &'static str,
+    /// The keys of our run.
+    set: &'static [&'static str],
+    /// The stamp that our rate counts.
     point: Point,
-    peer: Peer<'_>,
-) -> Result<(Pairs, String)> {
+    peer: Peer,
+    bound: Bound,
+}
+
+const PLAIN: Side = Side {
+    name: "plain",
+    what: "packets/s, no kernel stamps",
+    set: &["stream.ctl.stamps=[\"receive\"]"],
+    point: Point::Receive,
+    peer: Peer::Bare { stamps: false },
+    bound: Bound::None,
+};
+
+const SIDES: [Side; 4] = [
+    Side {
+        name: "stamped",
+        what: "packets/s, rx and tx kernel stamps recorded",
+        set: &[],
+        point: Point::RxKernel,
+        peer: Peer::Bare { stamps: true },
+        bound: Bound::RatioAtLeast(0.95),
+    },
+    PLAIN,
+    Side { name: "sockperf", peer: Peer::Sockperf, ..PLAIN },
+    Side { name: "iperf3", peer: Peer::Iperf3, ..PLAIN },
+];
+
+/// Pairs of rates, and our command.
+fn side_by_side(bench: &Bench, raw: &Raw, program: &Path, side: &Side) -> Result<(Vec<Pair>, String)> {
     let (mut pairs, mut command) = (Vec::new(), String::new());
     for pair in 0..bench.pairs {
         let (mut mine, mut theirs) = (0.0, 0.0);
         for turn in 0..2 {
             if (pair + turn) % 2 == 0 {
-                let run = samples::run(bench, "flood.toml", set)?;
+                let run = samples::run(bench, "flood.toml", side.set)?;
                 let (text, trial) = run.trial()?;
                 whole(&trial)?;
-                mine = ours(&run, point)?;
-                raw.keep(pair, &format!("{name}-tardy"), &text)?;
+                mine = ours(&run, side.point)?;
+                raw.keep(pair, &format!("{}-tardy", side.name), &text)?;
                 command = run.command;
             } else {
-                let (rate, text) = peer()?;
+                let (rate, text) = side.peer.rate(bench, program)?;
                 theirs = rate;
-                raw.keep(pair, &format!("{name}-peer"), &text)?;
+                raw.keep(pair, &format!("{}-peer", side.name), &text)?;
             }
         }
         pairs.push((mine / 1e3, Some(theirs / 1e3)));
@@ -162,68 +225,16 @@ fn side_by_side(
 /// Rates compared with the C loop's, with stamps and without, and with sockperf's and iperf3's.
 pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
     let program = child::compile(bench, "bare")?;
-    let bare_command = |stamps: u32| {
-        format!(
-            "bare rx ADDRESS 9000 {PACKETS} {SIZE} {} {stamps}; bare tx ADDRESS 9000 {PACKETS} {SIZE} {} {stamps}",
-            CPUS[1], CPUS[0]
-        )
-    };
-    let unstamped = ["stream.ctl.stamps=[\"receive\"]"];
-    let (stamped, plain) = (|| bare(bench, &program, true), || bare(bench, &program, false));
-    let (sockperf, iperf3) = (|| sockperf(bench), || iperf3(bench));
     let mut rows = Vec::new();
-    let sides: [Side<'_>; 4] = [
-        (
-            "stamped",
-            "packets/s, rx and tx kernel stamps recorded",
-            &[],
-            Point::RxKernel,
-            &stamped,
-            "C loop, the same stamps",
-            bare_command(1),
-            Bound::RatioAtLeast(0.95),
-        ),
-        (
-            "plain",
-            "packets/s, no kernel stamps",
-            &unstamped,
-            Point::Receive,
-            &plain,
-            "C loop, no stamps",
-            bare_command(0),
-            Bound::None,
-        ),
-        (
-            "sockperf",
-            "packets/s, no kernel stamps",
-            &unstamped,
-            Point::Receive,
-            &sockperf,
-            "sockperf, sent",
-            "sockperf throughput -m 64 -t 4".to_owned(),
-            Bound::None,
-        ),
-        (
-            "iperf3",
-            "packets/s, no kernel stamps",
-            &unstamped,
-            Point::Receive,
-            &iperf3,
-            "iperf3, received",
-            "iperf3 -u -b 0 -l 64 -t 4 -A 0,1".to_owned(),
-            Bound::None,
-        ),
-    ];
-    for (name, what, set, point, peer, who, peer_command, bound) in sides {
-        let (pairs, command) = side_by_side(bench, raw, name, set, point, peer)?;
+    for side in SIDES {
+        let (pairs, command) = side_by_side(bench, raw, &program, &side)?;
         rows.push(Row {
-            what: what.to_owned(),
-            unit: "k/s",
-            peer: who.to_owned(),
+            peer: side.peer.who().to_owned(),
             command,
-            peer_command,
+            peer_command: side.peer.command(),
             pairs,
-            bound,
+            bound: side.bound,
+            ..Row::new(side.what, "k/s", Better::Higher)
         });
     }
     Ok(rows)
@@ -260,13 +271,11 @@ pub fn recorder(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
     let [tx, rx] = ends;
     let command = |set: &str| format!("tardy run benches/experiments/flood.toml --set '{set}'");
     let row = |what: &str, pairs| Row {
-        what: what.to_owned(),
-        unit: "ns",
         peer: "tardy, no stamps".to_owned(),
         command: command(ALL),
         peer_command: command(NONE),
         pairs,
-        bound: Bound::None,
+        ..Row::new(what, "ns", Better::Lower)
     };
     Ok(vec![row("sender's CPU time a packet, six stamps", tx), row("receiver's CPU time a packet, six stamps", rx)])
 }

@@ -2,7 +2,7 @@
 //! The table, and the page it is written into.
 
 use crate::Bench;
-use crate::row::{Bound, Row};
+use crate::row::{Bound, Row, Verdict};
 use anyhow::{Context, Result, bail};
 use std::fmt::Write;
 use std::path::Path;
@@ -34,18 +34,28 @@ fn bound(row: &Row) -> String {
     }
 }
 
+/// The spread of an earlier run, and where today's pairs lie beside it. A row without a peer is
+/// held by its own figures, so it says their unit.
+fn earlier(row: &Row) -> String {
+    let unit = if row.peers().is_none() { format!(" {}", row.unit) } else { String::new() };
+    let spread = row.earlier.map(|earlier| format!("{earlier}{unit}"));
+    let verdict = row.verdict().map(|verdict| match verdict {
+        Verdict::Worse => format!("**{verdict}**"),
+        _ => verdict.to_string(),
+    });
+    spread.into_iter().chain(verdict).collect::<Vec<_>>().join(": ")
+}
+
 /// A row in Markdown.
 fn line(row: &Row) -> String {
-    let ratio = match (row.ratio(), row.spread()) {
-        (Some(ratio), Some((least, most))) => format!("{ratio:.2} ({least:.2}–{most:.2})"),
-        _ => String::new(),
-    };
+    let ratio = row.ratio().map_or_else(String::new, |ratio| ratio.to_string());
     let (peer, theirs) = match row.peers() {
         Some(value) => (row.peer.as_str(), figure(Some(value), row.unit)),
         None => ("", String::new()),
     };
-    let ours = figure(row.ours(), row.unit);
-    format!("| {} | {ours} | {peer} | {theirs} | {ratio} | {} | {} |", row.what, row.pairs.len(), bound(row))
+    let (ours, pairs) = (figure(row.ours(), row.unit), row.pairs.len());
+    let (bound, earlier) = (bound(row), earlier(row));
+    format!("| {} | {ours} | {peer} | {theirs} | {ratio} | {pairs} | {bound} | {earlier} |", row.what)
 }
 
 /// What distinguishes a row from the others: what was measured, and what it is compared with.
@@ -57,9 +67,10 @@ fn key(line: &str) -> Option<(&str, &str)> {
 
 /// The table in Markdown, then the commands.
 pub fn table(rows: &[Row]) -> String {
-    let mut text =
-        String::from("| what | tardy | compared with | its figure | ratio (least–greatest) | pairs | bound |\n");
-    text += "| --- | ---: | --- | ---: | ---: | ---: | --- |\n";
+    let mut text = String::from(
+        "| what | tardy | compared with | its figure | ratio (least–greatest) | pairs | bound | earlier |\n\
+         | --- | ---: | --- | ---: | ---: | ---: | --- | --- |\n",
+    );
     for row in rows {
         let _ = writeln!(text, "{}", line(row));
     }

@@ -10,7 +10,7 @@ use crate::Bench;
 use crate::child::{self, End};
 use crate::exchange::awake;
 use crate::packets::figure;
-use crate::row::{self, Bound, Raw, Row};
+use crate::row::{self, Better, Bound, Raw, Row};
 use anyhow::{Context, Result, anyhow, bail};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -311,9 +311,7 @@ pub fn rates(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
         hints.push(medians([ours.0, with.0])?);
         generated.push(medians([ours.1, with.1])?);
     }
-    let row = |what: &str, unit, kind, pairs, bound| Row {
-        what: what.to_owned(),
-        unit,
+    let row = |what: &str, (unit, better), kind, pairs, bound| Row {
         peer: format!("C loop that drops, {kind}"),
         command: "bench xdp-rate".to_owned(),
         peer_command: format!(
@@ -322,18 +320,21 @@ pub fn rates(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
         ),
         pairs,
         bound,
+        ..Row::new(what, unit, better)
     };
+    let rate = ("k/s", Better::Higher);
     let what = "packets/s over AF_XDP, hints decoded, samples recorded";
     let mut rows = vec![
-        row(what, "k/s", "hints", hints, Bound::RatioAtLeast(0.8)),
-        row("packets/s generated meanwhile", "k/s", "hints", generated, Bound::None),
-        row(what, "k/s", "plain", plain, Bound::RatioAtLeast(0.8)),
+        row(what, rate, "hints", hints, Bound::RatioAtLeast(0.8)),
+        row("packets/s generated meanwhile", rate, "hints", generated, Bound::None),
+        row(what, rate, "plain", plain, Bound::RatioAtLeast(0.8)),
     ];
     // Of all runs together, so that they add up here as well.
     let [ours, with, _] = parts.map(Parts::all);
     for ((name, ours), theirs) in Parts::NAMES.iter().zip(ours).zip(with) {
         let pairs = vec![(ours as f64, Some(theirs as f64))];
-        rows.push(row(&format!("of all its packets: {name}"), "packets", "hints", pairs, Bound::None));
+        let packets = ("packets", Better::Neither);
+        rows.push(row(&format!("of all its packets: {name}"), packets, "hints", pairs, Bound::None));
     }
     Ok(rows)
 }
@@ -402,8 +403,6 @@ pub fn delays(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
             pairs.push(medians(sides)?);
         }
         rows.push(Row {
-            what: format!("rx_xdp..receive over AF_XDP, {name}, p50"),
-            unit: "ns",
             peer: "C loop of AF_XDP-interaction".to_owned(),
             command: "bench xdp-delay".to_owned(),
             peer_command: format!(
@@ -412,6 +411,7 @@ pub fn delays(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
             ),
             pairs,
             bound: Bound::RatioAtMost(1.02),
+            ..Row::new(format!("rx_xdp..receive over AF_XDP, {name}, p50"), "ns", Better::Lower)
         });
     }
     Ok(rows)

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rows of the table: pairs, their ratios, and the bound that applies to them. And the raw outputs,
-//! kept so that every figure of the table can be looked up.
+//! Rows of the table: pairs, their ratios, the bound that applies to them, and the spread that
+//! they had in an earlier run. And the raw outputs, kept so that every figure of the table can be
+//! looked up.
 
-use anyhow::{Context, Result};
-use std::fmt::Write;
+use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter, Write};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+
+/// Ours and the peer's; no peer where only a bound is held.
+pub type Pair = (f64, Option<f64>);
 
 /// What a row must keep.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,19 +25,52 @@ pub enum Bound {
     None,
 }
 
+/// Which way the figure of a row improves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Better {
+    Lower,
+    Higher,
+    /// Neither way: a peer beside itself, or counts that only add up.
+    Neither,
+}
+
+/// Where the figures of several pairs lie.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    pub least: f64,
+    pub median: f64,
+    pub greatest: f64,
+}
+
+/// Where the figures of today's pairs lie beside those of an earlier run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Verdict {
+    /// No earlier run has figures of this row.
+    New,
+    Within,
+    Better,
+    Worse,
+    /// Beyond it, of a row that improves neither way.
+    Outside,
+}
+
 #[derive(Clone, Debug)]
 pub struct Row {
     pub what: String,
     /// Unit of both figures.
     pub unit: &'static str,
+    pub better: Better,
     pub peer: String,
     /// How ours was made.
     pub command: String,
     /// How the peer's was made.
     pub peer_command: String,
-    /// Ours and the peer's, pair by pair; no peer where only a bound is held.
-    pub pairs: Vec<(f64, Option<f64>)>,
+    pub pairs: Vec<Pair>,
     pub bound: Bound,
+    /// The peer beside itself under the same conditions, where that is measured.
+    pub itself: Option<Spread>,
+    /// What an earlier run kept of this row.
+    pub earlier: Option<Spread>,
 }
 
 /// The middle value; of an even number, the mean of the two in the middle. `None` of nothing.
@@ -41,7 +80,82 @@ pub fn median(mut values: Vec<f64>) -> Option<f64> {
     Some(f64::midpoint(*low, *high))
 }
 
+fn ratios(pairs: &[Pair]) -> Vec<f64> {
+    pairs.iter().filter_map(|(ours, peer)| peer.map(|peer| ours / peer)).filter(|ratio| ratio.is_finite()).collect()
+}
+
+impl Spread {
+    /// `None` of nothing.
+    fn of(values: Vec<f64>) -> Option<Spread> {
+        let least = values.iter().copied().min_by(f64::total_cmp)?;
+        let greatest = values.iter().copied().max_by(f64::total_cmp)?;
+        Some(Spread { least, median: median(values)?, greatest })
+    }
+
+    /// Of the pairs' ratios, where there is a peer; else of our own figures, which tell less,
+    /// because no peer shows how fast the machine was.
+    pub fn of_pairs(pairs: &[Pair]) -> Option<Spread> {
+        let alone = pairs.iter().all(|(_, peer)| peer.is_none());
+        Spread::of(if alone { pairs.iter().map(|(ours, _)| *ours).collect() } else { ratios(pairs) })
+    }
+
+    /// What a ratio is worth where a peer beside itself has this spread, as a factor from 1 on.
+    /// The two sides are one program, so which of them is called ours is chance.
+    fn worth(self) -> f64 {
+        self.greatest.max(1.0 / self.least).max(1.0)
+    }
+
+    /// Whether two spreads overlap decides, not their medians. Today's reaches as far as its
+    /// figures, and further by what the peer beside itself shows that a ratio is worth.
+    pub fn verdict(self, earlier: Option<Spread>, better: Better, itself: Option<Spread>) -> Verdict {
+        let Some(earlier) = earlier else { return Verdict::New };
+        let worth = itself.map_or(1.0, Spread::worth);
+        let (lower, higher) = (self.greatest * worth < earlier.least, self.least / worth > earlier.greatest);
+        match better {
+            _ if !lower && !higher => Verdict::Within,
+            Better::Neither => Verdict::Outside,
+            Better::Lower if lower => Verdict::Better,
+            Better::Higher if higher => Verdict::Better,
+            Better::Lower | Better::Higher => Verdict::Worse,
+        }
+    }
+}
+
+impl Display for Spread {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.2} ({:.2}–{:.2})", self.median, self.least, self.greatest)
+    }
+}
+
+impl Display for Verdict {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Verdict::New => "new",
+            Verdict::Within => "within its earlier spread",
+            Verdict::Better => "better than its earlier spread",
+            Verdict::Worse => "worse than its earlier spread",
+            Verdict::Outside => "outside its earlier spread",
+        })
+    }
+}
+
 impl Row {
+    /// Nothing measured yet, no peer and no bound.
+    pub fn new(what: impl Into<String>, unit: &'static str, better: Better) -> Row {
+        Row {
+            what: what.into(),
+            unit,
+            better,
+            peer: String::new(),
+            command: String::new(),
+            peer_command: String::new(),
+            pairs: Vec::new(),
+            bound: Bound::None,
+            itself: None,
+            earlier: None,
+        }
+    }
+
     pub fn ours(&self) -> Option<f64> {
         median(self.pairs.iter().map(|(ours, _)| *ours).collect())
     }
@@ -49,27 +163,69 @@ impl Row {
     pub fn peers(&self) -> Option<f64> {
         median(self.pairs.iter().filter_map(|(_, peer)| *peer).collect())
     }
-    fn ratios(&self) -> Vec<f64> {
-        self.pairs.iter().filter_map(|(ours, peer)| peer.map(|peer| ours / peer)).filter(|r| r.is_finite()).collect()
-    }
-    /// Median of the pairs' ratios, which is not the ratio of the medians.
-    pub fn ratio(&self) -> Option<f64> {
-        median(self.ratios())
-    }
-    /// Least and greatest ratio.
-    pub fn spread(&self) -> Option<(f64, f64)> {
-        let ratios = self.ratios();
-        let least = ratios.iter().copied().min_by(f64::total_cmp)?;
-        Some((least, ratios.into_iter().max_by(f64::total_cmp)?))
+    /// Of the pairs' ratios. Its median is not the ratio of the medians.
+    pub fn ratio(&self) -> Option<Spread> {
+        Spread::of(ratios(&self.pairs))
     }
     /// Whether the bound holds; `None` where there is none, or nothing to hold it against.
     pub fn met(&self) -> Option<bool> {
         match self.bound {
-            Bound::RatioAtMost(most) => Some(self.ratio()? <= most),
-            Bound::RatioAtLeast(least) => Some(self.ratio()? >= least),
+            Bound::RatioAtMost(most) => Some(self.ratio()?.median <= most),
+            Bound::RatioAtLeast(least) => Some(self.ratio()?.median >= least),
             Bound::AtMost(most) => Some(self.ours()? <= most),
             Bound::None => None,
         }
+    }
+    /// What tells it from the other rows.
+    pub fn name(&self) -> String {
+        if self.peer.is_empty() { self.what.clone() } else { format!("{} (beside {})", self.what, self.peer) }
+    }
+    /// Of a row that is worse than earlier: its name and both spreads.
+    pub fn worse(&self) -> Option<String> {
+        let (today, earlier) = (Spread::of_pairs(&self.pairs)?, self.earlier?);
+        let worse = self.verdict() == Some(Verdict::Worse);
+        worse.then(|| format!("{}: {today}, earlier {earlier}", self.name()))
+    }
+    /// `None` where today's pairs give no figure that could be held beside an earlier one.
+    pub fn verdict(&self) -> Option<Verdict> {
+        Some(Spread::of_pairs(&self.pairs)?.verdict(self.earlier, self.better, self.itself))
+    }
+}
+
+/// The pairs of an earlier run by comparison, what was measured, its unit and the peer.
+pub struct Earlier(BTreeMap<[String; 4], Vec<Pair>>);
+
+impl Earlier {
+    /// The table that [`Raw::keep_pairs`] has written. Where there is none yet, every row is new.
+    pub fn read(path: &Path) -> Result<Earlier> {
+        let shown = path.display();
+        match fs::read_to_string(path) {
+            Ok(text) => Earlier::parse(&text)
+                .with_context(|| format!("{shown} holds no pairs of an earlier run: `git checkout {shown}`")),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Earlier(BTreeMap::new())),
+            Err(error) => Err(error).with_context(|| format!("{shown} cannot be read")),
+        }
+    }
+
+    pub fn parse(text: &str) -> Result<Earlier> {
+        let mut rows: BTreeMap<[String; 4], Vec<Pair>> = BTreeMap::new();
+        for (n, line) in text.lines().enumerate().skip(1) {
+            let cells: Vec<&str> = line.split('\t').collect();
+            let [comparison, what, unit, peer, _, ours, peers] = cells[..] else {
+                bail!("line {} has {} columns instead of 7", n + 1, cells.len());
+            };
+            let figure =
+                |text: &str| text.parse::<f64>().with_context(|| format!("line {}: `{text}` is no figure", n + 1));
+            let pair = (figure(ours)?, if peers.is_empty() { None } else { Some(figure(peers)?) });
+            rows.entry([comparison, what, unit, peer].map(str::to_owned)).or_default().push(pair);
+        }
+        Ok(Earlier(rows))
+    }
+
+    /// The row that says the same of the same peer, in the same unit.
+    pub fn spread(&self, comparison: &str, row: &Row) -> Option<Spread> {
+        let key = [comparison, &row.what, row.unit, &row.peer].map(str::to_owned);
+        Spread::of_pairs(self.0.get(&key)?)
     }
 }
 

@@ -2,7 +2,7 @@
 //! The sender's timer against cyclictest's: the same cycle, policy and CPU, and the same rule for
 //! cycles that were missed.
 
-use crate::row::{Bound, Raw, Row};
+use crate::row::{Better, Bound, Raw, Row};
 use crate::{Bench, child, samples};
 use anyhow::{Context, Result, bail};
 use std::process::Command;
@@ -124,13 +124,12 @@ pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
     }
     let [p50, p99] = pairs;
     let row = |what: &str, pairs, bound| Row {
-        what: what.to_owned(),
-        unit: "µs",
         peer: "cyclictest".to_owned(),
         command: command.clone(),
         peer_command: format!("cyclictest {peer_args}"),
         pairs,
         bound,
+        ..Row::new(what, "µs", Better::Lower)
     };
     Ok(vec![
         row("timer: scheduled..wakeup, p50", p50.1, Bound::RatioAtMost(1.1)),

@@ -49,6 +49,18 @@ fn log_normal(seed: u64, median: f64, sigma: f64) -> Vec<f64> {
     table
 }
 
+/// `count` packets of a trial that all arrived, without stamps yet.
+fn scheduled(n: u32, count: u32) -> Batch {
+    let rows = count as usize;
+    Batch {
+        seq: (0..i64::from(count)).collect(),
+        scheduled_ns: (0..i64::from(count)).map(|seq| base_ns(n) + seq * CYCLE_NS).collect(),
+        outcome: vec![Outcome::Received; rows],
+        flags: vec![Flags::default(); rows],
+        ..Batch::default()
+    }
+}
+
 /// One trial of `count` packets.
 pub fn trial(seed: u64, n: u32, count: u32) -> Batch {
     let mut draw = Draw(Pcg64Mcg::seed_from_u64(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(n)));
@@ -63,13 +75,7 @@ pub fn trial(seed: u64, n: u32, count: u32) -> Batch {
 
     let rows = count as usize;
     let column = || Vec::with_capacity(rows);
-    let mut batch = Batch {
-        seq: (0..i64::from(count)).collect(),
-        scheduled_ns: (0..i64::from(count)).map(|seq| base_ns(n) + seq * CYCLE_NS).collect(),
-        outcome: vec![Outcome::Received; rows],
-        flags: vec![Flags::default(); rows],
-        ..Batch::default()
-    };
+    let mut batch = scheduled(n, count);
     let mut stamps: [Vec<MaybeNanos>; POINTS.len()] = std::array::from_fn(|_| column());
     // How long the receiver still sleeps, and how long the sender does: what comes meanwhile waits.
     let (mut stalled_tx, mut stalled_rx) = (0.0f64, 0.0f64);

@@ -61,19 +61,17 @@ fn thread(tid: u32, cpu: u32) -> ThreadRecord {
     }
 }
 
-/// The record of a trial of these samples.
-pub fn record(cell: &str, n: u32, batch: &Batch) -> TrialRecord {
+/// The record of its stream, where the machine's clocks read this before and after.
+fn stream(batch: &Batch, clocks: [ClockReading; 2]) -> StreamRecord {
     let count = u32::try_from(batch.len()).unwrap_or(u32::MAX);
     let span = span_ns(count);
-    let (before, after) = (machine(base_ns(n) - 20_000_000), machine(base_ns(n) + span + 20_000_000));
-    let both = [before.clocks, after.clocks];
     let source = |point: Point| match point {
         Point::TxKernel => Source::Driver,
         Point::TxSched | Point::RxKernel => Source::Kernel,
         _ => Source::App,
     };
     let lost = batch.outcome.iter().filter(|outcome| **outcome != Outcome::Received).count();
-    let stream = StreamRecord {
+    StreamRecord {
         intended: count,
         cycle_ns: CYCLE_NS,
         phase_ns: None,
@@ -83,11 +81,11 @@ pub fn record(cell: &str, n: u32, batch: &Batch) -> TrialRecord {
         max_loss: 1.0,
         sources: POINTS.into_iter().chain([Point::Scheduled]).map(|point| (point, source(point))).collect(),
         absent: BTreeMap::new(),
-        tx_conversion: Conversion::between(&both[0], &both[1]),
-        rx_conversion: Conversion::between(&both[0], &both[1]),
+        tx_conversion: Conversion::between(&clocks[0], &clocks[1]),
+        rx_conversion: Conversion::between(&clocks[0], &clocks[1]),
         tx_hw_bound_ns: 0,
-        tx_clocks: both,
-        rx_clocks: both,
+        tx_clocks: clocks,
+        rx_clocks: clocks,
         tx: thread(101, 0),
         rx: thread(102, 1),
         warmup: WarmUp { sent: 50, received: 50, flowed: true, took_ns: 25_000_000, ..WarmUp::default() },
@@ -104,7 +102,14 @@ pub fn record(cell: &str, n: u32, batch: &Batch) -> TrialRecord {
         xdp: None,
         xdp_sent: None,
         offsets: Default::default(),
-    };
+    }
+}
+
+/// The record of a trial of these samples.
+pub fn record(cell: &str, n: u32, batch: &Batch) -> TrialRecord {
+    let span = span_ns(u32::try_from(batch.len()).unwrap_or(u32::MAX));
+    let (before, after) = (machine(base_ns(n) - 20_000_000), machine(base_ns(n) + span + 20_000_000));
+    let stream = stream(batch, [before.clocks, after.clocks]);
     TrialRecord {
         format: tardy_model::FORMAT,
         cell: cell.to_owned(),

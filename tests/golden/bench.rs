@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How a row of the benches is held beside the spread that it had in an earlier run, and that the
+//! pairs kept are those that the page was made of. Nothing is measured: the pairs are recorded.
+
+// The benches are built when they are asked for. Their rows need nothing of them.
+#[allow(dead_code)]
+#[path = "../../benches/compare/src/row.rs"]
+mod row;
+
+use row::{Better, Bound, Earlier, Pair, Raw, Row, Spread, Verdict};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+const KEPT: &str = include_str!("../../benches/results.tsv");
+const HEAD: &str = "comparison\twhat\tunit\tpeer\tpair\tours\tpeers\n";
+
+/// Pairs whose peer takes 10, so that these are ten times the ratios.
+fn pairs(ours: &[f64]) -> Vec<Pair> {
+    ours.iter().map(|ours| (*ours, Some(10.0))).collect()
+}
+
+fn spread(ours: &[f64]) -> Option<Spread> {
+    Spread::of_pairs(&pairs(ours))
+}
+
+fn row(what: &str, peer: &str, ours: &[f64]) -> Row {
+    Row { peer: peer.to_owned(), pairs: pairs(ours), ..Row::new(what, "µs", Better::Lower) }
+}
+
+/// What today's pairs are beside those of an earlier run.
+fn verdict(today: &[f64], earlier: &[f64], better: Better) -> Verdict {
+    spread(today).expect("pairs").verdict(spread(earlier), better, None)
+}
+
+#[test]
+fn a_row_that_left_its_earlier_spread_was_for_the_eye_to_find() {
+    let earlier = [9.0, 9.4, 10.0];
+    for (today, lower, higher, neither) in [
+        ([8.0, 8.4, 8.9], Verdict::Better, Verdict::Worse, Verdict::Outside),
+        ([10.1, 10.2, 12.0], Verdict::Worse, Verdict::Better, Verdict::Outside),
+        // The medians are far apart, and the spreads overlap: at one point, around the other, in it.
+        ([10.0, 12.0, 14.0], Verdict::Within, Verdict::Within, Verdict::Within),
+        ([5.0, 6.0, 9.0], Verdict::Within, Verdict::Within, Verdict::Within),
+        ([1.0, 2.0, 20.0], Verdict::Within, Verdict::Within, Verdict::Within),
+        ([9.1, 9.1, 9.2], Verdict::Within, Verdict::Within, Verdict::Within),
+    ] {
+        let all = [Better::Lower, Better::Higher, Better::Neither].map(|better| verdict(&today, &earlier, better));
+        assert_eq!(all, [lower, higher, neither], "{today:?}");
+    }
+    // A single pair is a spread without width.
+    assert_eq!(verdict(&[9.7], &earlier, Better::Lower), Verdict::Within);
+    assert_eq!(verdict(&[10.1], &earlier, Better::Lower), Verdict::Worse);
+    assert_eq!(verdict(&[9.7], &[], Better::Lower), Verdict::New);
+}
+
+#[test]
+fn a_row_was_worse_by_less_than_its_peer_beside_itself() {
+    let (today, earlier) = (spread(&[10.5, 10.6, 10.7]).expect("pairs"), spread(&[9.0, 9.5, 10.0]));
+    let beside = |itself: &[f64], better| today.verdict(earlier, better, spread(itself));
+    assert_eq!(beside(&[9.9, 10.0, 10.1], Better::Lower), Verdict::Worse);
+    // By 6 %, whichever of the two sides it is called.
+    assert_eq!(beside(&[10.0, 10.2, 10.6], Better::Lower), Verdict::Within);
+    assert_eq!(beside(&[9.4, 9.5, 9.6], Better::Lower), Verdict::Within);
+    // A claim to be better is worth no more.
+    assert_eq!(beside(&[9.4, 9.5, 9.6], Better::Higher), Verdict::Within);
+    assert_eq!(beside(&[9.9, 10.0, 10.1], Better::Higher), Verdict::Better);
+}
+
+#[test]
+fn a_row_without_a_peer_is_held_by_its_own_figures() {
+    let alone = |ours: &[f64]| Row {
+        pairs: ours.iter().map(|ours| (*ours, None)).collect(),
+        earlier: Spread::of_pairs(&[(50.0, None), (60.0, None)]),
+        ..Row::new("a cell's set-up", "ms", Better::Lower)
+    };
+    let told = "a cell's set-up: 65.50 (61.00–70.00), earlier 55.00 (50.00–60.00)";
+    assert_eq!(alone(&[61.0, 70.0]).worse().as_deref(), Some(told));
+    let within = alone(&[59.0, 70.0]);
+    assert_eq!((within.verdict(), within.worse()), (Some(Verdict::Within), None));
+    // Counts of nothing on both sides have no ratio; their own figures must not stand in for it.
+    let counts = Row { pairs: vec![(0.0, Some(0.0))], ..Row::new("lost", "packets", Better::Neither) };
+    assert_eq!((counts.ratio(), counts.verdict()), (None, None));
+}
+
+#[test]
+fn a_bound_holds_for_the_median_whatever_the_spread() {
+    let row = Row { bound: Bound::RatioAtMost(1.0), ..row("round trip", "sockperf", &[9.0, 9.9, 14.0]) };
+    assert_eq!(row.met(), Some(true));
+    assert_eq!(row.ratio().map(|ratio| ratio.to_string()).as_deref(), Some("0.99 (0.90–1.40)"));
+    assert_eq!(Row { bound: Bound::RatioAtLeast(1.0), ..row }.met(), Some(false));
+}
+
+#[test]
+fn some_comparisons_measured_anew_leave_the_pairs_of_the_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let table = folder.path().join("results.tsv");
+    let keep = |comparison: &str, rows: &[Row]| {
+        let raw = Raw::create(folder.path().join(comparison)).expect("a folder");
+        raw.rows(rows).expect("pairs.tsv");
+        raw.keep_pairs(comparison, &table).expect("results.tsv");
+    };
+    assert_eq!(Earlier::read(&table).expect("no run yet").spread("timer", &row("p50", "cyclictest", &[])), None);
+    keep("timer", &[row("p50", "cyclictest", &[9.0, 10.0]), row("p99", "cyclictest", &[20.0])]);
+    keep("exchange", &[row("p50", "sockperf", &[8.0])]);
+    keep("timer", &[row("p50", "cyclictest", &[7.0, 11.0])]);
+
+    let earlier = Earlier::read(&table).expect("pairs");
+    let of = |comparison: &str, what: &str, peer: &str| earlier.spread(comparison, &row(what, peer, &[]));
+    assert_eq!(of("timer", "p50", "cyclictest"), spread(&[7.0, 11.0]));
+    assert_eq!(of("exchange", "p50", "sockperf"), spread(&[8.0]));
+    // Neither a row that is gone, nor the same words of another comparison or of another peer.
+    for (comparison, what, peer) in
+        [("timer", "p99", "cyclictest"), ("exchange", "p50", "cyclictest"), ("timer", "p50", "sockperf")]
+    {
+        assert_eq!(of(comparison, what, peer), None, "{comparison} {what} {peer}");
+    }
+    // Nor one in another unit, which a row without a peer could not be held beside.
+    assert_eq!(earlier.spread("timer", &Row { unit: "ns", ..row("p50", "cyclictest", &[]) }), None);
+}
+
+#[test]
+fn a_table_that_is_cut_short_is_not_taken_for_new_rows() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let table = folder.path().join("results.tsv");
+    for (line, why) in [
+        ("timer\tp50\tµs", "line 2 has 3 columns instead of 7"),
+        ("timer\tp50\tµs\tcyclictest\t1\t\t35", "line 2: `` is no figure"),
+        ("timer\tp50\tµs\tcyclictest\t1\t33\t35x", "line 2: `35x` is no figure"),
+    ] {
+        fs::write(&table, format!("{HEAD}{line}\n")).expect("written");
+        let error = Earlier::read(&table).err().map(|error| format!("{error:#}")).unwrap_or_default();
+        assert!(error.contains(why) && error.contains("git checkout"), "{error}");
+    }
+}
+
+/// The rows of the committed table, as a run that measures the same again would give them.
+fn kept() -> Vec<(&'static str, Row)> {
+    let mut rows: BTreeMap<[&str; 4], Vec<Pair>> = BTreeMap::new();
+    for line in KEPT.lines().skip(1) {
+        let [comparison, what, unit, peer, _, ours, peers] = line.split('\t').collect::<Vec<_>>()[..] else {
+            panic!("{line}");
+        };
+        let pair = (ours.parse().expect("a figure"), peers.parse().ok());
+        rows.entry([comparison, what, unit, peer]).or_default().push(pair);
+    }
+    let mut found = Vec::new();
+    for ([comparison, what, unit, peer], pairs) in rows {
+        found.push((comparison, Row { peer: peer.to_owned(), pairs, ..Row::new(what, unit, Better::Lower) }));
+    }
+    found
+}
+
+#[test]
+fn the_pairs_that_are_kept_lie_within_their_own_spread() {
+    assert!(KEPT.starts_with(HEAD));
+    let earlier = Earlier::parse(KEPT).expect("benches/results.tsv");
+    for (comparison, row) in kept() {
+        let today = Row { earlier: earlier.spread(comparison, &row), ..row.clone() };
+        assert_eq!(today.earlier, Spread::of_pairs(&row.pairs), "{comparison}: {}", row.what);
+        assert!(matches!(today.verdict(), None | Some(Verdict::Within)), "{comparison}: {}", row.what);
+        // So much slower that the least of today's is half as much again as the greatest then.
+        let factor = today.earlier.map_or(1.0, |earlier| 1.5 * earlier.greatest / earlier.least);
+        let slower = row.pairs.iter().map(|(ours, peer)| (ours * factor, *peer)).collect();
+        let slower = Row { pairs: slower, ..today };
+        assert!(matches!(slower.verdict(), None | Some(Verdict::Worse)), "{comparison}: {}", row.what);
+    }
+}
+
+#[test]
+fn the_page_shows_the_ratios_of_the_pairs_that_are_kept() {
+    let page = fs::read_to_string(Path::new("../docs/performance.md")).expect("the page");
+    let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
+    let lines: Vec<Vec<String>> = page.lines().filter(|line| line.starts_with("| ")).map(cells).collect();
+    for (comparison, row) in kept() {
+        let peer = if row.peers().is_some() { row.peer.as_str() } else { "" };
+        let line = lines.iter().find(|cells| cells[1] == row.what && cells[3] == peer);
+        let shown = line.map(|cells| cells[5].clone());
+        let ratio = row.ratio().map_or_else(String::new, |ratio| ratio.to_string());
+        assert_eq!(shown, Some(ratio), "{comparison}: {}", row.what);
+    }
+}
