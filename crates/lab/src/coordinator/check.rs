@@ -49,6 +49,11 @@ const BYTES_A_FRAME: u64 = 4_096;
 pub fn memory(setup: &Setup) -> u64 {
     let of_stream = |stream: &Stream| u64::from(stream.count) * BYTES_A_PACKET + hint_bytes(stream);
     let streams: u64 = setup.streams.iter().map(of_stream).sum();
+    streams.saturating_add(frames(setup)).saturating_add(loads::memory(setup))
+}
+
+/// What of that the ends of port `xdp` share with the kernel, bytes.
+fn frames(setup: &Setup) -> u64 {
     // How many queues a device has that is there already is not known here; its driver has them.
     let queues = |stream: &Stream| stream.rx.queue.map_or(setup.path.queues.unwrap_or(1), |_| 1);
     let received = |stream: &Stream| u64::from(queues(stream)) * u64::from(stream.rx.frames);
@@ -57,8 +62,13 @@ pub fn memory(setup: &Setup) -> u64 {
         let of = |is_by_xdp: bool, frames: u64| if is_by_xdp { frames } else { 0 };
         of(stream.rx.port.passes_xdp(), received(stream)) + of(!stream.port.traits().passes_qdisc, sent(stream))
     };
-    let frames: u64 = setup.streams.iter().map(frames).sum();
-    streams.saturating_add(frames * BYTES_A_FRAME).saturating_add(loads::memory(setup))
+    setup.streams.iter().map(frames).sum::<u64>() * BYTES_A_FRAME
+}
+
+/// What a machine must have available for a trial, bytes. An end of port `xdp` takes no more than
+/// half of what is available.
+pub fn memory_of_machine(setup: &Setup) -> u64 {
+    memory(setup).saturating_add(frames(setup))
 }
 
 /// What can be known before anything is touched: CPUs that are there, threads that do not starve
