@@ -15,7 +15,7 @@ mod shared;
 mod socket;
 
 pub use send::{METADATA, OpenedToSend, Outlet, ToSend, WithPackets, completion, request, went_out};
-pub use shared::{Putting, Taking};
+pub use shared::{Putting, Taking, no_huge_pages};
 pub use tardy_sys::wait::{AnyWaiter, WaitBy};
 
 use crate::program::{Chosen, Filter, ID, Program, ProgramError, RxTime, Stamps};

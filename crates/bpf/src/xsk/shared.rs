@@ -42,13 +42,8 @@ impl Memory {
     /// ENOMEM.
     pub fn new(length: usize, part: usize) -> io::Result<Memory> {
         let huge = match length.is_multiple_of(HUGE) && part.is_multiple_of(HUGE) {
-            true => map(length, libc::MAP_HUGETLB, None).map_err(|error| {
-                format!(
-                    "the kernel has no {} MiB of them to give ({error}), and vm.nr_hugepages reserves some",
-                    length >> 20
-                )
-            }),
-            false => Err(format!("its {length} bytes, in parts of {part}, are no whole number of them")),
+            true => map(length, libc::MAP_HUGETLB, None).map_err(|error| no_huge_pages(length, &error)),
+            false => Err(format!("a queue's {part} bytes fill none: give it 512 frames (rx.frames, tx.frames)")),
         };
         match huge {
             Ok(start) => Ok(Memory { start, length, small_pages: None }),
@@ -131,6 +126,15 @@ unsafe impl PacketMemory for Memory {
     fn range(&self) -> (u64, u64) {
         (self.start.as_ptr().expose_provenance() as u64, self.length as u64)
     }
+}
+
+/// Why memory of this length is not of huge pages, which the kernel refused, and what can be done.
+pub fn no_huge_pages(length: usize, refused: &io::Error) -> String {
+    let (mib, pages) = (length >> 20, length / HUGE);
+    format!(
+        "the kernel refused {mib} MiB of them ({refused}), and tardy took ordinary pages, which are slower; to have \
+         huge ones, raise what `sysctl vm.nr_hugepages` prints by {pages} (`sysctl -w`), then run again"
+    )
 }
 
 /// Memory of this process, or what a socket offers at a place.
