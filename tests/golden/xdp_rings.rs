@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use tardy_analyze::cell::CellAnalysis;
 use tardy_bpf::hints::Layouts;
 use tardy_bpf::program::{MARK, OBJECT, RX_TIME, RxTime, Stamps, last_lines};
-use tardy_bpf::xsk::{METADATA, Putting, Taking, completion, request, went_out};
+use tardy_bpf::xsk::{METADATA, Putting, Taking, completion, no_huge_pages, request, went_out};
 use tardy_model::point::{Metric, Point};
 use tardy_model::result::{MetricResult, TrialResult};
 use tardy_model::sample::Batch;
@@ -399,4 +399,14 @@ fn times_of_a_clock_that_nobody_knows_are_metrics_without_figures() {
         let (trial, _) = judged(&odd, [rows.clone()]);
         assert_eq!(trial.streams["ctl"].metrics.len(), 1, "{name}");
     }
+}
+
+#[test]
+fn the_note_about_huge_pages_did_not_say_how_many_to_reserve() {
+    let refused = std::io::Error::from_raw_os_error(libc::ENOMEM);
+    assert_eq!(
+        no_huge_pages(16 << 20, &refused),
+        "the kernel refused 16 MiB of them (Cannot allocate memory (os error 12)), and tardy took ordinary pages, which \
+         are slower; to have huge ones, raise what `sysctl vm.nr_hugepages` prints by 8 (`sysctl -w`), then run again"
+    );
 }

@@ -7,10 +7,10 @@
 //! the kernel gives their calls away only in a form that differs from kernel to kernel.
 
 use crate::program::{Attached, Log, attached, harmless, infos};
+use crate::raw::count_runs;
 pub use crate::scan::{Call, MOST_CALLS, Scan, scan, without};
 use crate::source::ObjectError;
 use crate::user::UserObject;
-use crate::xsk::count_runs;
 use libbpf_rs::query::ProgramInfo;
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, ProgramInput, ProgramType};
 use std::collections::BTreeMap;

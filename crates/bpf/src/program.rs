@@ -7,8 +7,8 @@
 //! have attached to a device.
 
 use crate::hints::{Accessor, Columns, Layout, Layouts, LayoutsError};
+use crate::raw::{self, tcx_programs};
 use crate::user::{SOCKETS, StampClock, UserObject, time_of};
-use crate::xsk::{self, tcx_programs};
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions, ProgramInfo};
 use libbpf_rs::{
     MapCore, MapFlags, MapHandle, ObjectBuilder, OpenObject, PrintLevel, ProgramType, Xdp, XdpFlags, set_print,
@@ -213,7 +213,7 @@ impl Program {
     /// # Errors
     /// The kernel's.
     pub fn run_on(&self, packet: &[u8]) -> io::Result<(u32, Vec<u8>)> {
-        xsk::run_on(self.fd.as_fd(), packet)
+        raw::run_on(self.fd.as_fd(), packet)
     }
 }
 

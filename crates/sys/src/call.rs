@@ -148,6 +148,12 @@ unsafe impl Plain for [libc::timespec; 3] {}
 unsafe impl Plain for libc::sock_extended_err {}
 // SAFETY: as above.
 unsafe impl Plain for libc::tpacket_auxdata {}
+// SAFETY: as above.
+unsafe impl Plain for libc::xdp_mmap_offsets {}
+// SAFETY: as above.
+unsafe impl Plain for libc::xdp_statistics {}
+// SAFETY: as above.
+unsafe impl Plain for libc::xdp_options {}
 
 /// An address in the kernel's form.
 pub(crate) struct Raw {

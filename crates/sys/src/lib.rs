@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! System calls: clocks, scheduling, memory locking, namespaces, UDP and packet sockets with
-//! kernel stamps. The only crate with unsafe code; each block says why it is sound. What is
-//! returned has been read back from the kernel, not assumed; what was refused is a [`SysError`].
+//! kernel stamps, AF_XDP sockets. Unsafe code is here, and in two files of the crate `bpf`; each
+//! block says why it is sound. What is returned has been read back from the kernel, not assumed;
+//! what was refused is a [`SysError`].
 
 mod call;
 pub mod clock;

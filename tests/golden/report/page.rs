@@ -317,3 +317,33 @@ fn ping_pongs_and_loads_bring_their_own_time() {
     let bytes: Vec<u64> = bulk["bytes"].as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
     assert_eq!((bytes.len(), bytes.iter().sum::<u64>()), (334, 5_000));
 }
+
+#[test]
+fn a_time_of_a_users_own_hints_had_a_button_and_no_pictures() {
+    let button = |name: &str| format!("<input type=\"radio\" name=\"metric\" value=\"{name}\"");
+    let says = "No pictures of time..receive: the page draws metrics between points only.";
+    let mut run = run(&["rx.wait=poll", "rx.wait=spin"]);
+    assert!(!run.draw("html", 100).contains("No pictures of"));
+    for cell in &mut run.results.cells {
+        let ctl = cell.streams.get_mut("ctl").expect("ctl");
+        let figures = ctl.metrics["scheduled..rx_kernel"].clone();
+        ctl.metrics.insert("time..receive".into(), figures);
+    }
+    let page = run.draw("html", 100);
+    assert_balanced(&words(&page));
+    assert!(page.contains(&button("rx_kernel..receive")) && !page.contains(&button("time..receive")));
+    // It has figures all the same, and the reader finds the reason below each table.
+    assert_eq!(page.matches("<th scope=\"row\" class=\"w\">time..receive</th>").count(), 2);
+    assert_eq!(page.matches(says).count(), 2);
+    // Alone it leads the tables, and nothing is drawn.
+    for cell in &mut run.results.cells {
+        cell.streams.get_mut("ctl").expect("ctl").metrics.retain(|name, _| name == "time..receive");
+    }
+    let page = run.draw("html", 100);
+    assert_balanced(&words(&page));
+    assert_eq!(data(&page)["lead"], Value::Null);
+    for absent in ["name=\"metric\"", "pictures of</legend>", "<figure"] {
+        assert!(!words(&page).contains(absent), "{absent}");
+    }
+    assert_eq!(page.matches(says).count(), 2);
+}

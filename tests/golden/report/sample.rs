@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use tardy_analyze::envelope::Trace;
 use tardy_model::machine::RulerRecord;
 use tardy_model::manifest::{CellEntry, Manifest, StationEntry};
+use tardy_model::point::Metric;
 use tardy_model::result::{
     CellResult, CpuPlacement, ExpectationResult, Figures, MetricResult, Outcomes, Placement, Quantiles, Results,
     SoftirqPlacement, StreamResult, TrialResult,
@@ -30,7 +31,9 @@ impl Run {
     }
 
     pub fn draw_as(&self, name: &str, options: Options) -> String {
-        let bars = |_: &str, _: &str, _: &str| self.bars.clone();
+        // As a judged run: histograms are of metrics between points.
+        let bars =
+            |_: &str, _: &str, metric: &str| metric.parse::<Metric>().map(|_| self.bars.clone()).unwrap_or_default();
         let picture = Picture {
             results: &self.results,
             manifest: &self.manifest,

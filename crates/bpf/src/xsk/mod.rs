@@ -15,13 +15,14 @@ mod shared;
 mod socket;
 
 pub use send::{METADATA, OpenedToSend, Outlet, ToSend, WithPackets, completion, request, went_out};
-pub use shared::{Putting, Taking};
-pub use socket::{WaitBy, Waiter, count_runs, run_on, tcx_programs};
+pub use shared::{Putting, Taking, no_huge_pages};
+pub use tardy_sys::wait::{AnyWaiter, WaitBy};
 
 use crate::program::{Chosen, Filter, ID, Program, ProgramError, RxTime, Stamps};
+use crate::raw::attach;
 use crate::user::StampClock;
 use shared::Memory;
-use socket::{Socket, Umem, attach};
+use socket::{Socket, Umem};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -194,9 +195,9 @@ impl Rings {
     /// Ready to be waited for.
     ///
     /// # Errors
-    /// As [`Waiter::new`].
-    pub fn waiter(&self, by: WaitBy) -> io::Result<Waiter> {
-        Waiter::new(by, &self.sockets)
+    /// As [`AnyWaiter::new`].
+    pub fn waiter(&self, by: WaitBy) -> io::Result<AnyWaiter> {
+        AnyWaiter::new(by, &self.sockets)
     }
 
     /// Takes back what it lent, and lends the packets that wait, at most `most`. Gives how many.
@@ -286,24 +287,24 @@ impl Rings {
     /// # Errors
     /// The kernel's.
     pub fn prefer_busy_poll(&self, us: i32, budget: i32) -> io::Result<()> {
-        let all = self.sockets.iter().try_for_each(|socket| socket.prefer_busy_poll(us, budget));
-        all.map_err(|(_, source)| source)
+        let all = self.sockets.iter().try_for_each(|socket| socket.calls().prefer_busy_poll(us, budget));
+        all.map_err(|error| error.source)
     }
 
     /// errno of a device that gives nothing any more, 0 while it does.
     pub fn error(&self) -> i32 {
-        self.sockets.iter().map(Socket::error).find(|errno| *errno != 0).unwrap_or(0)
+        self.sockets.iter().map(|socket| socket.calls().error()).find(|errno| *errno != 0).unwrap_or(0)
     }
 
     /// The NAPI context that packets of the first queue that had any came from; 0 while there is
     /// none.
     pub fn napi_id(&self) -> u32 {
-        self.sockets.iter().map(Socket::napi_id).find(|id| *id != 0).unwrap_or(0)
+        self.sockets.iter().map(|socket| socket.calls().napi_id()).find(|id| *id != 0).unwrap_or(0)
     }
 
     /// What was lost at the sockets since they were bound.
     pub fn losses(&self) -> XdpLosses {
-        let all = self.sockets.iter().filter_map(|socket| socket.statistics().ok());
+        let all = self.sockets.iter().filter_map(|socket| socket.calls().statistics().ok());
         all.fold(XdpLosses::default(), |sum, of| XdpLosses {
             rx_dropped: sum.rx_dropped + of.rx_dropped,
             rx_ring_full: sum.rx_ring_full + of.rx_ring_full,
@@ -385,7 +386,7 @@ fn bound(
     is_native: bool,
     refused: &mut Vec<XdpRefusal>,
 ) -> Result<(Vec<Socket>, bool), XdpError> {
-    let registered = Umem::Registered(memory.address(), memory.length() as u64, FRAME, 0);
+    let registered = Umem::Registered(memory, FRAME, 0);
     let mut sockets: Vec<Socket> = Vec::with_capacity(queues.len());
     for (n, queue) in queues.iter().enumerate() {
         let socket = match sockets.first() {
@@ -400,7 +401,8 @@ fn bound(
         }
         socket.fill.publish();
     }
-    let is_zero_copy = sockets.first().map(Socket::is_zero_copy).transpose().map_err(|why| failed(asked, why))?;
+    let is_zero_copy =
+        sockets.first().map(|socket| socket.calls().is_zero_copy()).transpose().map_err(|why| failed(asked, why))?;
     Ok((sockets, is_zero_copy.unwrap_or(false)))
 }
 
@@ -452,8 +454,8 @@ fn bind(socket: &Socket, index: u32, queue: u32, memory: &Umem<'_>, mode: u16) -
     }
 }
 
-fn failed(asked: &Asked<'_>, (call, source): socket::Failed) -> XdpError {
-    XdpError::Socket { call, device: asked.device.to_owned(), source }
+fn failed(asked: &Asked<'_>, error: SysError) -> XdpError {
+    XdpError::Socket { call: error.call, device: asked.device.to_owned(), source: error.source }
 }
 
 fn not_bound(device: &str, queue: u32, source: io::Error) -> XdpError {

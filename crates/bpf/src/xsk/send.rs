@@ -16,12 +16,15 @@
 //! time from what lies before a packet, and leave there when the device sent it.
 
 use super::shared::{CompletedRing, Memory, SendRing};
-use super::socket::{self, Socket, Umem};
-use super::{Asked, FRAME, XdpError, attach, bind, memory_for, not_bound};
+use super::socket::{Socket, Umem};
+use super::{Asked, FRAME, XdpError, bind, memory_for, not_bound};
 use crate::program::{Chosen, Filter, Program};
+use crate::raw::attach;
 use std::os::fd::{AsFd, OwnedFd};
 use tardy_model::xdp::{XdpMode, XdpRefusal, XdpSendMode, XdpSent};
+use tardy_sys::SysError;
 use tardy_sys::nic::{self, XdpFeatures};
+use tardy_sys::packet::XdpSocket;
 
 /// Bytes of `struct xsk_tx_metadata` as Linux 6.14 has it; an earlier one uses the first 16.
 pub const METADATA: usize = 24;
@@ -108,7 +111,7 @@ pub fn went_out(count: u32, before: u32, after: u32, errno: i32, futile: u32) ->
 /// The sending half of a socket.
 #[derive(Debug)]
 pub struct Outlet {
-    fd: OwnedFd,
+    fd: XdpSocket,
     ring: SendRing,
     completed: CompletedRing,
     memory: Memory,
@@ -171,11 +174,11 @@ impl Outlet {
         rings: (SendRing, CompletedRing),
         memory: Memory,
         base: u64,
-    ) -> Result<Outlet, socket::Failed> {
+    ) -> Result<Outlet, SysError> {
         let frames = memory.length() as u64 / u64::from(FRAME);
         let start = if asked.with == WithPackets::default() { 0 } else { BEHIND_METADATA };
         Ok(Outlet {
-            fd: socket.again()?,
+            fd: socket.calls().again()?,
             ring: rings.0,
             completed: rings.1,
             memory,
@@ -264,7 +267,7 @@ impl Outlet {
     #[cold]
     fn pass_over_void(&mut self) -> bool {
         let before = self.ring.waiting();
-        socket::kick(&self.fd);
+        self.fd.kick();
         let passed = before.saturating_sub(self.ring.waiting());
         self.void = self.void.saturating_sub(passed);
         passed > 0
@@ -284,7 +287,7 @@ impl Outlet {
         self.ring.publish();
         let (sent, errno) = match self.is_zero_copy {
             true if !self.ring.wants_wakeup() => (count, 0),
-            true => match socket::kick(&self.fd) {
+            true => match self.fd.kick() {
                 0 => (count, 0),
                 errno => (count.saturating_sub(self.ring.waiting()), errno),
             },
@@ -302,7 +305,7 @@ impl Outlet {
     fn kick_on(&mut self, count: u32) -> (u32, i32) {
         let (mut before, mut futile, mut void) = (0, 0, self.void);
         loop {
-            let errno = socket::kick(&self.fd);
+            let errno = self.fd.kick();
             // What was made void earlier lies before them in the ring.
             let after = count.saturating_sub(self.ring.waiting());
             if errno == 0 && after < count && void > 0 {
@@ -372,7 +375,7 @@ impl Outlet {
 
     /// What was counted so far.
     pub fn counted(&self) -> XdpSent {
-        let statistics = socket::statistics(&self.fd).ok();
+        let statistics = self.fd.statistics().ok();
         let of = |count: fn(&libc::xdp_statistics) -> u64| statistics.as_ref().map_or(0, count);
         XdpSent {
             completions: self.completions + u64::from(self.completed.all()),
@@ -413,8 +416,8 @@ fn memory(asked: &ToSend<'_>, parts: u32) -> Result<Memory, XdpError> {
     memory_for(&Asked { device, queue: Some(queue), frames, program: Chosen::Own(filter) }, parts)
 }
 
-fn failed(asked: &ToSend<'_>, (call, source): socket::Failed) -> XdpError {
-    XdpError::Socket { call, device: asked.device.to_owned(), source }
+fn failed(asked: &ToSend<'_>, error: SysError) -> XdpError {
+    XdpError::Socket { call: error.call, device: asked.device.to_owned(), source: error.source }
 }
 
 /// What the socket may keep of packets that are under way, bytes: all of its memory. The kernel
@@ -426,7 +429,7 @@ fn room(asked: &ToSend<'_>) -> i32 {
 /// Opens and binds a socket in copy mode.
 fn copying(asked: &ToSend<'_>, index: u32) -> Result<Outlet, XdpError> {
     let memory = memory(asked, 1)?;
-    let umem = Umem::Registered(memory.address(), memory.length() as u64, FRAME, 0);
+    let umem = Umem::Registered(&memory, FRAME, 0);
     let of_call = |why| failed(asked, why);
     let socket = Socket::new(&umem, asked.frames).map_err(of_call)?;
     let rings = socket.sends(asked.frames, BATCH as u32, asked.priority, room(asked)).map_err(of_call)?;
@@ -439,14 +442,14 @@ fn copying(asked: &ToSend<'_>, index: u32) -> Result<Outlet, XdpError> {
 /// from this memory too: half of it is for them.
 fn zero_copy(asked: &ToSend<'_>, index: u32) -> Result<Outlet, String> {
     let says = |error: XdpError| error.to_string();
-    let of_call = |(call, source): socket::Failed| format!("{call}: {source}");
+    let of_call = |error: SysError| format!("{}: {}", error.call, error.source);
     let queues = nic::rx_queues(asked.device).map_err(|error| error.to_string())?;
     let program = Program::load(Chosen::Own(asked.filter), queues).map_err(|error| error.to_string())?;
     let link = attach(program.as_fd(), index, libbpf_sys::XDP_FLAGS_DRV_MODE)
         .map_err(|why| format!("the driver needs an XDP program to send so, and refuses tardy's: {why}"))?;
     let whole = memory(asked, 2).map_err(says)?;
     let metadata = if asked.with == WithPackets::default() { 0 } else { METADATA as u32 };
-    let umem = Umem::Registered(whole.address(), whole.length() as u64, FRAME, metadata);
+    let umem = Umem::Registered(&whole, FRAME, metadata);
     let mut socket = Socket::new(&umem, asked.frames).map_err(of_call)?;
     let rings = socket.sends(asked.frames, BATCH as u32, asked.priority, room(asked)).map_err(of_call)?;
     (0..u64::from(asked.frames)).for_each(|frame| {
@@ -458,7 +461,7 @@ fn zero_copy(asked: &ToSend<'_>, index: u32) -> Result<Outlet, String> {
     let base = whole.length() / 2;
     let (received, sent) = whole.split(base);
     let mut outlet = Outlet::over(asked, socket, rings, sent, base as u64).map_err(of_call)?;
-    match socket::kick(&outlet.fd) {
+    match outlet.fd.kick() {
         0 => {
             // The socket has pinned the pages of the other half: no packet is read there.
             drop(received);

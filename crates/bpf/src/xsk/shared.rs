@@ -13,11 +13,11 @@
 //! (acquire). Which entries may be touched is decided in [`Taking`] and [`Putting`]. Those are
 //! pure: the counters are arguments, so that tests can play the other side.
 
-use std::io;
-use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::{io, mem};
+use tardy_sys::packet::PacketMemory;
 
 /// Bytes of a huge page where one is of the usual size; another size is refused and not missed.
 const HUGE: usize = 2 << 20;
@@ -42,23 +42,13 @@ impl Memory {
     /// ENOMEM.
     pub fn new(length: usize, part: usize) -> io::Result<Memory> {
         let huge = match length.is_multiple_of(HUGE) && part.is_multiple_of(HUGE) {
-            true => map(length, libc::MAP_HUGETLB).map_err(|error| {
-                format!(
-                    "the kernel has no {} MiB of them to give ({error}), and vm.nr_hugepages reserves some",
-                    length >> 20
-                )
-            }),
-            false => Err(format!("its {length} bytes, in parts of {part}, are no whole number of them")),
+            true => map(length, libc::MAP_HUGETLB, None).map_err(|error| no_huge_pages(length, &error)),
+            false => Err(format!("a queue's {part} bytes fill none: give it 512 frames (rx.frames, tx.frames)")),
         };
         match huge {
             Ok(start) => Ok(Memory { start, length, small_pages: None }),
-            Err(why) => Ok(Memory { start: map(length, 0)?, length, small_pages: Some(why) }),
+            Err(why) => Ok(Memory { start: map(length, 0, None)?, length, small_pages: Some(why) }),
         }
-    }
-
-    /// Where it begins, as a number for the kernel.
-    pub fn address(&self) -> u64 {
-        self.start.as_ptr().expose_provenance() as u64
     }
 
     pub fn length(&self) -> usize {
@@ -131,10 +121,29 @@ impl Drop for Memory {
     }
 }
 
-fn map(length: usize, flags: libc::c_int) -> io::Result<NonNull<u8>> {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE | flags;
-    // SAFETY: asks for new memory at a place of the kernel's choice.
-    let start = unsafe { libc::mmap(ptr::null_mut(), length, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+// SAFETY: the mapping is the value's own, and `bytes` lends what belongs to this process alone.
+unsafe impl PacketMemory for Memory {
+    fn range(&self) -> (u64, u64) {
+        (self.start.as_ptr().expose_provenance() as u64, self.length as u64)
+    }
+}
+
+/// Why memory of this length is not of huge pages, which the kernel refused, and what can be done.
+pub fn no_huge_pages(length: usize, refused: &io::Error) -> String {
+    let (mib, pages) = (length >> 20, length / HUGE);
+    format!(
+        "the kernel refused {mib} MiB of them ({refused}), and tardy took ordinary pages, which are slower; to have \
+         huge ones, raise what `sysctl vm.nr_hugepages` prints by {pages} (`sysctl -w`), then run again"
+    )
+}
+
+/// Memory of this process, or what a socket offers at a place.
+fn map(length: usize, flags: libc::c_int, of: Option<(BorrowedFd<'_>, i64)>) -> io::Result<NonNull<u8>> {
+    let kind = if of.is_some() { libc::MAP_SHARED } else { libc::MAP_PRIVATE | libc::MAP_ANONYMOUS };
+    let (fd, at) = of.map_or((-1, 0), |(fd, at)| (fd.as_raw_fd(), at));
+    let (prot, flags) = (libc::PROT_READ | libc::PROT_WRITE, kind | libc::MAP_POPULATE | flags);
+    // SAFETY: asks for a new mapping at a place of the kernel's choice.
+    let start = unsafe { libc::mmap(ptr::null_mut(), length, prot, flags, fd, at) };
     if start == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
@@ -273,14 +282,7 @@ impl<T: Copy> Mapped<T> {
     /// Maps the ring of `size` entries, a power of two, that the socket has at `page`.
     fn of(socket: BorrowedFd<'_>, offsets: libc::xdp_ring_offset, size: u32, page: i64) -> io::Result<Self> {
         let length = offsets.desc as usize + size as usize * mem::size_of::<T>();
-        let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
-        let prot = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: maps what the socket offers there, at a place of the kernel's choice.
-        let start = unsafe { libc::mmap(ptr::null_mut(), length, prot, flags, socket.as_raw_fd(), page) };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
+        let start = map(length, 0, Some((socket, page)))?;
         Ok(Mapped { start, length, offsets, size, of: std::marker::PhantomData })
     }
 

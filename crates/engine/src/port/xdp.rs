@@ -23,7 +23,7 @@ use std::io;
 use std::time::Duration;
 use tardy_bpf::program::{Chosen, Filter};
 use tardy_bpf::user::{StampClock, UserObject};
-use tardy_bpf::xsk::{Asked, Opened, Rings, WaitBy, Waiter};
+use tardy_bpf::xsk::{AnyWaiter, Asked, Opened, Rings, WaitBy};
 use tardy_model::ethernet::{self, Tags};
 use tardy_model::frame::Heads;
 use tardy_model::sample::MaybeNanos;
@@ -73,7 +73,7 @@ const LOOKS: u32 = 1 << 16;
 
 /// What is done when no packet waits.
 enum Idle {
-    Sleep(Waiter),
+    Sleep(AnyWaiter),
     /// Nothing but to wake drivers that ask for it.
     Spin,
     PollDevice,
@@ -90,7 +90,7 @@ struct ByBulks {
     /// Of the synchronisation frames.
     marks: Heads,
     /// How it waits while it does not know the schedule.
-    poll: Waiter,
+    poll: AnyWaiter,
     /// Packets of the last call, into which it looks in the next one: between a packet and the
     /// clock's reading lies no work of its own.
     latest: usize,

@@ -80,13 +80,36 @@ pub(super) fn gates(facts: &Facts, cell: &CellResult) -> Option<Value> {
     Some(json!({ "cycle": cycle, "of": first.phases.cycle, "shift": shift, "rows": rows }))
 }
 
+/// True if there is something to draw of a metric of a stream: times in hints have figures, and no
+/// histogram.
+pub(super) fn is_drawn(picture: &Picture<'_>, cell: &CellResult, stream: &str, metric: &str) -> bool {
+    !(picture.bars)(&cell.id, stream, metric).is_empty()
+}
+
+/// The metrics that have pictures, in the order of the tables, each once.
+pub(super) fn drawn<'a>(picture: &Picture<'a>) -> Vec<&'a str> {
+    let cells: &'a [CellResult] = &picture.results.cells;
+    let mut names: Vec<&str> = Vec::new();
+    for cell in cells {
+        for (stream, result) in picture.facts.in_order(&cell.streams) {
+            for (name, _) in in_order(result) {
+                if !names.contains(&name) && is_drawn(picture, cell, stream, name) {
+                    names.push(name);
+                }
+            }
+        }
+    }
+    names
+}
+
 /// The metric that the pictures show first: of the stream that leads, in the first cell that has
-/// it.
+/// it. Where that one has no pictures, the first that has.
 pub(super) fn leading<'a>(picture: &Picture<'a>) -> Option<&'a str> {
     let cells: &'a [CellResult] = &picture.results.cells;
     let of_first = cells.iter().filter_map(|cell| Some(picture.facts.in_order(&cell.streams).first()?.1));
     let of_any = cells.iter().flat_map(|cell| picture.facts.in_order(&cell.streams)).map(|(_, stream)| stream);
-    lead_of(of_first.chain(of_any))
+    let drawn = drawn(picture);
+    lead_of(of_first.chain(of_any)).filter(|name| drawn.contains(name)).or_else(|| drawn.first().copied())
 }
 
 struct Maker<'a> {

@@ -179,26 +179,24 @@ fn leading(picture: &Picture<'_>, out: &mut String) {
     *out += "</dl>\n";
 }
 
-/// What the reader chooses for the whole page: the metric of the pictures, and the theme.
+/// What the reader chooses for the whole page: the metric of the pictures, of those that have any,
+/// and the theme.
 fn bar(picture: &Picture<'_>, out: &mut String) {
-    let cells = &picture.results.cells;
-    let streams = || cells.iter().flat_map(|cell| picture.facts.in_order(&cell.streams)).map(|(_, stream)| stream);
+    let names = data::drawn(picture);
     let leading = data::leading(picture);
-    let mut names: Vec<&str> = Vec::new();
-    for (name, _) in streams().flat_map(in_order) {
-        if !names.contains(&name) {
-            names.push(name);
+    *out += "<div class=\"bar\">\n";
+    if !names.is_empty() {
+        *out += "<fieldset>\n<legend>pictures of</legend>\n";
+        for name in &names {
+            let checked = if Some(*name) == leading { " checked" } else { "" };
+            *out += &format!(
+                "<label><input type=\"radio\" name=\"metric\" value=\"{0}\"{checked}><span>{0}</span></label>\n",
+                escape(name)
+            );
         }
+        *out += "</fieldset>\n";
     }
-    *out += "<div class=\"bar\">\n<fieldset>\n<legend>pictures of</legend>\n";
-    for name in names {
-        let checked = if Some(name) == leading { " checked" } else { "" };
-        *out += &format!(
-            "<label><input type=\"radio\" name=\"metric\" value=\"{0}\"{checked}><span>{0}</span></label>\n",
-            escape(name)
-        );
-    }
-    *out += "</fieldset>\n<button type=\"button\" id=\"theme\">dark</button>\n</div>\n\
+    *out += "<button type=\"button\" id=\"theme\">dark</button>\n</div>\n\
              <noscript><p class=\"sent\">The pictures are drawn by a script, which is switched off here. Every figure \
              is in the tables.</p></noscript>\n";
 }
@@ -214,13 +212,14 @@ const METRIC: &str = "<span class=\"metric\"></span>";
 
 fn side_by_side(picture: &Picture<'_>, out: &mut String) {
     let cells = &picture.results.cells;
-    if cells.iter().map(|cell| cell.streams.len()).sum::<usize>() < 2 {
+    let leading = data::leading(picture);
+    if cells.iter().map(|cell| cell.streams.len()).sum::<usize>() < 2 || leading.is_none() {
         return;
     }
     *out += "<section class=\"cell\">\n<h2>Side by side</h2>\n";
     let streams = || cells.iter().flat_map(|cell| cell.streams.values().map(move |stream| (cell, stream)));
     let differ = |name: &str| streams().any(|(cell, of)| point_of(picture.results, name, cell, of).is_some());
-    if data::leading(picture).is_some_and(differ) {
+    if leading.is_some_and(differ) {
         *out += "<p>rx_kernel was not taken at one point in all of these: where a title names its point, compare it only with those \
                  that name the same one.</p>\n";
     }
@@ -320,7 +319,16 @@ fn of_stream(
         }
         *out += "</ul>\n";
     }
-    if stream.metrics.values().all(|metric| metric.count == 0) {
+    let measured = in_order(stream).into_iter().filter(|(_, metric)| metric.count > 0).map(|(metric, _)| metric);
+    let (drawn, others): (Vec<_>, Vec<_>) = measured.partition(|metric| data::is_drawn(picture, cell, name, metric));
+    if !others.is_empty() {
+        *out += &format!(
+            "<p class=\"outcomes\">No pictures of {}: the page draws metrics between points only. Each packet's value is in \
+             <code>samples.parquet</code>.</p>\n",
+            escape(&others.join(", "))
+        );
+    }
+    if drawn.is_empty() {
         return;
     }
     *out += "<div class=\"figures\">\n";
