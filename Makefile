@@ -35,8 +35,17 @@ setup-bench:
 setup-soak:
 	@packaging/setup.sh build test soak
 
-# A running tardy keeps its file: the new one takes the name.
-INSTALL = @mkdir -p dist && cp -f $(RELEASE)/tardy dist/tardy.new && mv -f dist/tardy.new dist/tardy && packaging/pages.sh
+# A running tardy keeps its file: the new one takes the name. It makes what lies next to it: the man
+# pages, the shell completions and the licences of others.
+define INSTALL
+@mkdir -p dist && cp -f $(RELEASE)/tardy dist/tardy.new && mv -f dist/tardy.new dist/tardy
+@rm -rf dist/man dist/completions dist/NOTICES && mkdir -p dist/completions
+@dist/tardy man --out dist/man
+@dist/tardy notices > dist/NOTICES
+@dist/tardy completions bash > dist/completions/tardy.bash
+@dist/tardy completions zsh > dist/completions/_tardy
+@dist/tardy completions fish > dist/completions/tardy.fish
+endef
 
 # What the page is drawn with, from npm's registry, checked against the lock file; the crate's build
 # puts it into the binary.

@@ -37,7 +37,7 @@ pub fn section<'a>(text: &'a str, name: &str) -> &'a str {
 
 /// All experiments of tests, by name.
 pub fn experiments() -> Vec<(&'static str, &'static str)> {
-    [include_str!("data/experiments.txt"), include_str!("data/measured.txt")].into_iter().flat_map(sections).collect()
+    sections(include_str!("data/experiments.txt"))
 }
 
 /// The experiment with this name, or the part of one: it begins with a comment and ends with a

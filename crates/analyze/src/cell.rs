@@ -24,6 +24,7 @@ use crate::outcomes::Certain;
 use crate::own_trace::{self, CellTrace};
 use crate::placement::Placements;
 use crate::repeats::{self, TrialBlocks};
+use crate::validity::shared_cpu::waited_share;
 use crate::validity::{is_valid, judge_trial, path_failed, was_measured_well};
 use gates::Classes;
 use pool::{Pool, counts, stream_result};
@@ -393,6 +394,10 @@ impl CellAnalysis {
         let limits = |streams| {
             let mut judged = expectations::judge(&self.id, &self.expectations, streams, &self.certain);
             judged.iter_mut().for_each(|result| expectations::explain_late(result, streams, &self.deadlines));
+            for (result, expectation) in judged.iter_mut().zip(&self.expectations) {
+                let others = waited_share(&result.stream, self.trials.iter().filter(|trial| counts(trial)));
+                expectations::leave_open(result, expectation, streams, others);
+            }
             judged
         };
         let expectations = match self.well_measured.filter(|_| most_were_measured_well(&self.trials)) {

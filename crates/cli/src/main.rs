@@ -21,6 +21,8 @@ fn main() -> ExitCode {
     if tardy_sys::machine::called("modprobe") {
         return agent::modprobe();
     }
+    // Started by way of /proc/self/exe, it would be `exe` in tables of who used a CPU.
+    tardy_sys::process::set_name("tardy");
     tardy_sys::process::trust_path();
     let args = args::read();
     // A panic is a fault in tardy itself; the hook has reported it by then.

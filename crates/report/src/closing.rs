@@ -58,6 +58,10 @@ fn expectations(results: &Results) -> String {
         _ if all == 0 && results.valid => "no expectations".to_owned(),
         _ if is_unmeasured(results) => return "there are no figures".to_owned(),
         _ if all == 0 => return "do not use these figures".to_owned(),
+        // The others are of cells that this machine cannot run.
+        Some(true) if results.valid && open > 0 => {
+            format!("expectations met ({met} of {met}, {open} in cells that are not available)")
+        }
         Some(true) => format!("expectations met ({met} of {all}{which})"),
         Some(false) => format!("expectations not met ({failed} of {all} failed{not_judged})"),
         None if met == 0 => "expectations not judged".to_owned(),

@@ -6,7 +6,7 @@ mod facts;
 mod junit;
 
 use crate::figure;
-use crate::figure::{ABSENT, SPACE, Unit, grouped};
+use crate::figure::{ABSENT, SPACE, Unit, grouped, is_within_number};
 use crate::picture::{Options, ReportError};
 use std::fmt::Write as _;
 use tardy_model::comparison::{
@@ -80,7 +80,9 @@ fn wrapped(line: &str, width: usize) -> Vec<String> {
     let (mut rest, mut hangs) = (&all[..], 0);
     while rest.len() + hangs > width {
         let least = if hangs == 0 { indent } else { 0 };
-        let Some(at) = (least..=width - hangs).rev().find(|at| rest[*at] == ' ') else { break };
+        let Some(at) = (least..=width - hangs).rev().find(|at| rest[*at] == ' ' && !is_within_number(rest, *at)) else {
+            break;
+        };
         lines.push(" ".repeat(hangs) + rest[..at].iter().collect::<String>().trim_end());
         let spaces = rest[at..].iter().take_while(|c| **c == ' ').count();
         (rest, hangs) = (&rest[at + spaces..], hang);

@@ -104,6 +104,13 @@ pub fn grouped(number: &str, separator: char) -> String {
     out + rest
 }
 
+/// True for the space that groups a number's digits: no line is broken there.
+pub(crate) fn is_within_number(text: &[char], at: usize) -> bool {
+    let is_digit = |at: usize| text.get(at).is_some_and(char::is_ascii_digit);
+    let follows = (1..=3).all(|ahead| is_digit(at + ahead)) && !is_digit(at + 4);
+    at > 0 && is_digit(at - 1) && follows
+}
+
 /// A count with grouped digits: `10 000`.
 pub fn count(n: u64, separator: char) -> String {
     grouped(&n.to_string(), separator)

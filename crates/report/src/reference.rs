@@ -393,8 +393,8 @@ pub(crate) const SYSTEMS: [[&str; 8]; 3] = [
 ];
 
 /// What R4 says of the core with the smallest minimum.
-pub(crate) const R4_DISAGREES: &str = "R4 disagrees with itself about that: its smallest minimum is that of spin on the same core on \
-                                       system A (849 ns), and of spin on a remote core on system B (419 ns) and RT1 (551 ns)";
+pub(crate) const R4_DISAGREES: &str = "The systems of R4 have it in different cells: system A in spin on the same core (849 ns), systems B (419 ns) and \
+                                       RT1 (551 ns) in spin on a remote core";
 
 const R5: Reference = Reference {
     id: "R5",

@@ -217,7 +217,7 @@ pub(crate) const RECEIVERS: &str = "receivers through AF_XDP: their thread's tim
 /// versions that did not keep it.
 pub(crate) fn receivers(picture: &Picture<'_>, separator: Option<char>) -> Option<Table> {
     let off = Metric::Span(Point::RxXdp, Point::Receive).to_string();
-    let head = ["receiver", "XDP program", "CPU", "idle", "wake-ups", "packets each", "off p50", "off p99"];
+    let head = ["receiver", "XDP program", "CPU", "idle", "wake-ups/s", "packets each", "off p50", "off p99"];
     let mut table = Table::new(2, &head);
     for cell in &picture.results.cells {
         for (name, stream) in picture.facts.in_order(&cell.streams) {
@@ -269,7 +269,8 @@ fn receiver(
         program_of(cell, name),
         thread.run_ns.map_or_else(absent, share),
         idle.map_or_else(absent, share),
-        count(wakeups),
+        // Cells differ in how many of their trials count.
+        count((wakeups as f64 * 1e9 / over_ns as f64).round() as u64),
         each.unwrap_or_else(absent),
         ns(metric.figures.quantiles.p50_ns),
         ns(metric.figures.quantiles.p99_ns),

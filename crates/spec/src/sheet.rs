@@ -241,6 +241,14 @@ impl Sheet {
         if names.iter().any(|known| known.name == *name) || faults.is_lost(what) {
             return Ok(());
         }
+        // A limit that was written without its stream: the dots of its metric part the key.
+        let is_limit = path[0] == "expect" && path.get(2).is_some_and(String::is_empty);
+        if is_limit {
+            let metric = path[1..].join(".");
+            let message = format!("`{metric}` is a limit, and a limit belongs to a stream");
+            let stream = names.first().map_or("NAME", |known| known.name.as_str());
+            return Err(Problem::new(Reason::UnknownKey, at, message, format!("write it below [expect.{stream}]")));
+        }
         // The first part of a name that has a dot in it, which was reported.
         let knock_on = names.iter().any(|known| known.name.split('.').next() == Some(name));
         let help = match names.as_slice() {

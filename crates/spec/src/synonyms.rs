@@ -152,7 +152,7 @@ const VALUES: &[(&str, &[&str], &str)] = &[
     ("load.*.kind", &["vm", "mem", "cache", "membw"], "write \"memory\""),
     ("load.*.kind", &["burst", "bursts", "poisson", "onoff", "on-off"], "write \"sporadic\""),
     ("stream.*.kind", &["periodic", "isochronous", "isochron", "time-triggered", "tt", "talker", "udp_stream"], "write \"cyclic\""),
-    ("stream.*.kind", &["rr", "tcp_rr", "udp_rr", "request-response", "ping", "netperf", "sockperf", "under-load", "roundtrip", "round-trip", "rtt"], "write \"pingpong\", or reflect = true for packets that are sent by the clock"),
+    ("stream.*.kind", &["rr", "tcp_rr", "udp_rr", "request", "request-response", "request_response", "reflect", "echo", "ping", "netperf", "sockperf", "under-load", "roundtrip", "round-trip", "rtt"], "write \"pingpong\", or reflect = true for packets that are sent by the clock"),
     ("stream.*.kind", &["reflect", "reflected", "echo"], "write reflect = true, with kind = \"cyclic\""),
     ("stream.*.kind", &["udp", "tcp", "packet"], "write port = \"udp\", \"tcp\" or \"packet\"; kind is \"cyclic\" or \"pingpong\""),
     ("stream.*.port", &["raw", "l2", "ethernet", "af_packet", "eth"], "write \"packet\""),

@@ -135,6 +135,12 @@ pub fn trusted(path: &OsStr) -> OsString {
     }
 }
 
+/// What the kernel calls this process in its tables, 15 bytes at most; without /proc it keeps its
+/// name.
+pub fn set_name(name: &str) {
+    let _ = std::fs::write("/proc/self/comm", name);
+}
+
 /// As root: takes the folders out of this process's PATH that others than root may write to.
 /// Children inherit it. To be called before the first thread is started.
 pub fn trust_path() {

@@ -424,7 +424,7 @@ fn receivers_have_a_table_of_what_they_cost_and_know() {
 fn the_cell_with_the_smallest_minimum_is_named_with_its_cpus() {
     let mut run = by_xdp();
     let says = "spin-same, dma_latency = default: 849 ns, core same: the program ran on CPU 1 (5000 packets), the application \
-                on CPU 1. R4 disagrees with itself about that";
+                on CPU 1. The systems of R4 have it in different cells";
     for format in ["md", "org", "html", "text"] {
         let text = run.draw(format, 100).split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains(says) && text.contains("system B (419 ns)"), "{format}: {text}");

@@ -7,7 +7,7 @@ use crate::says;
 use tardy_model::ethernet::TAG;
 use tardy_model::trial::StreamRecord;
 use tardy_model::verdict::{Figure, Level, Verdict};
-use tardy_model::xdp::{Core, XdpRefusal};
+use tardy_model::xdp::{Core, DeviceHintCount, XdpRecord, XdpRefusal};
 
 /// `rate`: the stream was sent slower than intended, or left out too many slots.
 pub(super) const RATE: Rule = Rule { id: "rate", spoils: Spoils::Path, judge: rate };
@@ -443,7 +443,23 @@ fn mode(evidence: &Evidence<'_>) -> Vec<Verdict> {
         let says = format!("packets of {stream} are without the hints that `rx.hints` asks for: {why}");
         Some(Verdict::new(XDP_MODE.id, Level::Note, says).with("stream", stream.as_str()).with("without", "hints"))
     });
-    came.chain(went).chain(unasked).collect()
+    let unanswered = streams().filter_map(|(stream, record)| without_value(stream, record.xdp.as_ref()?));
+    came.chain(went).chain(unasked).chain(unanswered).collect()
+}
+
+/// The hints that were asked for and that came with no packet: a column of nothing must not be
+/// taken for a device's answer.
+fn without_value(stream: &str, port: &XdpRecord) -> Option<Verdict> {
+    let none = |of: &&DeviceHintCount| of.given == 0 && of.absent + of.not_offered > 0;
+    let why = |of: &DeviceHintCount| match of.absent {
+        0 => format!("{} (this driver or kernel does not offer it)", of.hint.name()),
+        _ => format!("{} (the device had no value for any)", of.hint.name()),
+    };
+    let named: Vec<&str> = port.device_hints.iter().filter(none).map(|of| of.hint.name()).collect();
+    let each: Vec<String> = port.device_hints.iter().filter(none).map(why).collect();
+    let says = format!("no packet of {stream} came with these hints of `rx.hints`: {}", each.join(", "));
+    let verdict = Verdict::new(XDP_MODE.id, Level::Note, says).with("stream", stream).with("without", named.join(" "));
+    (!named.is_empty()).then_some(verdict)
 }
 
 /// What was refused and would have been faster: modes, and huge pages.

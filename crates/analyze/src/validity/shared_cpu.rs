@@ -8,7 +8,7 @@ use crate::{placement, says};
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::load::{LoadRecord, SideRecord};
 use tardy_model::placement::CpuAsked;
-use tardy_model::result::CpuUser;
+use tardy_model::result::{CpuUser, TrialResult};
 use tardy_model::verdict::{Figure, Level, Verdict};
 
 // `shared-cpu`: a thread was to have another CPU than somebody else, and actually they shared
@@ -231,6 +231,22 @@ fn harmed(harm: &Harm<'_>, used: &CpuUse) -> String {
         }
         None => format!("how long {name} ({policy}) waited for them is not known"),
     }
+}
+
+/// The share of the time, over these trials, in which threads of a stream waited for others at
+/// most. Each CPU names the thread that waited longest, and ends on two CPUs wait for themselves.
+pub(crate) fn waited_share<'t>(stream: &str, trials: impl Iterator<Item = &'t TrialResult>) -> f64 {
+    let is_of_stream = |verdict: &&Verdict| match verdict.evidence.get("thread") {
+        Some(Figure::Text(thread)) => verdict.id == COMPETING && owner(thread) == stream,
+        _ => false,
+    };
+    let share = |verdict: &Verdict| match verdict.evidence.get("waited_share") {
+        Some(Figure::Float(share)) => *share,
+        _ => 0.0,
+    };
+    let of_trial = |trial: &TrialResult| trial.verdicts.iter().filter(is_of_stream).map(share).sum::<f64>();
+    let (sum, count) = trials.fold((0.0, 0u32), |(sum, count), trial| (sum + of_trial(trial), count + 1));
+    sum / f64::from(count.max(1))
 }
 
 fn competing_cpu(evidence: &Evidence<'_>) -> Vec<Verdict> {

@@ -74,6 +74,7 @@ pub fn noted(args: &Noted) -> Result<Exit> {
 pub fn first_process() -> ExitCode {
     match init::port() {
         Ok(port) => {
+            tardy_sys::process::set_name("tardy");
             let mut relay = Relay::new(&port);
             let lived = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| live(&mut relay)));
             let broke = ("tardy itself broke; its console shows where".to_owned(), Exit::Internal);

@@ -10,6 +10,7 @@ use crate::verbs::object;
 use anyhow::Result;
 use std::path::Path;
 use tardy_judge::foresight::{estimate, unresolved};
+use tardy_lab::consent::Need;
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
 use tardy_lab::identity;
@@ -41,7 +42,10 @@ pub fn call(args: Plan) -> Result<Exit> {
         }
         None => {
             for need in consent::needs(&experiment) {
-                out.comment(&format!("{}; `tardy run` does it with {}", need.says(), need.flag()));
+                // Who names the object in the call has given the word by that.
+                let is_given = args.xdp_object.is_some() && matches!(need, Need::Object { .. });
+                let flag = if is_given { "--xdp-object" } else { need.flag() };
+                out.comment(&format!("{}; `tardy run` does it with {flag}", need.says()));
             }
             let objects = object::read(&mut experiment, &args.experiment)?;
             objects.iter().flat_map(object::in_words).for_each(|line| out.comment(&line));

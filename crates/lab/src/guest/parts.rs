@@ -55,7 +55,8 @@ impl Guest {
 
     /// The machine that the experiment needs.
     pub fn machine(&self, experiment: &Experiment, accelerator: Accelerator) -> VirtualMachine {
-        let needed = experiment.cells.iter().map(|cell| coordinator::memory_of_machine(&cell.setup)).max().unwrap_or(0) >> 20;
+        let needed =
+            experiment.cells.iter().map(|cell| coordinator::memory_of_machine(&cell.setup)).max().unwrap_or(0) >> 20;
         // In steps, so that a little more of something is no other machine.
         let more = (needed + needed / 2) / 64 * 64;
         VirtualMachine {

@@ -3,7 +3,7 @@
 //! fit.
 
 use crate::column::{Column, cell_unit, in_order, title};
-use crate::figure::SPACE;
+use crate::figure::{SPACE, is_within_number};
 use crate::picture::Options;
 use crate::summary::Remark;
 use tardy_model::result::Results;
@@ -51,8 +51,14 @@ pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     }
     let mut lines: Vec<String> = Vec::new();
     let mut line = String::new();
-    for word in text.split_whitespace() {
-        let mut word: Vec<char> = word.chars().collect();
+    let text: Vec<char> = text.chars().collect();
+    let mut at = 0;
+    let words = text.split(|of| {
+        at += 1;
+        of.is_whitespace() && !is_within_number(&text, at - 1)
+    });
+    for word in words.filter(|word| !word.is_empty()) {
+        let mut word = word.to_vec();
         if !line.is_empty() && columns(&line) + 1 + word.len() > width {
             lines.push(std::mem::take(&mut line));
         }
