@@ -158,7 +158,7 @@ pub struct GuestEntry {
     pub initramfs_sha256: String,
     /// The guest's `/proc/version`; null if it never came up.
     pub proc_version: Option<String>,
-    /// Version that QEMU reports of itself.
+    /// Version that QEMU reports.
     pub qemu: String,
     /// Arguments that QEMU was started with.
     pub arguments: Vec<String>,
