@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a row of the benches is held beside the spread that it had in an earlier run, and that the
-//! pairs kept are those that the page was made of. Nothing is measured: the pairs are recorded.
+//! How a row of the benches is compared with the spread that it had in an earlier run, and that
+//! the pairs kept are those that the page was made of. Nothing is measured: the pairs are recorded.
 
 // The benches are built when they are asked for. Their rows need nothing of them.
 #[allow(dead_code)]
@@ -28,7 +28,7 @@ fn row(what: &str, peer: &str, ours: &[f64]) -> Row {
     Row { peer: peer.to_owned(), pairs: pairs(ours), ..Row::new(what, "µs", Better::Lower) }
 }
 
-/// What today's pairs are beside those of an earlier run.
+/// What today's pairs are compared with those of an earlier run.
 fn verdict(today: &[f64], earlier: &[f64], better: Better) -> Verdict {
     spread(today).expect("pairs").verdict(spread(earlier), better, None)
 }
@@ -78,7 +78,7 @@ fn a_row_without_a_peer_is_held_by_its_own_figures() {
     assert_eq!(alone(&[61.0, 70.0]).worse().as_deref(), Some(told));
     let within = alone(&[59.0, 70.0]);
     assert_eq!((within.verdict(), within.worse()), (Some(Verdict::Within), None));
-    // Counts of nothing on both sides have no ratio; their own figures must not stand in for it.
+    // Counts of nothing on both sides have no ratio; their own figures must not replace it.
     let counts = Row { pairs: vec![(0.0, Some(0.0))], ..Row::new("lost", "packets", Better::Neither) };
     assert_eq!((counts.ratio(), counts.verdict()), (None, None));
 }
@@ -115,7 +115,7 @@ fn some_comparisons_measured_anew_leave_the_pairs_of_the_others() {
     {
         assert_eq!(of(comparison, what, peer), None, "{comparison} {what} {peer}");
     }
-    // Nor one in another unit, which a row without a peer could not be held beside.
+    // Nor one in another unit, which a row without a peer could not be compared with.
     assert_eq!(earlier.spread("timer", &Row { unit: "ns", ..row("p50", "cyclictest", &[]) }), None);
 }
 

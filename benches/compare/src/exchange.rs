@@ -113,7 +113,7 @@ pub fn awake() -> Result<File> {
     })
 }
 
-/// Who is beside tardy.
+/// Whom tardy is compared with.
 #[derive(Clone, Copy)]
 enum Peer {
     /// The C loop, with kernel stamps.

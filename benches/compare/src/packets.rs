@@ -120,7 +120,7 @@ fn iperf3(bench: &Bench) -> Result<(f64, String)> {
     })
 }
 
-/// Who is beside tardy.
+/// Whom tardy is compared with.
 #[derive(Clone, Copy)]
 enum Peer {
     /// The C loop, with kernel stamps or without.

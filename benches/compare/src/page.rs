@@ -34,7 +34,7 @@ fn bound(row: &Row) -> String {
     }
 }
 
-/// The spread of an earlier run, and where today's pairs lie beside it. A row without a peer is
+/// The spread of an earlier run, and where today's pairs lie. A row without a peer is
 /// held by its own figures, so it says their unit.
 fn earlier(row: &Row) -> String {
     let unit = if row.peers().is_none() { format!(" {}", row.unit) } else { String::new() };

@@ -30,7 +30,7 @@ pub enum Bound {
 pub enum Better {
     Lower,
     Higher,
-    /// Neither way: a peer beside itself, or counts that only add up.
+    /// Neither way: a peer against itself, or counts that only add up.
     Neither,
 }
 
@@ -42,7 +42,7 @@ pub struct Spread {
     pub greatest: f64,
 }
 
-/// Where the figures of today's pairs lie beside those of an earlier run.
+/// Where the figures of today's pairs lie compared with those of an earlier run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Verdict {
     /// No earlier run has figures of this row.
@@ -67,7 +67,7 @@ pub struct Row {
     pub peer_command: String,
     pub pairs: Vec<Pair>,
     pub bound: Bound,
-    /// The peer beside itself under the same conditions, where that is measured.
+    /// The peer against itself under the same conditions, where that is measured.
     pub itself: Option<Spread>,
     /// What an earlier run kept of this row.
     pub earlier: Option<Spread>,
@@ -99,14 +99,14 @@ impl Spread {
         Spread::of(if alone { pairs.iter().map(|(ours, _)| *ours).collect() } else { ratios(pairs) })
     }
 
-    /// What a ratio is worth where a peer beside itself has this spread, as a factor from 1 on.
+    /// What a ratio is worth where a peer against itself has this spread, as a factor from 1 on.
     /// The two sides are one program, so which of them is called ours is chance.
     fn worth(self) -> f64 {
         self.greatest.max(1.0 / self.least).max(1.0)
     }
 
     /// Whether two spreads overlap decides, not their medians. Today's reaches as far as its
-    /// figures, and further by what the peer beside itself shows that a ratio is worth.
+    /// figures, and further by what the peer against itself shows that a ratio is worth.
     pub fn verdict(self, earlier: Option<Spread>, better: Better, itself: Option<Spread>) -> Verdict {
         let Some(earlier) = earlier else { return Verdict::New };
         let worth = itself.map_or(1.0, Spread::worth);
@@ -178,7 +178,7 @@ impl Row {
     }
     /// What tells it from the other rows.
     pub fn name(&self) -> String {
-        if self.peer.is_empty() { self.what.clone() } else { format!("{} (beside {})", self.what, self.peer) }
+        if self.peer.is_empty() { self.what.clone() } else { format!("{} (compared with {})", self.what, self.peer) }
     }
     /// Of a row that is worse than earlier: its name and both spreads.
     pub fn worse(&self) -> Option<String> {
@@ -186,7 +186,7 @@ impl Row {
         let worse = self.verdict() == Some(Verdict::Worse);
         worse.then(|| format!("{}: {today}, earlier {earlier}", self.name()))
     }
-    /// `None` where today's pairs give no figure that could be held beside an earlier one.
+    /// `None` where today's pairs give no figure that could be compared with an earlier one.
     pub fn verdict(&self) -> Option<Verdict> {
         Some(Spread::of_pairs(&self.pairs)?.verdict(self.earlier, self.better, self.itself))
     }
