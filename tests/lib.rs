@@ -55,7 +55,7 @@ fn named<'a>(sections: &[(&'a str, &'a str)], name: &str) -> &'a str {
     text
 }
 
-/// A port `xdp` on a virtual device that has received nothing yet. A test changes what it is about.
+/// A port `xdp` on a virtual device, before it receives. A test changes what it is about.
 pub fn xdp_record() -> XdpRecord {
     XdpRecord {
         mode: XdpMode::Native,

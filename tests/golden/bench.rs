@@ -39,7 +39,7 @@ fn a_row_that_left_its_earlier_spread_was_for_the_eye_to_find() {
     for (today, lower, higher, neither) in [
         ([8.0, 8.4, 8.9], Verdict::Better, Verdict::Worse, Verdict::Outside),
         ([10.1, 10.2, 12.0], Verdict::Worse, Verdict::Better, Verdict::Outside),
-        // The medians are far apart, and the spreads overlap: at one point, around the other, in it.
+        // The medians are far apart, and the spreads overlap: at a point, around the other, in it.
         ([10.0, 12.0, 14.0], Verdict::Within, Verdict::Within, Verdict::Within),
         ([5.0, 6.0, 9.0], Verdict::Within, Verdict::Within, Verdict::Within),
         ([1.0, 2.0, 20.0], Verdict::Within, Verdict::Within, Verdict::Within),

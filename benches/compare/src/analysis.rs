@@ -82,9 +82,9 @@ fn cost(what: &str, ended: &child::Ended) -> String {
 /// What read all rows.
 struct Whole {
     sums: child::Ended,
-    /// tardy on one CPU.
+    /// tardy, which may use one CPU.
     one: child::Ended,
-    /// tardy on all.
+    /// tardy, which may use all CPUs.
     mine: child::Ended,
 }
 

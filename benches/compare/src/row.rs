@@ -85,7 +85,7 @@ fn ratios(pairs: &[Pair]) -> Vec<f64> {
 }
 
 impl Spread {
-    /// `None` of nothing.
+    /// Of these values; `None` if there are none.
     fn of(values: Vec<f64>) -> Option<Spread> {
         let least = values.iter().copied().min_by(f64::total_cmp)?;
         let greatest = values.iter().copied().max_by(f64::total_cmp)?;

@@ -102,11 +102,11 @@ pub fn lateness(of: &StreamRecord) -> Metric {
     )
 }
 
-/// Leaves a percentile's limit open that others may have broken: of the time they had this share
-/// of the CPUs that the stream's threads waited for, and fewer packets than that decide the
-/// percentile. It stays broken if it is broken whichever packets they were that others made late:
-/// of any x at most so many more packets were within x without them, so the percentile that is so
-/// much lower is beyond the limit only if the limit was broken anyway. One that is kept stays kept.
+/// Leaves a percentile's limit open that others may have broken: the stream's threads waited for
+/// them for this share of the time, and fewer packets than that decide the percentile. The limit
+/// stays broken if it is broken whichever packets others made late: without them at most that share
+/// more of the packets were within any x, so the percentile that is lower by that share is beyond
+/// the limit only if the limit was broken anyway. One that is kept stays kept.
 pub fn leave_open(
     result: &mut ExpectationResult,
     expectation: &Expectation,

@@ -23,7 +23,7 @@ use crate::softirq;
 use crate::station::{Costs, Stations};
 use crate::trial::{Broken, StreamHalves, TrialError};
 use crate::undo::UndoError;
-pub use check::{ask, check, look, memory};
+pub use check::{ask, check, look, memory, memory_of_machine};
 use rand::Rng;
 use record::{Around, Beside, States};
 use std::collections::BTreeMap;

@@ -2,9 +2,9 @@
 //! Sockets for whole Ethernet frames, to and from one device: packet sockets, with the kernel's
 //! stamps, and the calls on AF_XDP sockets, whose rings and memory are in the crate `bpf`.
 //!
-//! The receiver of packet sockets takes every protocol and filters by itself. A socket bound to one EtherType gets a
-//! tagged frame without its tag and without any sign of it, and does not get a frame with two tags
-//! at all.
+//! The receiver of packet sockets takes every protocol and filters by itself. A socket bound to one
+//! EtherType gets a tagged frame without its tag and without any sign of it, and does not get a
+//! frame with two tags at all.
 
 use crate::call::Plain;
 use crate::nic;
@@ -150,7 +150,7 @@ const XDP_MAX_TX_SKB_BUDGET: i32 = 9;
 /// it while the kernel may write there. Of a value that is gone no such care is needed: the kernel
 /// has pinned its pages and never uses the addresses again.
 pub unsafe trait PacketMemory {
-    /// Address and length.
+    /// Where it begins, an address, and how many bytes it has.
     fn range(&self) -> (u64, u64);
 }
 

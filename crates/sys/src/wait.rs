@@ -72,7 +72,7 @@ impl Waiter {
     }
 }
 
-/// Which call waits.
+/// The system call that waits, with what it waits on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitBy {
     Poll,

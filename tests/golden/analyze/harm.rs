@@ -2,11 +2,12 @@
 //! Harm, not presence: a trial is judged by how long the measuring threads waited for others, and
 //! the verdict names who they were.
 
-use super::fixture::{BASE_NS, Packet, healthy_packets, record};
+use super::fixture::{BASE_NS, LEAD, Packet, batches, healthy_packets, record};
 use super::threads::spin;
 use super::validity::{assert_is, ctl, judge, verdict};
 use std::collections::BTreeMap;
 use tardy_analyze::cell::{CellAnalysis, CellAnswer};
+use tardy_model::expect::{Expectation, Limit, Of};
 use tardy_model::machine::{Ended, EndedTasks, TaskTime};
 use tardy_model::trial::TrialRecord;
 use tardy_model::verdict::{Figure, Level, Verdict};
@@ -432,4 +433,41 @@ fn a_thread_of_unknown_running_time_blames_nobody() {
         ctl(record).rx.run_ns = None;
     });
     assert_is(&spun, "rt-bandwidth", Level::Invalid, "(5 gaps over 1 ms)");
+}
+
+/// Others held up the receiver for 5 % of the time, which the rules allow, and p99 was over its
+/// limit by what they did: the exit code blamed the path.
+#[test]
+fn a_limit_that_others_had_broken_was_called_broken() {
+    let judged = |share: f64, of: usize, limit_ns: i64| {
+        let mut record = record(1, COUNT);
+        busy(&mut record, 1, 900, "stress", 0.9);
+        ctl(&mut record).rx.wait_ns = part(share);
+        let limit = Limit::Metric { metric: LEAD, of: Of::Quantile(of), limit_ns, inclusive: false };
+        let asked = BTreeMap::from([("ctl".to_owned(), vec![LEAD])]);
+        let expected = vec![Expectation { stream: "ctl".to_owned(), limit }];
+        let mut cell = CellAnalysis::new("all", BTreeMap::new(), asked, expected);
+        let packets = healthy_packets(1, COUNT as usize);
+        cell.trial(&record, batches(&packets, 4_096).into_iter().map(|batch| ("ctl", batch)));
+        let answer = cell.finish();
+        let quantiles = answer.result.streams["ctl"].metrics[&LEAD.to_string()].figures.quantiles.as_array();
+        (answer.expectations[0].clone(), quantiles)
+    };
+    let (_, quantiles) = judged(0.05, 2, 1);
+    let [p50, p90, p99] = [0, 1, 2].map(|at: usize| quantiles[at].expect("it is resolved"));
+    assert!(p50 < p90 && p90 < p99, "{quantiles:?}");
+    let (open, _) = judged(0.05, 2, p99);
+    assert_eq!((open.met, open.got_ns), (None, Some(p99)));
+    let why = open.why.expect("a reason");
+    assert!(
+        why.contains("waited for others for up to 5.0 % of the time") && why.contains("1.0 % of the packets"),
+        "{why}"
+    );
+    // p90 is over it too: with or without others it is broken.
+    assert_eq!(judged(0.05, 2, p90).0.met, Some(false));
+    // They cannot have broken a limit of p90, and half of a percent cannot have broken one of p99.
+    assert_eq!(judged(0.05, 1, p90).0.met, Some(false));
+    assert_eq!(judged(0.005, 2, p99).0.met, Some(false));
+    // What is kept is kept in spite of them.
+    assert_eq!(judged(0.05, 2, p99 + 1).0.met, Some(true));
 }

@@ -101,6 +101,27 @@ fn packets_that_come_to_af_xdp_by_a_slower_way_than_others_are_noted() {
 }
 
 #[test]
+fn hints_that_no_packet_had_were_columns_of_nothing_without_a_word() {
+    let count = |hint, given, absent, not_offered| DeviceHintCount { hint, given, absent, not_offered };
+    let asked = |device_hints| XdpRecord { device_hints, ..xdp_record() };
+    let note = verdict(|record, _| {
+        ctl(record).xdp = Some(asked(vec![
+            count(DeviceHint::HwTime, 0, 0, 2_000),
+            count(DeviceHint::Hash, 1, 1_999, 0),
+            count(DeviceHint::Vlan, 0, 2_000, 0),
+        ]));
+    });
+    let says = "no packet of ctl came with these hints of `rx.hints`: hw_time (this driver or kernel does not offer it), \
+                vlan (the device had no value for any)";
+    assert_is(&note, "xdp-mode", Level::Note, says);
+    assert_eq!(note.evidence["without"], "hw_time vlan".into());
+    // Nothing was received: nothing is known of hints either.
+    let mut none = record(1, COUNT);
+    ctl(&mut none).xdp = Some(asked(vec![count(DeviceHint::Vlan, 0, 0, 0)]));
+    assert_eq!(judge(&none, &healthy_packets(1, COUNT as usize)).verdicts, Vec::new());
+}
+
+#[test]
 fn a_cycle_that_the_machine_cannot_keep() {
     let tenth_ns = i64::from(COUNT) * CYCLE_NS / 10;
     let slow = verdict(|record, _| {

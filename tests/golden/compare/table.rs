@@ -335,6 +335,13 @@ fn what_differed_in_the_machine_is_told_and_passing_things_are_left_out() {
         let narrow = tardy_report::compare::text(&compared, &Options { width, ..Options::default() });
         assert!(narrow.lines().all(|line| line.chars().count() <= width), "{narrow}");
         assert!(narrow.split_whitespace().eq(text.split_whitespace()), "{narrow}");
+        // `+7 446` was broken after its 7.
+        let lines: Vec<&str> = narrow.lines().map(str::trim).collect();
+        let follows = |line: &str| {
+            line.len() > 3 && line[..3].bytes().all(|of| of.is_ascii_digit()) && !line.as_bytes()[3].is_ascii_digit()
+        };
+        let breaks = |two: &[&str]| two[0].ends_with(|of: char| of.is_ascii_digit()) && follows(two[1]);
+        assert!(!lines.windows(2).any(breaks), "{narrow}");
     }
     let same = self::compared(&a, &a);
     assert!(self::text(&same).contains("nothing differs in machine, programs and experiment"), "{}", self::text(&same));

@@ -427,7 +427,7 @@ fn the_cell_with_the_smallest_minimum_is_named_with_its_cpus() {
                 on CPU 1. The systems of R4 have it in different cells";
     for format in ["md", "org", "html", "text"] {
         let text = run.draw(format, 100).split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(text.contains(says) && text.contains("system B (419 ns)"), "{format}: {text}");
+        assert!(text.contains(says) && text.contains("systems B (419 ns)"), "{format}: {text}");
     }
     // What is not valid names nothing, and one cell is the smallest of none.
     run.results.cells[0].valid = false;

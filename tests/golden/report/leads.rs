@@ -188,6 +188,18 @@ fn rows_of_a_metric_that_a_stream_does_not_have_are_none() {
 }
 
 #[test]
+fn limits_of_cells_that_are_not_available_were_counted_as_if_they_had_failed() {
+    let mut run = run(&["qdisc=fq", "qdisc=etf"]);
+    let last = run.results.cells.last_mut().expect("a cell");
+    last.not_available = Some("this kernel has no etf".into());
+    let limits = &mut run.results.expectations;
+    assert_eq!(limits.len(), 2);
+    limits[1].met = None;
+    let text = run.draw("text", 100);
+    assert!(text.contains("expectations met (1 of 1, 1 in cells that are not available)"), "{text}");
+}
+
+#[test]
 fn a_cell_that_is_not_available_is_named_so_and_not_called_invalid() {
     let why = "this kernel has no netdevsim";
     for many in [2, 9] {
