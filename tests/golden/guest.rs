@@ -435,8 +435,9 @@ fn an_error_of_a_guest_says_what_to_do_next() {
 /// The second trial of a guest found less than twice its packets' memory, which port `xdp` wants.
 #[test]
 fn a_guest_had_too_little_memory_for_its_af_xdp_sockets() {
-    let experiment =
-        load(&Source::of("x.toml", tardy_tests::experiment("frames to an XDP program")), &[]).expect("it loads");
+    let text = tardy_tests::experiment("frames to an XDP program").to_owned();
+    let source = tardy_spec::Source { name: "x.toml".into(), text };
+    let experiment = tardy_spec::load(&source, &[]).expect("it loads");
     let setup = &experiment.cells[0].setup;
     let frames = u64::from(setup.path.queues.expect("queues")) * 4_096 * 4_096;
     let needed = tardy_lab::coordinator::memory_of_machine(setup);

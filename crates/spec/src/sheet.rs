@@ -241,10 +241,7 @@ impl Sheet {
         if names.iter().any(|known| known.name == *name) || faults.is_lost(what) {
             return Ok(());
         }
-        // A limit that was written without its stream: the dots of its metric part the key.
-        let is_limit = path[0] == "expect" && path.get(2).is_some_and(String::is_empty);
-        if is_limit {
-            let metric = path[1..].join(".");
+        if let Some(metric) = without_stream(path) {
             let message = format!("`{metric}` is a limit, and a limit belongs to a stream");
             let stream = names.first().map_or("NAME", |known| known.name.as_str());
             return Err(Problem::new(Reason::UnknownKey, at, message, format!("write it below [expect.{stream}]")));
@@ -432,9 +429,18 @@ fn no_table(path: &[String], node: &Node) -> Problem {
     Problem::new(Reason::Value, &node.at, message, help)
 }
 
+/// The metric of a limit that was written without its stream: its dots part the key.
+fn without_stream(path: &[String]) -> Option<String> {
+    match path {
+        [root, from, to] if root == "expect" && to.starts_with('.') => Some(format!("{from}.{to}")),
+        _ => None,
+    }
+}
+
 /// What an expectation is about must be a metric; a count has a key of its own.
 fn check_metric(pattern: &str, path: &[String], at: &At) -> Result<(), Problem> {
-    if pattern != "expect.*.*" {
+    // What is wrong is its stream, and that is reported.
+    if pattern != "expect.*.*" || without_stream(path).is_some() {
         return Ok(());
     }
     let metric = path.last().map_or("", String::as_str);

@@ -63,8 +63,8 @@ impl Waiter {
                 unsafe { libc::poll(&mut poll, 1, limit_ms) > 0 }
             }
             Waiter::Select => {
-                // SAFETY: the descriptor is below FD_SETSIZE, which was checked when this was made for
-                // the socket.
+                // SAFETY: the descriptor is below FD_SETSIZE, which was checked when this was made
+                // for the socket.
                 unsafe { select(&[of.as_raw_fd()], limit_ms) }
             }
             Waiter::Epoll(epoll) => epoll_wait(epoll, limit_ms),

@@ -11,7 +11,9 @@ use tardy_model::result::TrialResult;
 use tardy_model::time::Conversion;
 use tardy_model::trial::{StreamRecord, TrialRecord};
 use tardy_model::verdict::{Figure, Level, Verdict};
-use tardy_model::xdp::{XdpMode, XdpRecord, XdpRefusal, XdpSendMode, XdpSendRecord, XdpSent};
+use tardy_model::xdp::{
+    DeviceHint, DeviceHintCount, XdpMode, XdpRecord, XdpRefusal, XdpSendMode, XdpSendRecord, XdpSent,
+};
 use tardy_tests::xdp_record;
 
 pub(super) const COUNT: u32 = 10_000;

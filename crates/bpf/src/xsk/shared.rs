@@ -43,7 +43,7 @@ impl Memory {
     pub fn new(length: usize, part: usize) -> io::Result<Memory> {
         let huge = match length.is_multiple_of(HUGE) && part.is_multiple_of(HUGE) {
             true => map(length, libc::MAP_HUGETLB, None).map_err(|error| no_huge_pages(length, &error)),
-            false => Err(format!("a queue's {part} bytes fill none: give it 512 frames (rx.frames, tx.frames)")),
+            false => Err(format!("a queue's {part} bytes fill none: it needs 512 frames (rx.frames, tx.frames)")),
         };
         match huge {
             Ok(start) => Ok(Memory { start, length, small_pages: None }),
