@@ -105,7 +105,7 @@ fn whole(bench: &Bench, large: &Path, pair: usize) -> Result<Whole> {
 fn tenth(bench: &Bench, small: &Path, pair: usize, peer: &str, told: &mut String) -> Result<[child::Ended; 2]> {
     let (mut mine, mut other) = (None, None);
     for turn in 0..2 {
-        if (pair + turn) % 2 == 0 {
+        if (pair + turn).is_multiple_of(2) {
             let ended = ours(bench, small)?;
             *told += &cost("tardy, a tenth", &ended);
             mine = Some(ended);
