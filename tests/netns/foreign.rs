@@ -312,7 +312,7 @@ fn a_million_strangers_never_reach_the_socket_of_a_ping_pong_and_are_counted() {
         }
     }
     let outcomes = &run.cell()["streams"]["ctl"]["outcomes"];
-    assert!(outcomes["received"].as_u64() > Some(10_000), "{outcomes}");
+    assert!(outcomes["received"].as_u64() > Some(1_000), "it went on meanwhile: {outcomes}");
     assert!(outcomes["lost"] == 0 && outcomes["not_sent"] == 0, "{outcomes}");
     assert!(run.ids("note").contains(&"foreign".to_owned()), "{}", run.stdout);
 }

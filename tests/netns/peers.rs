@@ -54,7 +54,7 @@ pub fn orders(port: u16, count: u32) -> (AskOrder, ReflectOrder) {
         device: "lo".into(),
         macs: [[0; 6]; 2],
         priority: 0,
-        queue: 0,
+        queues: None,
         frames: 4_096,
         advance: Nanos::ZERO,
         spin: Nanos::ZERO,

@@ -75,7 +75,7 @@ fn order(port: Port, size: u16, tag: Option<Tag>) -> SendOrder {
         device: "near".to_owned(),
         macs: [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]],
         priority: 3,
-        queue: 0,
+        queues: Some(0..1),
         frames: 4_096,
         advance: Nanos::ZERO,
         spin: Nanos::ZERO,
@@ -87,8 +87,15 @@ fn order(port: Port, size: u16, tag: Option<Tag>) -> SendOrder {
 
 /// An outlet for frames that are whole.
 fn outlet(device: &str) -> ToSend<'_> {
-    let (queue, frames, priority, head) = (0, 256, 0, Vec::new());
-    ToSend { device, queue, frames, filter: FILTER, priority, with: WithPackets::default(), head }
+    let (queues, frames, priority, head) = (Some(0..1), 256, 0, Vec::new());
+    ToSend { device, queues, frames, filter: FILTER, priority, with: WithPackets::default(), head }
+}
+
+/// The outlet of the one queue that is asked for.
+fn one(asked: &ToSend<'_>) -> Outlet {
+    let (mut outlets, opened) = Outlet::open(asked).expect("a socket");
+    assert_eq!((outlets.len(), opened.queues), (1, 0..1));
+    outlets.remove(0)
 }
 
 /// The bytes of a frame, and the VLAN tag that the kernel took out of it.
@@ -131,7 +138,10 @@ fn the_frames_are_those_of_port_packet_byte_for_byte() {
             let batch = by_xdp.send_batch(&payloads, usize::from(size), &mut [1, 2, 3]);
             assert_eq!((batch, frames(&mut far, 3)), (Ok(3), expected), "a batch: {tag:?}, {size} bytes");
             let record = by_xdp.xdp().expect("its record");
-            assert_eq!((record.mode, record.queue, record.umem_bytes), (XdpSendMode::Copy, 0, 4_096 * 4_096));
+            assert_eq!(
+                (record.mode, &record.queues[..], record.umem_bytes),
+                (XdpSendMode::Copy, &[0][..], 4_096 * 4_096)
+            );
             assert_eq!(record.refused[0].why, "the driver has no zero-copy mode");
             assert_eq!((record.counted.tx_invalid_descs, record.counted.voided), (0, 0));
         }
@@ -146,7 +156,7 @@ fn each_packet_is_sent_or_refused_and_each_frame_comes_back() {
     let pair = Pair::new();
     let far = |state: &str| ip(&format!("-n {} link set dev far {state}", pair.0));
     pair.inside(|| {
-        let (mut to, _) = Outlet::open(&outlet("near")).expect("a socket");
+        let mut to = one(&outlet("near"));
         let (mut rings, _) = Rings::open(&Asked { frames: 256, ..asked("far") }).expect("sockets");
         let mut waiter = rings.waiter(WaitBy::Poll).expect("it can be waited");
         let packet = |seq| frame(3, FILTER.nonce, None, seq);
@@ -201,7 +211,7 @@ fn a_ring_full_of_refused_packets_never_sent_again() {
     let pair = Pair::new();
     let near = |state: &str| ip(&format!("-n {} link set dev near {state}", pair.0));
     pair.inside(|| {
-        let (mut to, _) = Outlet::open(&ToSend { frames: BATCH as u32, ..outlet("near") }).expect("a socket");
+        let mut to = one(&ToSend { frames: BATCH as u32, ..outlet("near") });
         let packet = |seq| frame(3, FILTER.nonce, None, seq);
         let batch: Vec<u8> = (0..BATCH as u32).flat_map(packet).collect();
         let size = batch.len() / BATCH;
@@ -226,7 +236,7 @@ fn what_is_sent_and_lost_is_counted_once() {
     let pair = Pair::new();
     pair.inside(|| {
         let (mut rings, _) = Rings::open(&asked("far")).expect("sockets");
-        let (mut to, _) = Outlet::open(&outlet("near")).expect("a socket");
+        let mut to = one(&outlet("near"));
         let sent =
             (0..1_000).filter(|seq| to.send(&frame(3, FILTER.nonce, None, *seq), 0, None).is_ok()).count() as u64;
         let mut came = 0;
@@ -260,13 +270,13 @@ fn what_a_device_cannot_do_is_refused_with_its_reason() {
         stamped.order.stamps.push(Point::TxHw);
         let stamped = refused(stamped);
         assert!(stamped.contains("cannot have stamps at tx_hw through AF_XDP"), "{stamped}");
-        let none = refused(SendOrder { queue: 2, ..order(Port::Xdp, 64, None) });
+        let none = refused(SendOrder { queues: Some(2..3), ..order(Port::Xdp, 64, None) });
         assert!(none.contains("queue 2 of near is not there, it has 2"), "{none}");
-        let (first, _) = Outlet::open(&outlet("near")).expect("a socket");
+        let first = one(&outlet("near"));
         let second = Outlet::open(&outlet("near")).map(|_| ()).expect_err("the queue has one");
         assert!(matches!(second, XdpError::Bound { queue: 0, .. }), "{second}");
         drop(first);
-        let (mut again, _) = Outlet::open(&outlet("near")).expect("the queue is free again");
+        let mut again = one(&outlet("near"));
         // A device that is gone refuses every packet and ends no loop.
         ip(&format!("-n {} link del near", pair.0));
         for n in 0..100 {
@@ -305,8 +315,8 @@ fn a_stream_goes_through_af_xdp_at_either_end_or_both() {
         let record = record(&place, id);
         let sent = &record["xdp_sent"];
         assert_eq!(
-            (&sent["mode"], &sent["queue"], &sent["refused"][0]["mode"]),
-            (&json!("copy"), &json!(0), &json!("zero-copy")),
+            (&sent["mode"], &sent["queues"], &sent["refused"][0]["mode"]),
+            (&json!("copy"), &json!([0]), &json!("zero-copy")),
             "{sent}"
         );
         assert!(sent["counted"]["completions"].as_u64() >= Some(600), "{sent}");
@@ -351,6 +361,32 @@ fn a_sender_whose_device_vanishes_or_that_is_killed_ends_the_run() {
         assert!([Some(0), Some(1)].contains(&place.undo().code), "{all}");
         assert_eq!(agents(&place), [0u32; 0]);
     }
+}
+
+#[test]
+fn a_sender_used_one_queue_of_a_device_that_had_more() {
+    if !can_run("a_sender_used_one_queue_of_a_device_that_had_more") {
+        return;
+    }
+    let before = machine();
+    let cases = "[path]\nqueues = 2\n[[case]]\nname = \"all\"\n[[case]]\nname = \"one\"\nset = { \"stream.ctl.tx.queue\" = 1 }\n";
+    let text = experiment() + cases;
+    let place = Place::new();
+    let run = run(&place, &text);
+    run.ran();
+    for (cell, queues, came) in
+        [("all", json!([0, 1]), json!({"0": 300, "1": 300})), ("one", json!([1]), json!({"1": 600}))]
+    {
+        let record = record(&place, cell);
+        let bytes = queues.as_array().map_or(0, Vec::len) * 4_096 * 4_096;
+        let sent = &record["xdp_sent"];
+        assert_eq!((&sent["queues"], &sent["umem_bytes"]), (&queues, &json!(bytes)), "{cell}: {sent}");
+        assert_eq!(sent["counted"]["voided"], 0, "{cell}: {sent}");
+        // A packet that goes through a queue of veth comes to the peer's queue of that number.
+        assert_eq!(record["xdp"]["seen"]["by_queue"], came, "{cell}: {record}");
+        assert_eq!((&record["counters"]["sent"], &record["counters"]["send_errors"]), (&json!(600), &json!(0)));
+    }
+    same(&before);
 }
 
 #[test]

@@ -88,7 +88,7 @@ pub(super) fn sender_order(count: u32, cycle_ns: i64) -> SendOrder {
         device: String::new(),
         macs: [[0; 6]; 2],
         priority: 0,
-        queue: 0,
+        queues: None,
         frames: 4_096,
         advance: Nanos::ZERO,
         spin: Nanos::ZERO,

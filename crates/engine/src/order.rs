@@ -9,6 +9,7 @@ pub use probe::ProbeOrder;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
+use std::ops::Range;
 use tardy_bpf::hints::Columns;
 use tardy_bpf::program::device_columns;
 use tardy_bpf::user::{UserError, UserObject};
@@ -140,8 +141,9 @@ pub struct SendOrder {
     /// frames.
     pub macs: [Mac; 2],
     pub priority: u32,
-    /// The transmit queue that it is to go through, where its port chooses one.
-    pub queue: u32,
+    /// The transmit queues that it is to go through in turn, where its port chooses them; `None`
+    /// for all that the device has.
+    pub queues: Option<Range<u32>>,
     /// Frames of the memory that it sends from, on port `xdp`.
     pub frames: u32,
     /// Wake this long before a packet is due.

@@ -90,9 +90,11 @@ impl Judge {
         Judge { name: experiment.name.clone(), cells, senders, optional, validity, said, run, stamp_ns, prints: None }
     }
 
-    /// The run is one in exact time: its trials get fingerprints. Before the first trial.
+    /// The run is one in exact time: its trials get fingerprints, and nobody else can have broken a
+    /// limit. Before the first trial.
     pub fn exact(&mut self) {
         self.prints.get_or_insert_default();
+        self.cells.iter_mut().for_each(|(_, cell)| cell.exact());
     }
 
     /// What the ruler said: differences that it cannot tell are none.

@@ -16,12 +16,13 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::net::IpAddr;
+use std::ops::Range;
 use tardy_engine::order::{
     AskOrder, EndOrder, ObjectOrder, ReceiveOrder, ReflectOrder, SendOrder, StreamOrder, ThreadOrder, launch_order,
 };
 use tardy_model::ethernet::{self, Mac};
 use tardy_model::port::TagBy;
-use tardy_model::shaper::{Classes, Shaper};
+use tardy_model::shaper::Shaper;
 use tardy_model::stream::{Ip, Kind, Rx, Side, Stream};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
@@ -160,21 +161,22 @@ pub fn orders(
             StreamOrder::of(stream, id, nonce),
             id.of(chosen)?,
             phase,
-            queue(&setup.shaper, stream),
+            queues(&setup.shaper, stream),
         )?;
         ordered.push(Ordered { id, stream: stream.clone(), from: at_from, to: at_to, ends, phase });
     }
     Ok((nonce, ordered))
 }
 
-/// The transmit queue of a stream whose port chooses one: that of the file, or the first of its
-/// class, for nothing on the way would choose it.
-fn queue(shaper: &Shaper, stream: &Stream) -> u32 {
+/// The transmit queues of a stream whose port chooses them: that of the file, or those of its
+/// class, for nothing on the way would choose them. `None` for all.
+fn queues(shaper: &Shaper, stream: &Stream) -> Option<Range<u32>> {
     if let Some(queue) = stream.tx.queue {
-        return queue;
+        return Some(queue..queue + 1);
     }
-    let of = |classes: &Classes| Some(classes.queues.get(usize::from(classes.of(stream.priority)))?.offset);
-    shaper.classes().and_then(of).unwrap_or(0)
+    let classes = shaper.classes()?;
+    let of = classes.queues.get(usize::from(classes.of(stream.priority)))?;
+    Some(of.offset..of.offset + of.count)
 }
 
 /// The orders of a stream's ends. The first is the end that sends or asks.
@@ -184,7 +186,7 @@ fn ends(
     order: StreamOrder,
     placed: &Placed,
     phase: Nanos,
-    queue: u32,
+    queues: Option<Range<u32>>,
 ) -> Result<Vec<EndOrder>, NotFound> {
     let port = FIRST_UDP_PORT + u16::from(order.stream.number());
     let [near, far] = plan.ends.of_stream(stream)?;
@@ -203,7 +205,7 @@ fn ends(
             device: near.device.clone(),
             macs: [far.mac, near.mac],
             priority: stream.priority,
-            queue,
+            queues: queues.clone(),
             frames: stream.tx.frames,
             advance: stream.tx.advance,
             spin: stream.tx.spin,

@@ -11,7 +11,7 @@ pub use inspection::{
     ArrivedProbes, AwaitedProbes, FaultKind, Inspection, NumberedDevice, ObjectRecord, ProbeRecord, ProbeWay,
     ProgramCost, ProgramFault, ProgramHook, ProgramRecord, ProgramSeen,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -462,9 +462,10 @@ pub struct XdpSendRecord {
     pub mode: XdpSendMode,
     /// Faster modes that were refused.
     pub refused: Vec<XdpRefusal>,
-    /// The queue of the device that it sends through.
-    pub queue: u32,
-    /// Bytes of its memory.
+    /// The queues of the device that it sends through in turn.
+    #[serde(alias = "queue", deserialize_with = "one_or_more")]
+    pub queues: Vec<u32>,
+    /// Bytes of the memories of all queues.
     pub umem_bytes: u64,
     /// It is of huge pages.
     pub huge_pages: bool,
@@ -472,4 +473,21 @@ pub struct XdpSendRecord {
     #[serde(default)]
     pub small_pages: Option<String>,
     pub counted: XdpSent,
+}
+
+/// The queues of a sender; in the JSON of earlier versions it is one number.
+fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u32>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        One(u32),
+        All(Vec<u32>),
+    }
+    if !from.is_human_readable() {
+        return Vec::deserialize(from);
+    }
+    Ok(match Written::deserialize(from)? {
+        Written::One(queue) => vec![queue],
+        Written::All(queues) => queues,
+    })
 }

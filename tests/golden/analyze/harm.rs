@@ -439,7 +439,7 @@ fn a_thread_of_unknown_running_time_blames_nobody() {
 /// limit by what they did: the exit code blamed the path.
 #[test]
 fn a_limit_that_others_had_broken_was_called_broken() {
-    let judged = |share: f64, of: usize, limit_ns: i64| {
+    let judged_in = |exact: bool, share: f64, of: usize, limit_ns: i64| {
         let mut record = record(1, COUNT);
         busy(&mut record, 1, 900, "stress", 0.9);
         ctl(&mut record).rx.wait_ns = part(share);
@@ -447,12 +447,16 @@ fn a_limit_that_others_had_broken_was_called_broken() {
         let asked = BTreeMap::from([("ctl".to_owned(), vec![LEAD])]);
         let expected = vec![Expectation { stream: "ctl".to_owned(), limit }];
         let mut cell = CellAnalysis::new("all", BTreeMap::new(), asked, expected);
+        if exact {
+            cell.exact();
+        }
         let packets = healthy_packets(1, COUNT as usize);
         cell.trial(&record, batches(&packets, 4_096).into_iter().map(|batch| ("ctl", batch)));
         let answer = cell.finish();
         let quantiles = answer.result.streams["ctl"].metrics[&LEAD.to_string()].figures.quantiles.as_array();
         (answer.expectations[0].clone(), quantiles)
     };
+    let judged = |share, of, limit_ns| judged_in(false, share, of, limit_ns);
     let (_, quantiles) = judged(0.05, 2, 1);
     let [p50, p90, p99] = [0, 1, 2].map(|at: usize| quantiles[at].expect("it is resolved"));
     assert!(p50 < p90 && p90 < p99, "{quantiles:?}");
@@ -463,6 +467,8 @@ fn a_limit_that_others_had_broken_was_called_broken() {
         why.contains("waited for others for up to 5.0 % of the time") && why.contains("1.0 % of the packets"),
         "{why}"
     );
+    // Nobody but tardy is in an exact guest.
+    assert_eq!(judged_in(true, 0.05, 2, p99).0.met, Some(false));
     // p90 is over it too: with or without others it is broken.
     assert_eq!(judged(0.05, 2, p90).0.met, Some(false));
     // They cannot have broken a limit of p90, and half of a percent cannot have broken one of p99.

@@ -79,7 +79,7 @@ fn packets_that_come_to_af_xdp_by_a_slower_way_than_others_are_noted() {
         Some(XdpSendRecord {
             mode,
             refused,
-            queue: 0,
+            queues: vec![0],
             umem_bytes: 1 << 24,
             huge_pages: false,
             small_pages: None,

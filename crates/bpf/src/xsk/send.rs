@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sending through AF_XDP: a socket at one queue of a device, over a memory of its own.
+//! Sending through AF_XDP: a socket at each queue of a device, each over a memory of its own.
 //!
 //! A packet is written into a frame of the memory, its descriptor goes into the send ring, and a
 //! call has the kernel look there ("kick"). The frame comes back through the completion ring.
 //!
 //! In copy mode the kernel makes a packet buffer of each and gives it to the driver within that
-//! call, past every queue discipline. So the call's end shows which went out, and nothing reads the
-//! ring outside of it: what the kernel did not take is made void there, so that a packet that was
-//! reported as refused does not leave later. A frame comes back when its packet buffer is freed,
-//! which says nothing about when it left.
+//! call, past every queue discipline. So the call's end shows which went out. What the kernel did
+//! not take is made void in the ring: a packet that was reported as refused never leaves later. A
+//! frame comes back when its packet buffer is freed, which does not show when it left.
 //!
 //! In zero-copy mode the driver reads the ring by itself. What is in the ring counts as handed
-//! over. Such drivers send only while an XDP program is attached to the device, so tardy's own is,
-//! without a socket to redirect to: it lets everything through. Here a driver may take a launch
-//! time from what lies before a packet, and leave there when the device sent it.
+//! over. Such drivers send only while an XDP program is attached, so tardy's own is, without a
+//! socket: it lets everything through. Here a driver may take a launch time from what lies before a
+//! packet, and leave there when the device sent it.
 
 use super::shared::{CompletedRing, Memory, SendRing};
 use super::socket::{Socket, Umem};
 use super::{Asked, FRAME, XdpError, bind, memory_for, not_bound};
 use crate::program::{Chosen, Filter, Program};
 use crate::raw::attach;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use tardy_model::xdp::{XdpMode, XdpRefusal, XdpSendMode, XdpSent};
 use tardy_sys::SysError;
@@ -53,8 +53,9 @@ pub struct WithPackets {
 #[derive(Clone, Debug)]
 pub struct ToSend<'a> {
     pub device: &'a str,
-    pub queue: u32,
-    /// Frames of the memory, a power of two.
+    /// Transmit queues; all of them if none are named.
+    pub queues: Option<Range<u32>>,
+    /// Frames of each queue's memory, a power of two.
     pub frames: u32,
     /// Of the program that zero-copy mode needs.
     pub filter: Filter,
@@ -68,9 +69,12 @@ pub struct ToSend<'a> {
 /// What was found and decided on the way.
 #[derive(Clone, Debug)]
 pub struct OpenedToSend {
+    /// That of all queues.
     pub mode: XdpSendMode,
     /// Faster modes that were refused.
     pub refused: Vec<XdpRefusal>,
+    pub queues: Range<u32>,
+    /// Bytes of the memories of all queues.
     pub umem_bytes: u64,
     /// Why the memory is not of huge pages; `None` if it is.
     pub small_pages: Option<String>,
@@ -137,34 +141,37 @@ pub struct Outlet {
 }
 
 impl Outlet {
-    /// Binds a socket to the queue: without a copy if the driver can.
+    /// Binds a socket to each of the queues: without a copy if the driver can do that at all of
+    /// them.
     ///
     /// # Errors
     /// See [`XdpError`].
-    pub fn open(asked: &ToSend<'_>) -> Result<(Outlet, OpenedToSend), XdpError> {
+    pub fn open(asked: &ToSend<'_>) -> Result<(Vec<Outlet>, OpenedToSend), XdpError> {
         let of_device = |source| XdpError::Device(source, asked.device.to_owned());
         let index = nic::index(asked.device).map_err(of_device)?;
-        let queues = nic::tx_queues(asked.device).map_err(of_device)?;
-        if asked.queue >= queues {
-            return Err(XdpError::NoQueue { device: asked.device.to_owned(), queue: asked.queue, queues });
+        let there = nic::tx_queues(asked.device).map_err(of_device)?;
+        let queues = asked.queues.clone().unwrap_or(0..there);
+        if queues.end > there {
+            let queue = queues.start.max(there);
+            return Err(XdpError::NoQueue { device: asked.device.to_owned(), queue, queues: there });
         }
-        let features = nic::xdp_features(asked.device);
-        let fast = match &features {
-            Ok(features) if features.zero_copy => can(asked, features).and_then(|()| zero_copy(asked, index)),
+        let fast = match &nic::xdp_features(asked.device) {
+            Ok(features) if features.zero_copy => can(asked, features).and_then(|()| zero_copy(asked, index, &queues)),
             Ok(_) => Err("the driver has no zero-copy mode".to_owned()),
             Err(error) => Err(format!("whether the driver has a zero-copy mode is not known: {error}")),
         };
-        let (outlet, mode, refused) = match fast {
-            Ok(outlet) => (outlet, XdpSendMode::ZeroCopy, Vec::new()),
+        let (outlets, mode, refused) = match fast {
+            Ok(outlets) => (outlets, XdpSendMode::ZeroCopy, Vec::new()),
             Err(why) => {
                 needs_none(asked, &why)?;
                 let refused = vec![XdpRefusal { mode: XdpMode::ZeroCopy, why }];
-                (copying(asked, index)?, XdpSendMode::Copy, refused)
+                (copying(asked, index, &queues)?, XdpSendMode::Copy, refused)
             }
         };
-        let umem_bytes = outlet.base + outlet.memory.length() as u64;
-        let small_pages = outlet.memory.small_pages.clone();
-        Ok((outlet, OpenedToSend { mode, refused, umem_bytes, small_pages }))
+        let bytes = |outlet: &Outlet| outlet.base + outlet.memory.length() as u64;
+        let umem_bytes = outlets.iter().map(bytes).sum();
+        let small_pages = outlets.first().and_then(|outlet| outlet.memory.small_pages.clone());
+        Ok((outlets, OpenedToSend { mode, refused, queues, umem_bytes, small_pages }))
     }
 
     /// Over the part of the memory that begins at `base`, through a socket that has `rings`.
@@ -410,10 +417,19 @@ fn needs_none(asked: &ToSend<'_>, why: &str) -> Result<(), XdpError> {
     }
 }
 
-/// A memory of `parts` parts, each of as many frames as are asked for.
-fn memory(asked: &ToSend<'_>, parts: u32) -> Result<Memory, XdpError> {
-    let ToSend { device, queue, frames, filter, .. } = *asked;
-    memory_for(&Asked { device, queue: Some(queue), frames, program: Chosen::Own(filter) }, parts)
+/// A memory for each of the queues, of `parts` parts, each of as many frames as are asked for.
+fn memories(asked: &ToSend<'_>, queues: &Range<u32>, parts: u32) -> Result<Vec<Memory>, XdpError> {
+    let ToSend { device, frames, filter, .. } = *asked;
+    let of = Asked { device, queue: None, frames, program: Chosen::Own(filter) };
+    let mut rest = memory_for(&of, queues.len() as u32 * parts)?;
+    let each = rest.length() / queues.len().max(1);
+    let mut memories = Vec::with_capacity(queues.len());
+    for _ in queues.clone() {
+        let (first, others) = rest.split(each);
+        memories.push(first);
+        rest = others;
+    }
+    Ok(memories)
 }
 
 fn failed(asked: &ToSend<'_>, error: SysError) -> XdpError {
@@ -426,28 +442,37 @@ fn room(asked: &ToSend<'_>) -> i32 {
     i32::try_from(u64::from(asked.frames) * u64::from(FRAME)).unwrap_or(i32::MAX / 2)
 }
 
-/// Opens and binds a socket in copy mode.
-fn copying(asked: &ToSend<'_>, index: u32) -> Result<Outlet, XdpError> {
-    let memory = memory(asked, 1)?;
-    let umem = Umem::Registered(&memory, FRAME, 0);
-    let of_call = |why| failed(asked, why);
-    let socket = Socket::new(&umem, asked.frames).map_err(of_call)?;
-    let rings = socket.sends(asked.frames, BATCH as u32, asked.priority, room(asked)).map_err(of_call)?;
-    let refused = |why| not_bound(asked.device, asked.queue, why);
-    bind(&socket, index, asked.queue, &umem, libc::XDP_COPY).map_err(refused)?;
-    Outlet::over(asked, socket, rings, memory, 0).map_err(of_call)
+/// Opens and binds a socket for each queue in copy mode.
+fn copying(asked: &ToSend<'_>, index: u32, queues: &Range<u32>) -> Result<Vec<Outlet>, XdpError> {
+    let memories = memories(asked, queues, 1)?;
+    let one = |(queue, memory): (u32, Memory)| {
+        let umem = Umem::Registered(&memory, FRAME, 0);
+        let of_call = |why| failed(asked, why);
+        let socket = Socket::new(&umem, asked.frames).map_err(of_call)?;
+        let rings = socket.sends(asked.frames, BATCH as u32, asked.priority, room(asked)).map_err(of_call)?;
+        let refused = |why| not_bound(asked.device, queue, why);
+        bind(&socket, index, queue, &umem, libc::XDP_COPY).map_err(refused)?;
+        Outlet::over(asked, socket, rings, memory, 0).map_err(of_call)
+    };
+    queues.clone().zip(memories).map(one).collect()
 }
 
-/// In zero-copy mode; or why not. The driver then takes the frames of whatever arrives at the queue
-/// from this memory too: half of it is for them.
-fn zero_copy(asked: &ToSend<'_>, index: u32) -> Result<Outlet, String> {
+/// In zero-copy mode; or why not. The driver then takes the frames of whatever arrives at a queue
+/// from its memory too: half of it is for them.
+fn zero_copy(asked: &ToSend<'_>, index: u32, queues: &Range<u32>) -> Result<Vec<Outlet>, String> {
     let says = |error: XdpError| error.to_string();
-    let of_call = |error: SysError| format!("{}: {}", error.call, error.source);
-    let queues = nic::rx_queues(asked.device).map_err(|error| error.to_string())?;
-    let program = Program::load(Chosen::Own(asked.filter), queues).map_err(|error| error.to_string())?;
+    let receives = nic::rx_queues(asked.device).map_err(|error| error.to_string())?;
+    let program = Program::load(Chosen::Own(asked.filter), receives).map_err(|error| error.to_string())?;
     let link = attach(program.as_fd(), index, libbpf_sys::XDP_FLAGS_DRV_MODE)
         .map_err(|why| format!("the driver needs an XDP program to send so, and refuses tardy's: {why}"))?;
-    let whole = memory(asked, 2).map_err(says)?;
+    let memories = memories(asked, queues, 2).map_err(says)?;
+    let one = |(queue, memory)| zero_copy_at(asked, index, queue, memory, &link);
+    queues.clone().zip(memories).map(one).collect()
+}
+
+/// The socket of one queue in that mode. It holds the program's link too.
+fn zero_copy_at(asked: &ToSend<'_>, index: u32, queue: u32, whole: Memory, link: &OwnedFd) -> Result<Outlet, String> {
+    let of_call = |error: SysError| format!("{}: {}", error.call, error.source);
     let metadata = if asked.with == WithPackets::default() { 0 } else { METADATA as u32 };
     let umem = Umem::Registered(&whole, FRAME, metadata);
     let mut socket = Socket::new(&umem, asked.frames).map_err(of_call)?;
@@ -456,7 +481,7 @@ fn zero_copy(asked: &ToSend<'_>, index: u32) -> Result<Outlet, String> {
         socket.fill.put(frame * u64::from(FRAME));
     });
     socket.fill.publish();
-    bind(&socket, index, asked.queue, &umem, libc::XDP_ZEROCOPY)
+    bind(&socket, index, queue, &umem, libc::XDP_ZEROCOPY)
         .map_err(|why| format!("the driver does not send out of a socket's memory: {why}"))?;
     let base = whole.length() / 2;
     let (received, sent) = whole.split(base);
@@ -465,6 +490,7 @@ fn zero_copy(asked: &ToSend<'_>, index: u32) -> Result<Outlet, String> {
         0 => {
             // The socket has pinned the pages of the other half: no packet is read there.
             drop(received);
+            let link = link.try_clone().map_err(|error| format!("keeping the program attached: {error}"))?;
             (outlet.is_zero_copy, outlet._link) = (true, Some(link));
             Ok(outlet)
         }

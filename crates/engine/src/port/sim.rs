@@ -73,7 +73,7 @@ impl Ends<'_> {
             device: "sim".into(),
             macs: [[0; 6]; 2],
             priority: stream.priority,
-            queue: 0,
+            queues: None,
             frames: FRAMES,
             advance: stream.tx.advance,
             spin: stream.tx.spin,

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The sending half of port `xdp`: the frames of port `packet`, byte for byte, through an AF_XDP
-//! socket. They pass no queue discipline, and the kernel stamps none of them.
+//! The sending half of port `xdp`: the frames of port `packet`, byte for byte, through AF_XDP
+//! sockets. They pass no queue discipline, and the kernel stamps none of them.
+//!
+//! Each queue of the device has a socket, and each send call takes the next one. A call hands over
+//! one packet, or a batch of overdue ones, which so stay in order.
 //!
 //! In copy mode the sender's own thread runs the driver, in its send call, as it does on port
 //! `packet` where no queue discipline is set. The kernel then reports by its completion ring when
@@ -14,16 +17,19 @@ use tardy_bpf::program::Filter;
 use tardy_bpf::xsk::{Outlet, ToSend, WithPackets};
 use tardy_model::ethernet;
 use tardy_model::time::{Instant, Tai};
-use tardy_model::xdp::XdpSendRecord;
+use tardy_model::xdp::{XdpSendRecord, XdpSent};
 use tardy_sys::{SysError, nic};
 
 pub struct XdpSend {
-    outlet: Outlet,
+    /// One for each queue.
+    outlets: Vec<Outlet>,
+    /// The one whose turn it is.
+    next: usize,
     record: XdpSendRecord,
 }
 
 impl XdpSend {
-    /// Binds a socket to the queue that is ordered.
+    /// Binds a socket to each queue that is ordered.
     ///
     /// # Errors
     /// As [`Outlet::open`], inside the kernel's reason.
@@ -32,14 +38,14 @@ impl XdpSend {
         let [to, from] = order.macs;
         let asked = ToSend {
             device: &order.device,
-            queue: order.queue,
+            queues: order.queues.clone(),
             frames: order.frames,
             filter: Filter { ethertype, stream: stream.number(), nonce },
             priority: order.priority,
             with: WithPackets { stamps: order.hardware(), launch_times: order.launch.is_some() },
             head: ethernet::head(to, from, tag, ethertype),
         };
-        let (outlet, opened) = Outlet::open(&asked).map_err(|why| SysError {
+        let (outlets, opened) = Outlet::open(&asked).map_err(|why| SysError {
             call: "opening port xdp",
             on: order.device.clone(),
             source: io::Error::other(why),
@@ -47,19 +53,38 @@ impl XdpSend {
         let record = XdpSendRecord {
             mode: opened.mode,
             refused: opened.refused,
-            queue: order.queue,
+            queues: opened.queues.collect(),
             umem_bytes: opened.umem_bytes,
             huge_pages: opened.small_pages.is_none(),
             small_pages: opened.small_pages,
-            counted: outlet.counted(),
+            counted: counted(&outlets),
         };
-        Ok(XdpSend { outlet, record })
+        Ok(XdpSend { outlets, next: 0, record })
     }
 
     /// What stamps of the device have room for until they are taken, bytes; 0 where there are none.
     pub fn room_bytes(&self) -> u64 {
-        self.outlet.stamps().map_or(0, |(_, room)| u64::from(room) * STAMP_BYTES)
+        let room = |outlet: &Outlet| outlet.stamps().map_or(0, |(_, room)| u64::from(room));
+        self.outlets.iter().map(room).sum::<u64>() * STAMP_BYTES
     }
+
+    /// The queue whose turn it is.
+    #[inline]
+    fn turn(&mut self) -> Result<&mut Outlet, i32> {
+        let at = self.next;
+        self.next = if at + 1 < self.outlets.len() { at + 1 } else { 0 };
+        self.outlets.get_mut(at).ok_or(libc::ENXIO)
+    }
+}
+
+/// What was counted at all queues.
+fn counted(outlets: &[Outlet]) -> XdpSent {
+    outlets.iter().map(Outlet::counted).fold(XdpSent::default(), |all, one| XdpSent {
+        completions: all.completions + one.completions,
+        tx_invalid_descs: all.tx_invalid_descs + one.tx_invalid_descs,
+        tx_ring_empty_descs: all.tx_ring_empty_descs + one.tx_ring_empty_descs,
+        voided: all.voided + one.voided,
+    })
 }
 
 /// Whether the driver of a device leaves its stamps in AF_XDP's tx metadata.
@@ -80,21 +105,27 @@ pub fn stamps(device: &str) -> Result<(), String> {
 impl SendPort for XdpSend {
     #[inline]
     fn send(&mut self, payload: &[u8], key: u32, launch: Option<Instant<Tai>>) -> Result<u32, i32> {
-        self.outlet.send(payload, key, launch.map(Instant::ns)).map(|()| key)
+        self.turn()?.send(payload, key, launch.map(Instant::ns)).map(|()| key)
     }
     fn send_batch(&mut self, payloads: &[u8], size: usize, keys: &mut [u32]) -> Result<usize, i32> {
-        self.outlet.send_batch(payloads, size, keys)
+        self.turn()?.send_batch(payloads, size, keys)
     }
     #[inline]
     fn drain(&mut self, mut each: impl FnMut(TxStamp)) -> usize {
-        self.outlet.reap(DRAIN, |key, ns| each(TxStamp { key, at: TxPoint::Hardware, ns: ns as i64 }))
+        let mut taken = 0;
+        for outlet in &mut self.outlets {
+            taken += outlet.reap(DRAIN - taken, |key, ns| each(TxStamp { key, at: TxPoint::Hardware, ns: ns as i64 }));
+        }
+        taken
     }
-    /// Stamps wait in the completion ring.
+    /// Stamps wait in the completion rings: those of the fullest, and what it has room for, as
+    /// often as there are queues.
     fn error_queue(&self) -> (u64, u64) {
-        let bytes = |count: u32| u64::from(count) * STAMP_BYTES;
-        self.outlet.stamps().map_or((0, u64::MAX), |(waiting, room)| (bytes(waiting), bytes(room)))
+        let stamps = self.outlets.iter().filter_map(Outlet::stamps).max_by_key(|(waiting, _)| *waiting);
+        let bytes = |count: u32| u64::from(count) * self.outlets.len() as u64 * STAMP_BYTES;
+        stamps.map_or((0, u64::MAX), |(waiting, room)| (bytes(waiting), bytes(room)))
     }
     fn xdp(&self) -> Option<XdpSendRecord> {
-        Some(XdpSendRecord { counted: self.outlet.counted(), ..self.record.clone() })
+        Some(XdpSendRecord { counted: counted(&self.outlets), ..self.record.clone() })
     }
 }
