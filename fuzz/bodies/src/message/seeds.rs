@@ -109,7 +109,7 @@ fn orders() -> Vec<ToAgent> {
         device: "tardy0-0".into(),
         macs: [[2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1]],
         priority: 3,
-        queue: 0,
+        queues: Some(0..1),
         frames: 4_096,
         advance: Nanos(50_000),
         spin: Nanos(10_000),
