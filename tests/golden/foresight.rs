@@ -5,7 +5,8 @@
 
 use std::collections::BTreeSet;
 use tardy_engine::agent::advice;
-use tardy_judge::foresight::{Machine, estimate, foresee, unresolved};
+use tardy_judge::foresight::{Machine, foresee, unresolved};
+use tardy_lab::plan::estimate;
 use tardy_model::machine::RtLimit;
 use tardy_model::point::Metric;
 use tardy_model::stream::{Side, live_end};
@@ -184,17 +185,40 @@ fn percentiles_of_the_table_that_the_packets_cannot_resolve_were_found_out_after
         said("count = 200\n"),
         [
             "note: `stream.ctl.count`: tables and page will show p99.9, p99.99 as not resolved, of 200 packets in each of 5 trials: 10 separate \
-             events must lie beyond a percentile (a count of 2_000 for p99.9, 20_000 for p99.99, or more if events come in bursts)"
+             events must lie beyond a percentile (a count of 2_000 for p99.9, 20_000 for p99.99, or more if events come in bursts)",
+            "note: `stream.ctl.count`: p99 is resolved of 200 packets in each of 5 trials only if no two late packets belong to one event: 10 packets \
+             lie beyond it, and 10 separate events must (a count of 400 leaves room)"
         ]
     );
-    assert_eq!(said("count = 20_000\n"), Vec::<String>::new(), "the count that it names is enough");
+    assert_eq!(said("count = 40_000\n"), Vec::<String>::new(), "the count that leaves room is enough");
     assert!(said("count = 19_999\n")[0].contains("show p99.99 as"));
     // One line for each stream, however many cells there are and whatever metrics are asked for.
-    let two = "count = 200\nlead = \"rx_kernel..receive\"\n[stream.bulk]\nfrom = \"a\"\nto = \"b\"\ncount = 20_000\n[matrix]\n\
+    let two = "count = 200\nlead = \"rx_kernel..receive\"\n[stream.bulk]\nfrom = \"a\"\nto = \"b\"\ncount = 40_000\n[matrix]\n\
                \"stream.ctl.count\" = [2_000, 20_000, 200]\n";
     let of_two = said(two);
-    let [one] = &of_two[..] else { panic!("{of_two:?}") };
+    let [one, _] = &of_two[..] else { panic!("{of_two:?}") };
     assert!(one.contains("of as few as 200 packets in each of 5 trials"), "{one}");
+}
+
+#[test]
+fn a_count_that_just_suffices_if_no_two_late_packets_come_together_was_enough() {
+    let said = |trials: u32, count: u32| {
+        let text = format!("trials = {trials}\n{HEAD}count = {count}\n");
+        let experiment = load(&Source { name: "x.toml".into(), text }, &[]).expect("it loads");
+        unresolved(&experiment).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        said(1, 10_000)[1],
+        "note: `stream.ctl.count`: p99.9 is resolved of 10_000 packets in each of 1 trials only if no two late packets belong to one event: \
+         10 packets lie beyond it, and 10 separate events must (a count of 20_000 leaves room)"
+    );
+    assert!(
+        said(5, 2_200)[1].contains("only if no more than one late packet belongs to the event of another: 11 packets")
+    );
+    assert!(said(5, 20_000)[0].contains("p99.99 is resolved of 20_000 packets"), "{:?}", said(5, 20_000));
+    assert!(said(5, 20_000)[0].ends_with("(a count of 40_000 leaves room)"));
+    let close = |count| said(1, count).iter().filter(|line| line.contains("only if")).count();
+    assert_eq!([9_999, 10_000, 19_999, 20_000].map(close), [0, 1, 1, 0]);
 }
 
 #[test]
