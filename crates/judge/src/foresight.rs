@@ -252,7 +252,8 @@ fn cycle(_: &Experiment, cell: &Cell, machine: &Machine) -> Vec<Foreseen> {
         let (level, why, help) = checks.into_iter().flatten().next()?;
         Some(Foreseen::new(level, format!("stream.{}.cycle", stream.name), why, help))
     };
-    streams.clone().filter_map(one).chain(streams.filter_map(budget)).collect()
+    let others = |stream| [budget(stream), lags(stream, machine)].into_iter().flatten();
+    streams.clone().filter_map(one).chain(streams.flat_map(others)).collect()
 }
 
 /// The level, why, and what helps.
@@ -287,10 +288,17 @@ fn awake(stream: &Stream, machine: &Machine) -> Found {
     (sleeps(stream) && stream.cycle.0 <= tick_ns).then_some((Level::Warning, why, help))
 }
 
+/// The timer slack, and where it is from.
+fn slack_of(machine: &Machine) -> (i64, &'static str) {
+    match machine.timer_slack_ns {
+        Some(ns) => (ns, "as on this machine"),
+        None => (SLACK_NS, "assumed: the kernel's default"),
+    }
+}
+
 /// A sender under policy `other`, whose sleeps may end late by the timer slack.
 fn slack(stream: &Stream, machine: &Machine) -> Found {
-    let slack_ns = machine.timer_slack_ns.unwrap_or(SLACK_NS);
-    let source = if machine.timer_slack_ns.is_some() { "as on this machine" } else { "assumed: the kernel's default" };
+    let (slack_ns, source) = slack_of(machine);
     let is_awake = !sleeps(stream) || stream.tx.spin.0 > slack_ns;
     if stream.tx.policy != Policy::Other || stream.cycle.0 > slack_ns || is_awake {
         return None;
@@ -302,6 +310,26 @@ fn slack(stream: &Stream, machine: &Machine) -> Found {
     );
     let help = format!("write tx.policy = \"fifo:90\", tx.spin = \"{cycle}\", or a cycle well above \"{slack}\"");
     Some((Level::Warning, why, help))
+}
+
+/// A sender that sleeps under policy `other` while its receiver is realtime: who chose the one
+/// most likely left the other out.
+fn lags(stream: &Stream, machine: &Machine) -> Option<Foreseen> {
+    let (slack_ns, source) = slack_of(machine);
+    // What wakes within a microsecond is no later than a realtime thread.
+    let is_late = sleeps(stream) && stream.tx.spin.0 < slack_ns && slack_ns > GRAIN_NS;
+    let is_told = slack(stream, machine).is_some();
+    if stream.tx.policy != Policy::Other || stream.rx.policy == Policy::Other || !is_late || is_told {
+        return None;
+    }
+    let (rx, slack) = (stream.rx.policy, show_duration(Nanos(slack_ns)));
+    let name = &stream.name;
+    let why = format!(
+        "the receiver is {rx} and the sender is other: the kernel may end each of its sleeps {slack} late, its timer slack ({source}), so packets \
+         leave that late, and scheduled..wakeup shows it (docs/method/schedule.md)"
+    );
+    let help = format!("write stream.{name}.tx.policy = \"fifo:90\"");
+    Some(Foreseen::new(Level::Note, format!("stream.{name}.tx.policy"), why, help))
 }
 
 /// A cycle that is shorter than a send may take. That is an assumption, so it is a note.
