@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can be said of a run before it begins: what can never be valid or resolved, how long it
-//! takes, and what it leaves on disk. Pure: what it needs of the machine is an argument.
+//! What can be said of a run before it begins: what can never be valid or resolved, or only just.
+//! Pure: what it needs of the machine is an argument.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use tardy_analyze::clusters::NEEDED;
 use tardy_analyze::repeats::LEAST_TRIALS;
 use tardy_analyze::ruler::GRAIN_NS;
-use tardy_analyze::statistics::packets_for;
+use tardy_analyze::statistics::{packets_for, rank_of};
 use tardy_model::expect::{Limit, Of, QUANTILES};
 use tardy_model::machine::RtLimit;
 use tardy_model::point::Point;
 use tardy_model::stream::{Kind, Policy, Side, Stream, Wait};
 use tardy_model::time::Nanos;
 use tardy_model::verdict::Level;
-use tardy_spec::experiment::{Cell, Experiment, Setup, spins_realtime};
+use tardy_spec::experiment::{Cell, Experiment, spins_realtime};
 use tardy_spec::schema::show_duration;
 
 /// What the checks need of the machine; what is not known is `None`.
@@ -252,7 +252,8 @@ fn cycle(_: &Experiment, cell: &Cell, machine: &Machine) -> Vec<Foreseen> {
         let (level, why, help) = checks.into_iter().flatten().next()?;
         Some(Foreseen::new(level, format!("stream.{}.cycle", stream.name), why, help))
     };
-    streams.clone().filter_map(one).chain(streams.filter_map(budget)).collect()
+    let others = |stream| [budget(stream), lags(stream, machine)].into_iter().flatten();
+    streams.clone().filter_map(one).chain(streams.flat_map(others)).collect()
 }
 
 /// The level, why, and what helps.
@@ -287,10 +288,17 @@ fn awake(stream: &Stream, machine: &Machine) -> Found {
     (sleeps(stream) && stream.cycle.0 <= tick_ns).then_some((Level::Warning, why, help))
 }
 
+/// The timer slack, and where it is from.
+fn slack_of(machine: &Machine) -> (i64, &'static str) {
+    match machine.timer_slack_ns {
+        Some(ns) => (ns, "as on this machine"),
+        None => (SLACK_NS, "assumed: the kernel's default"),
+    }
+}
+
 /// A sender under policy `other`, whose sleeps may end late by the timer slack.
 fn slack(stream: &Stream, machine: &Machine) -> Found {
-    let slack_ns = machine.timer_slack_ns.unwrap_or(SLACK_NS);
-    let source = if machine.timer_slack_ns.is_some() { "as on this machine" } else { "assumed: the kernel's default" };
+    let (slack_ns, source) = slack_of(machine);
     let is_awake = !sleeps(stream) || stream.tx.spin.0 > slack_ns;
     if stream.tx.policy != Policy::Other || stream.cycle.0 > slack_ns || is_awake {
         return None;
@@ -302,6 +310,26 @@ fn slack(stream: &Stream, machine: &Machine) -> Found {
     );
     let help = format!("write tx.policy = \"fifo:90\", tx.spin = \"{cycle}\", or a cycle well above \"{slack}\"");
     Some((Level::Warning, why, help))
+}
+
+/// A sender that sleeps under policy `other` while its receiver is realtime: who chose the one
+/// most likely left the other out.
+fn lags(stream: &Stream, machine: &Machine) -> Option<Foreseen> {
+    let (slack_ns, source) = slack_of(machine);
+    // What wakes within a microsecond is no later than a realtime thread.
+    let is_late = sleeps(stream) && stream.tx.spin.0 < slack_ns && slack_ns > GRAIN_NS;
+    let is_told = slack(stream, machine).is_some();
+    if stream.tx.policy != Policy::Other || stream.rx.policy == Policy::Other || !is_late || is_told {
+        return None;
+    }
+    let (rx, slack) = (stream.rx.policy, show_duration(Nanos(slack_ns)));
+    let name = &stream.name;
+    let why = format!(
+        "the receiver is {rx} and the sender is other: the kernel may end each of its sleeps {slack} late, its timer slack ({source}), so packets \
+         leave that late, and scheduled..wakeup shows it (docs/method/schedule.md)"
+    );
+    let help = format!("write stream.{name}.tx.policy = \"fifo:90\"");
+    Some(Foreseen::new(Level::Note, format!("stream.{name}.tx.policy"), why, help))
 }
 
 /// A cycle that is shorter than a send may take. That is an assumption, so it is a note.
@@ -370,14 +398,15 @@ fn percentile(experiment: &Experiment, cell: &Cell, _: &Machine) -> Vec<Foreseen
 }
 
 /// Percentiles that tables and page show of every metric, and that the packets are too few to
-/// resolve: a note for each stream. Cells differ by their counts, so it names the fewest.
+/// resolve, or only just: notes for each stream. Cells differ by their counts, so they name the
+/// fewest.
 pub fn unresolved(experiment: &Experiment) -> Vec<Foreseen> {
     let trials = u64::from(experiment.trials).max(1);
     let mut counts: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
     for stream in experiment.cells.iter().flat_map(|cell| &cell.setup.streams) {
         counts.entry(&stream.name).or_default().insert(stream.count.into());
     }
-    let one = |(stream, counts): (&str, BTreeSet<u64>)| {
+    let one = |(stream, counts): &(&str, BTreeSet<u64>)| {
         let least = *counts.first()?;
         let dashed = QUANTILES.map(|(_, name, q)| (name, packets_for(q, NEEDED)));
         let dashed: Vec<_> = dashed.into_iter().filter(|(_, needed)| least.saturating_mul(trials) < *needed).collect();
@@ -392,7 +421,29 @@ pub fn unresolved(experiment: &Experiment) -> Vec<Foreseen> {
         );
         (!dashed.is_empty()).then(|| Foreseen::new(Level::Note, format!("stream.{stream}.count"), why, help))
     };
-    counts.into_iter().filter_map(one).collect()
+    counts.into_iter().flat_map(|of| [one(&of), just_resolved(&of, trials)]).flatten().collect()
+}
+
+/// A percentile for which the fewest packets of a stream suffice only if late ones come one by
+/// one.
+fn just_resolved((stream, counts): &(&str, BTreeSet<u64>), trials: u64) -> Option<Foreseen> {
+    let least = *counts.first()?;
+    let all = least.saturating_mul(trials);
+    let is_close = |needed: u64| (needed..needed.saturating_mul(2)).contains(&all);
+    let (_, name, q) = QUANTILES.into_iter().find(|(.., q)| is_close(packets_for(*q, NEEDED)))?;
+    let beyond = all.saturating_sub(rank_of(q, all));
+    let only_if = match beyond.saturating_sub(u64::from(NEEDED)) {
+        0 => "only if no two late packets belong to one event".to_owned(),
+        1 => "only if no more than one late packet belongs to the event of another".to_owned(),
+        spare => format!("only if no more than {spare} late packets belong to the event of another"),
+    };
+    let why = format!(
+        "{name} is resolved of {} packets in each of {trials} trials {only_if}: {beyond} packets lie beyond it, and {NEEDED} separate \
+         events must",
+        number(least)
+    );
+    let roomy = number((packets_for(q, NEEDED) * 2).div_ceil(trials));
+    Some(Foreseen::new(Level::Note, format!("stream.{stream}.count"), why, format!("a count of {roomy} leaves room")))
 }
 
 /// Fewer trials than it takes to tell whether a figure repeats.
@@ -403,95 +454,4 @@ fn trials(experiment: &Experiment) -> Option<Foreseen> {
     }
     let why = format!("`repeats` cannot be judged from {trials} of each cell: it needs {LEAST_TRIALS}");
     Some(Foreseen::new(Level::Note, "trials".to_owned(), why, format!("write trials = {LEAST_TRIALS} or more")))
-}
-
-/// Around a trial: its set-up, the warm-up, the time before the first packet and behind the last,
-/// collecting and judging, s.
-const AROUND_S: f64 = 0.3;
-/// Around a run: the ruler before and after, s.
-const RUN_S: f64 = 1.0;
-/// A round trip of a ping-pong, of which nobody knows before, s.
-const ROUND_TRIP_S: f64 = 50e-6;
-/// A row of six stages in `samples.parquet`: docs/performance.md, bytes.
-const ROW_BYTES: f64 = 8.7;
-/// The other files of a trial: its evidence and its histograms, bytes.
-const TRIAL_BYTES: f64 = 60e3;
-/// The page and the results, bytes.
-const RUN_BYTES: f64 = 500e3;
-
-/// One line: how long, how much, and what that assumes. `in_guest`: it is run in one.
-pub fn estimate(experiment: &Experiment, in_guest: bool) -> String {
-    let trials = f64::from(experiment.trials);
-    let of_cells = || experiment.cells.iter().map(|cell| trial_s(&cell.setup));
-    let seconds = RUN_S + trials * of_cells().map(|s| s.map_or(0.0, |s| s + AROUND_S)).sum::<f64>();
-    let packets = |setup: &Setup| setup.streams.iter().map(|stream| f64::from(stream.count)).sum::<f64>();
-    let rows: f64 = trials * experiment.cells.iter().map(|cell| packets(&cell.setup)).sum::<f64>();
-    let cells = experiment.cells.len();
-    let bytes = RUN_BYTES + trials * cells as f64 * TRIAL_BYTES + rows * ROW_BYTES;
-    let spans: Vec<f64> = of_cells().flatten().collect();
-    let (least, most) =
-        (spans.iter().copied().fold(f64::INFINITY, f64::min), spans.iter().copied().fold(0.0, f64::max));
-    let each = match spans.is_empty() {
-        true => "simulated".to_owned(),
-        false if least == most => format!("of {}", time(most)),
-        false => format!("of {} to {}", time(least), time(most)),
-    };
-    let is_assumed = |stream: &Stream| !stream.kind.is_scheduled();
-    let pingpong = experiment.cells.iter().any(|cell| cell.setup.streams.iter().any(is_assumed));
-    let mut assumes = match spans.is_empty() {
-        true => "time on port sim is not the clock's".to_owned(),
-        false => format!("{} around each", time(AROUND_S)),
-    };
-    if pingpong && !spans.is_empty() {
-        assumes += ", 50 µs a round trip";
-    }
-    if in_guest {
-        assumes += ", by the guest's own clock";
-    }
-    let (cell, trial) =
-        (if cells == 1 { "cell" } else { "cells" }, if experiment.trials == 1 { "trial" } else { "trials" });
-    let took = if spans.is_empty() { "seconds".to_owned() } else { time(seconds) };
-    format!(
-        "estimate: about {took} and {} on disk: {cells} {cell} × {} {trial} {each}, {assumes}, {ROW_BYTES} bytes a packet",
-        size(bytes),
-        experiment.trials
-    )
-}
-
-/// How long a trial of the cell takes from its first packet to its last, with loads that begin
-/// before; `None` where time is simulated.
-fn trial_s(setup: &Setup) -> Option<f64> {
-    if setup.is_simulated() {
-        return None;
-    }
-    let stream_s = |stream: &Stream| match stream.kind.is_scheduled() {
-        true => f64::from(stream.count) * stream.cycle.0 as f64 / 1e9,
-        false => f64::from(stream.count) * ROUND_TRIP_S / f64::from(stream.reply.in_flight.max(1)),
-    };
-    let lead_s = setup.loads.iter().map(|load| -load.start.0 as f64 / 1e9).fold(0.0, f64::max);
-    Some(lead_s + setup.streams.iter().map(stream_s).fold(0.0, f64::max))
-}
-
-/// A time to two digits, in what people say.
-fn time(seconds: f64) -> String {
-    match seconds {
-        s if s < 0.01 => format!("{:.1} ms", s * 1e3),
-        s if s < 10.0 => format!("{} s", two(s)),
-        s if s < 120.0 => format!("{s:.0} s"),
-        s if s < 7_200.0 => format!("{:.0} min", s / 60.0),
-        s if s < 172_800.0 => format!("{} h", two(s / 3_600.0)),
-        s => format!("{:.0} days", s / 86_400.0),
-    }
-}
-
-fn size(bytes: f64) -> String {
-    match bytes {
-        b if b < 1e9 => format!("{} MB", two(b / 1e6)),
-        b => format!("{} GB", two(b / 1e9)),
-    }
-}
-
-/// One decimal, where it says something.
-fn two(number: f64) -> String {
-    if number >= 10.0 || number.fract() < 0.05 { format!("{number:.0}") } else { format!("{number:.1}") }
 }

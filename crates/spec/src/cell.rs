@@ -3,7 +3,7 @@
 
 use crate::error::{At, Faults, Origin, Problem, Reason, touches};
 use crate::schema::{Default, KEYS, Key, Kind, Value};
-use crate::sheet::{Assignment, Layer, Named, Sheet};
+use crate::sheet::{Assignment, Case, Named, Sheet};
 use crate::synonyms;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -35,6 +35,8 @@ enum By {
 pub(crate) struct View<'a> {
     sheet: &'a Sheet,
     values: BTreeMap<&'a str, (By, &'a Assignment)>,
+    /// The number of its case.
+    case: Option<usize>,
     /// What is added to messages, so that a fault of one cell among many is found.
     cell: Option<&'a str>,
     /// What is wrong with the file, whatever the cell.
@@ -49,17 +51,18 @@ impl<'a> View<'a> {
     pub(crate) fn new(
         sheet: &'a Sheet,
         faults: &'a Faults,
-        case: Option<&'a Layer>,
+        case: Option<&'a Case>,
         axes: &[&'a Assignment],
         id: Option<&'a str>,
     ) -> Self {
         let (found, lost) = (RefCell::default(), RefCell::default());
-        let mut view = View { sheet, values: BTreeMap::new(), cell: id, faults, found, lost };
+        let mut view =
+            View { sheet, values: BTreeMap::new(), case: case.map(|case| case.number), cell: id, faults, found, lost };
         for assignment in sheet.base.values() {
             let by = if matches!(assignment.key_at.origin, Origin::Set(_)) { By::Set } else { By::File };
             view.lay(by, assignment);
         }
-        for assignment in case.into_iter().flat_map(Layer::values) {
+        for assignment in case.into_iter().flat_map(|case| case.set.values()) {
             view.lay(By::Case, assignment);
         }
         for assignment in axes {
@@ -90,12 +93,12 @@ impl<'a> View<'a> {
 
     /// True if the key and what is above and below it have values that somebody meant.
     pub(crate) fn is_sound(&self, key: &str) -> bool {
-        self.faults.is_sound(key) && !self.lost.borrow().iter().any(|lost| touches(key, lost))
+        self.faults.is_sound(key, self.case) && !self.lost.borrow().iter().any(|lost| touches(key, lost))
     }
 
     /// True if every key has the value that somebody meant.
     fn has_all(&self) -> bool {
-        self.faults.has_all() && self.lost.borrow().is_empty()
+        self.faults.has_all(self.case) && self.lost.borrow().is_empty()
     }
 
     /// True if the key itself, or something above it, has no value that somebody meant.
@@ -231,6 +234,15 @@ impl Table<'_> {
         }
     }
 
+    /// What a check returned; a fault is kept, and then nothing is concluded from `field`.
+    pub(crate) fn keep<T>(&self, field: &str, result: Result<T, Problem>) -> Option<T> {
+        let kept = self.view.keep(result);
+        if kept.is_none() {
+            self.view.lose(self.key(field));
+        }
+        kept
+    }
+
     /// True if these of its keys have values that somebody meant.
     pub(crate) fn are_sound(&self, fields: &[&str]) -> bool {
         // Most files have nothing wrong, and a key costs memory.
@@ -328,13 +340,7 @@ pub(crate) fn station(view: &View<'_>, table: &Table<'_>, field: &str) -> Result
 /// Where something starts and ends. What is wrong is kept, and the key is then lost: what rests on
 /// it is not checked.
 pub(crate) fn ends(view: &View<'_>, table: &Table<'_>) -> (String, String) {
-    let end = |field: &str| {
-        let found = view.keep(station(view, table, field));
-        if found.is_none() {
-            view.lose(table.key(field));
-        }
-        found.unwrap_or_default()
-    };
+    let end = |field: &str| table.keep(field, station(view, table, field)).unwrap_or_default();
     let (from, to) = (end("from"), end("to"));
     table.check(&["from", "to"], || {
         if from != to {

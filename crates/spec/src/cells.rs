@@ -34,18 +34,14 @@ const REPEATS: usize = 64;
 /// Works out all cells. The case changes slowest, the last axis fastest. What is wrong is noted;
 /// then not all cells are there.
 pub(crate) fn cells(sheet: &Sheet, faults: &mut Faults) -> Vec<Cell> {
-    let combinations = match combinations(sheet) {
-        Ok(combinations) => combinations,
-        Err(problem) => {
-            faults.add(problem);
-            return Vec::new();
-        }
-    };
+    let (combinations, problems) = combinations(sheet);
+    let mut are_all = problems.is_empty();
+    problems.into_iter().for_each(|problem| faults.add(problem));
     // What every cell has, whatever its values are, is known before any of them is worked out.
     let each = size_of::<Cell>() + sheet.streams.len() * size_of::<Stream>() + sheet.loads.len() * size_of::<Load>();
     if combinations.len() * each > MOST_BYTES {
         faults.add(too_much(sheet, combinations.len()));
-        return Vec::new();
+        are_all = false;
     }
     let mut bytes = 0;
     let (mut cells, mut found, mut repeats) = (Vec::new(), Vec::new(), 0);
@@ -53,7 +49,7 @@ pub(crate) fn cells(sheet: &Sheet, faults: &mut Faults) -> Vec<Cell> {
     let mut reported = HashSet::new();
     for combination in &combinations {
         let id = Some(combination.id.as_str()).filter(|id| *id != "all");
-        let view = View::new(sheet, faults, combination.case.map(|case| &case.set), &combination.axes, id);
+        let view = View::new(sheet, faults, combination.case, &combination.axes, id);
         let made = setup::setup(&view);
         let problems = view.found();
         let is_right = problems.is_empty();
@@ -66,7 +62,7 @@ pub(crate) fn cells(sheet: &Sheet, faults: &mut Faults) -> Vec<Cell> {
         if found.len() >= MOST || repeats >= REPEATS {
             break;
         }
-        let Some((setup, expect)) = made.filter(|_| is_right && found.is_empty()) else { continue };
+        let Some((setup, expect)) = made.filter(|_| is_right && are_all && found.is_empty()) else { continue };
         bytes += size_of::<Cell>() + bytes_of(&setup, &expect);
         if bytes > MOST_BYTES {
             found.push(too_much(sheet, combinations.len()));
@@ -114,26 +110,26 @@ fn too_much(sheet: &Sheet, cells: usize) -> Problem {
     Problem::new(Reason::Combination, at.unwrap_or(&At::START), message, help)
 }
 
-fn combinations(sheet: &Sheet) -> Result<Vec<Combination<'_>>, Problem> {
+/// All of them, and what is wrong with them; where there are too many, the first ones, which show
+/// what else is wrong.
+fn combinations(sheet: &Sheet) -> (Vec<Combination<'_>>, Vec<Problem>) {
+    let mut problems: Vec<Problem> = Vec::new();
     let sizes = sheet.axes.iter().map(|axis| axis.values.len());
     let number = sizes.fold(sheet.cases.len().max(1), usize::saturating_mul);
     if number > MOST_CELLS {
         let at = sheet.axes.last().map(|axis| &axis.at).or(sheet.cases.last().map(|case| &case.at));
         let message = format!("cases × axes make {number} cells; an experiment has at most {MOST_CELLS}");
-        return Err(Problem::new(
-            Reason::Combination,
-            at.unwrap_or(&At::START),
-            message,
-            "leave an axis or values out",
-        ));
+        let help = "leave an axis or values out";
+        problems.push(Problem::new(Reason::Combination, at.unwrap_or(&At::START), message, help));
     }
+    let most = if problems.is_empty() { number } else { REPEATS };
     let suffixes: Vec<String> = sheet.axes.iter().map(|axis| suffix(sheet, axis)).collect();
     let cases: Vec<Option<&Case>> =
         if sheet.cases.is_empty() { vec![None] } else { sheet.cases.iter().map(Some).collect() };
-    let mut out = Vec::with_capacity(number);
+    let mut out = Vec::with_capacity(most);
     let mut seen: HashSet<String> = HashSet::new();
     for case in cases {
-        for index in 0..number / sheet.cases.len().max(1) {
+        for index in (0..number / sheet.cases.len().max(1)).take(most - out.len()) {
             let axes = pick(&sheet.axes, index);
             let parts =
                 suffixes.iter().zip(&axes).map(|(suffix, value)| format!("{suffix}={}", in_id(&value.node.plain())));
@@ -142,10 +138,10 @@ fn combinations(sheet: &Sheet) -> Result<Vec<Combination<'_>>, Problem> {
             if id.len() > LONGEST_ID {
                 let message = format!("the cell's id would have {} characters, more than {LONGEST_ID}", id.len());
                 let help = "shorten names, or make named cases of the axes";
-                return Err(Problem::new(Reason::Combination, at(), message, help));
-            }
-            if !seen.insert(id.clone()) {
-                return Err(repeated(sheet, case, &axes, &id));
+                note(&mut problems, Problem::new(Reason::Combination, at(), message, help));
+            } else if !seen.insert(id.clone()) {
+                note(&mut problems, repeated(sheet, case, &axes, &id));
+                continue;
             }
             out.push(Combination { case, axes, id });
         }
@@ -153,7 +149,14 @@ fn combinations(sheet: &Sheet) -> Result<Vec<Combination<'_>>, Problem> {
     if let [only] = out.as_mut_slice() {
         only.id = "all".to_owned();
     }
-    Ok(out)
+    (out, problems)
+}
+
+/// One fault at each place: many cells have the value that makes it.
+fn note(problems: &mut Vec<Problem>, problem: Problem) {
+    if problems.iter().all(|known| known.at != problem.at) && problems.len() < MOST {
+        problems.push(problem);
+    }
 }
 
 /// The values of the `index`-th combination, the last axis changing fastest.

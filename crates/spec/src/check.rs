@@ -49,81 +49,93 @@ pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: PathKind) {
     }
 }
 
-/// Keys of a stream that belong to some streams only: which, and how a message describes them.
-type Belongs = (&'static str, fn(&Stream) -> bool, &'static str);
+/// Keys of a stream that belong to some streams only: which, how a message describes them, and
+/// the keys that decide it.
+type Belongs = (&'static str, fn(&Stream) -> bool, &'static str, &'static [&'static str]);
 
 const ANSWERED: &str = "a stream that is answered (reflect = true or kind = \"pingpong\")";
+const BY_XDP: &str = "a stream that is received on port xdp";
+const SENT_BY_XDP: &str = "a stream that is sent through port xdp (tx.port = \"xdp\")";
+const REFLECTED: &str = "a reflected stream (reflect = true)";
+/// What decides who answers, by which port packets go out, and by which they come in.
+const KIND: &[&str] = &["kind", "reflect"];
+const SENT: &[&str] = &["port", "tx.port"];
+const RECEIVED: &[&str] = &["port", "rx.port"];
+const BOTH: &[&str] = &["kind", "reflect", "port", "tx.port"];
+const PORTS: &[&str] = &["port", "tx.port", "rx.port"];
+
 const BELONGS: [Belongs; 25] = [
-    ("cycle", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
-    ("launch", |stream| stream.kind.is_scheduled() && !stream.port.traits().is_connection, "a cyclic stream"),
-    ("overrun", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
-    ("tx.advance", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
-    ("tx.spin", |stream| stream.kind.is_scheduled(), "a cyclic stream"),
-    ("tx.wait", |stream| stream.kind.is_answered(), ANSWERED),
-    ("reply_size", |stream| stream.kind.is_answered(), ANSWERED),
-    ("reply.cpu", |stream| stream.kind == Kind::Reflected, "a reflected stream (reflect = true)"),
-    ("reply.policy", |stream| stream.kind == Kind::Reflected, "a reflected stream (reflect = true)"),
-    ("in_flight", |stream| stream.kind == Kind::Pingpong, "a ping-pong"),
-    ("timeout", |stream| stream.kind == Kind::Pingpong && !stream.port.traits().is_connection, "a ping-pong over UDP"),
-    ("nodelay", |stream| stream.port.traits().is_connection, "a stream over TCP"),
-    ("ip", |stream| !stream.port.traits().is_frames, "a stream over IP"),
-    ("ethertype", |stream| stream.port.traits().is_frames, "a stream on port packet or xdp"),
-    ("vlan", |stream| stream.port.traits().tag != TagBy::Nobody, "a stream on port packet, xdp or udp"),
-    ("sync", |stream| stream.rx.port.passes_xdp(), "a stream that is received through port xdp (rx.port = \"xdp\")"),
+    ("cycle", |stream| stream.kind.is_scheduled(), "a cyclic stream", KIND),
+    ("launch", |stream| stream.kind.is_scheduled() && !stream.port.traits().is_connection, "a cyclic stream", BOTH),
+    ("overrun", |stream| stream.kind.is_scheduled(), "a cyclic stream", KIND),
+    ("tx.advance", |stream| stream.kind.is_scheduled(), "a cyclic stream", KIND),
+    ("tx.spin", |stream| stream.kind.is_scheduled(), "a cyclic stream", KIND),
+    ("tx.wait", |stream| stream.kind.is_answered(), ANSWERED, KIND),
+    ("reply_size", |stream| stream.kind.is_answered(), ANSWERED, KIND),
+    ("reply.cpu", |stream| stream.kind == Kind::Reflected, REFLECTED, KIND),
+    ("reply.policy", |stream| stream.kind == Kind::Reflected, REFLECTED, KIND),
+    ("in_flight", |stream| stream.kind == Kind::Pingpong, "a ping-pong", KIND),
+    (
+        "timeout",
+        |stream| stream.kind == Kind::Pingpong && !stream.port.traits().is_connection,
+        "a ping-pong over UDP",
+        BOTH,
+    ),
+    ("nodelay", |stream| stream.port.traits().is_connection, "a stream over TCP", SENT),
+    ("ip", |stream| !stream.port.traits().is_frames, "a stream over IP", SENT),
+    ("ethertype", |stream| stream.port.traits().is_frames, "a stream on port packet or xdp", SENT),
+    ("vlan", |stream| stream.port.traits().tag != TagBy::Nobody, "a stream on port packet, xdp or udp", SENT),
+    (
+        "sync",
+        |stream| stream.rx.port.passes_xdp(),
+        "a stream that is received through port xdp (rx.port = \"xdp\")",
+        RECEIVED,
+    ),
     (
         "rx.bulk",
         |stream| stream.rx.wait == Wait::Scheduled,
         "a receiver that waits by the schedule (rx.wait = \"scheduled\")",
+        &["rx.wait"],
     ),
-    ("pcp", |stream| stream.tag.is_some(), "a stream with a VLAN tag (vlan = 100)"),
-    ("rx.core", |stream| stream.rx.port.passes_xdp(), "a stream that is received on port xdp"),
-    ("rx.hints", |stream| stream.rx.port.passes_xdp(), "a stream that is received on port xdp"),
-    ("rx.queue", |stream| stream.rx.port.passes_xdp(), "a stream that is received on port xdp"),
-    ("rx.frames", |stream| stream.rx.port.passes_xdp(), "a stream that is received on port xdp"),
-    (
-        "tx.queue",
-        |stream| !stream.port.traits().passes_qdisc,
-        "a stream that is sent through port xdp (tx.port = \"xdp\")",
-    ),
-    (
-        "tx.frames",
-        |stream| !stream.port.traits().passes_qdisc,
-        "a stream that is sent through port xdp (tx.port = \"xdp\")",
-    ),
-    ("rx.cpu", |stream| stream.rx.core.is_none(), "a receiver without rx.core"),
+    ("pcp", |stream| stream.tag.is_some(), "a stream with a VLAN tag (vlan = 100)", &["vlan"]),
+    ("rx.core", |stream| stream.rx.port.passes_xdp(), BY_XDP, RECEIVED),
+    ("rx.hints", |stream| stream.rx.port.passes_xdp(), BY_XDP, RECEIVED),
+    ("rx.queue", |stream| stream.rx.port.passes_xdp(), BY_XDP, RECEIVED),
+    ("rx.frames", |stream| stream.rx.port.passes_xdp(), BY_XDP, RECEIVED),
+    ("tx.queue", |stream| !stream.port.traits().passes_qdisc, SENT_BY_XDP, SENT),
+    ("tx.frames", |stream| !stream.port.traits().passes_qdisc, SENT_BY_XDP, SENT),
+    ("rx.cpu", |stream| stream.rx.core.is_none(), "a receiver without rx.core", &["rx.core"]),
 ];
 
 /// True if the key of a stream, without the stream's name, has a meaning for it.
 pub(crate) fn belongs(field: &str, stream: &Stream) -> bool {
-    BELONGS.iter().find(|(key, ..)| *key == field).is_none_or(|(_, belongs, _)| belongs(stream))
+    BELONGS.iter().find(|(key, ..)| *key == field).is_none_or(|(_, belongs, ..)| belongs(stream))
 }
 
 /// Checks one stream by itself.
 pub(crate) fn stream(view: &View<'_>, table: &Table<'_>, stream: &Stream) {
     keys_without_meaning(view, table, stream);
-    table.check(&["kind", "reflect", "port"], || kind(view, table, stream));
+    kind(view, table, stream);
     for (field, frames) in [("tx.frames", stream.tx.frames), ("rx.frames", stream.rx.frames)] {
         table.check(&[field], || power_of_two(table, field, frames));
     }
     xdp_program(view, table, stream);
-    let ports = ["kind", "reflect", "port", "tx.port", "rx.port", "rx.wait", "size"];
-    table.check(&ports, || match stream.rx.port.receives_from(stream.port) {
-        true => by_xdp(table, stream),
-        false => Err(other_frames(table, stream)),
-    });
-    if stream.port.traits().is_frames {
-        table.check(&["port", "ethertype"], || ethertype(table, stream));
-        table.check(&["port", "tx.port", "rx.port", "kind", "reflect", "rx.wait", "tx.wait"], || frames(table, stream));
+    if stream.rx.port.receives_from(stream.port) {
+        by_xdp(table, stream);
+    } else {
+        table.check(PORTS, || Err(other_frames(table, stream)));
     }
-    table.check(&["kind", "reflect", "rx.port", "port", "rx.wait", "tx.wait", "rx.object"], || {
-        by_schedule(table, stream)
-    });
+    if stream.port.traits().is_frames {
+        table.check(&["port", "tx.port", "ethertype"], || ethertype(table, stream));
+        frames(table, stream);
+    }
+    table.check(&["kind", "reflect", "tx.wait"], || replies_by_schedule(table, stream));
+    table.check(&["rx.port", "port", "rx.wait", "rx.object"], || by_schedule(table, stream));
     if stream.kind.is_scheduled() {
         table.check(&["kind", "reflect", "cycle", "launch", "tx.advance"], || advance(table, stream));
         table.check(&["kind", "reflect", "cycle", "tx.spin"], || spin(table, stream));
     }
-    let threads = ["kind", "reflect", "tx.cpu", "rx.cpu", "reply.cpu", "tx.policy", "rx.policy", "reply.policy"];
-    table.check(&threads, || cpus(table, stream));
+    cpus(table, stream);
     sim_keys(view, table, stream);
 }
 
@@ -140,35 +152,34 @@ fn is_wrong_way(stream: &Stream) -> bool {
 /// Keys that streams of another kind, or on another port, have.
 fn keys_without_meaning(view: &View<'_>, table: &Table<'_>, stream: &Stream) {
     let (differs, is_wrong_way) = (decides_differently(view, table), is_wrong_way(stream));
-    for (field, belongs, to) in BELONGS {
+    for (field, belongs, to, decided_by) in BELONGS {
         // Over TCP whatever is cyclic is wrong, and reported with its kind.
         let is_told = is_wrong_way && matches!(field, "launch");
         // Where an axis has other ways to wait it is for the cells that have this one.
         let is_told = is_told || field == "rx.bulk" && view.differs(&table.key("rx.wait"));
         let is_told = is_told || matches!(field, "tx.queue" | "tx.frames") && view.differs(&table.key("tx.port"));
         if table.is_written(field) && !differs && !belongs(stream) && !is_told {
-            let vlan = if field == "pcp" { "vlan" } else { "kind" };
-            let wait = if field == "rx.bulk" { "rx.wait" } else { "kind" };
-            table.check(&["kind", "reflect", "port", "tx.port", "rx.port", wait, vlan], || {
+            table.check(decided_by, || {
                 let message = format!("`{}` has no meaning here: it belongs to {to}", table.key(field));
-                Err(table.wrong(&[field, "kind"], message, "leave it out"))
+                let keys: Vec<&str> = [field].into_iter().chain(decided_by.iter().copied()).collect();
+                Err(table.wrong(&keys, message, "leave it out"))
             });
         }
     }
 }
 
 /// A kind that the stream's port does not have, or that is answered in any case.
-fn kind(view: &View<'_>, table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
-    match stream.kind {
-        Kind::Pingpong if table.is_written("reflect") && !decides_differently(view, table) => {
+fn kind(view: &View<'_>, table: &Table<'_>, stream: &Stream) {
+    if stream.kind == Kind::Pingpong && table.is_written("reflect") && !decides_differently(view, table) {
+        table.check(KIND, || {
             let message = format!("`{}`: a ping-pong is answered by itself", table.key("reflect"));
             Err(table.wrong(&["reflect", "kind"], message, "leave it out"))
-        }
-        _ if is_wrong_way(stream) => {
+        });
+    } else if is_wrong_way(stream) {
+        table.check(BOTH, || {
             let message = format!("`{}` is \"{}\" and the stream is cyclic", table.key("port"), stream.port.name());
             Err(table.wrong(&["port", "kind"], message, "write kind = \"pingpong\", or port = \"udp\""))
-        }
-        _ => Ok(()),
+        });
     }
 }
 
@@ -198,7 +209,7 @@ fn sim_keys(view: &View<'_>, table: &Table<'_>, stream: &Stream) {
     if !stream.port.traits().is_simulated {
         let prefix = format!("{}.", table.key("sim"));
         if let Some((_, assignment)) = view.below(&prefix).next() {
-            let keys = [assignment.key.clone(), table.key("port")];
+            let keys = [assignment.key.clone(), table.key("port"), table.key("tx.port")];
             let message = format!("`{}` has no meaning on port `{}`", assignment.key, stream.port.name());
             let help = "write port = \"sim\", or leave it out".to_owned();
             view.keep::<()>(Err(view.combination(&keys, message, help)));
@@ -231,20 +242,21 @@ fn ethertype(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
 }
 
 /// What port `packet` cannot have.
-fn frames(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
-    for (field, wait, used) in [
-        ("rx.wait", stream.rx.wait, !stream.rx.port.passes_xdp()),
-        ("tx.wait", stream.tx.wait, stream.kind.is_answered()),
+fn frames(table: &Table<'_>, stream: &Stream) {
+    for (field, wait, used, decided_by) in [
+        ("rx.wait", stream.rx.wait, !stream.rx.port.passes_xdp(), PORTS),
+        ("tx.wait", stream.tx.wait, stream.kind.is_answered(), BOTH),
     ] {
         if used && wait == Wait::Busypoll {
-            let message = format!(
-                "`{}` is \"busypoll\", and the kernel gives a packet socket no NAPI context to poll",
-                table.key(field)
-            );
-            return Err(table.wrong(&[field, "port"], message, "write \"spin\" or \"block\", or port = \"udp\""));
+            table.check(decided_by, || {
+                let message = format!(
+                    "`{}` is \"busypoll\", and the kernel gives a packet socket no NAPI context to poll",
+                    table.key(field)
+                );
+                Err(table.wrong(&[field, "port"], message, "write \"spin\" or \"block\", or port = \"udp\""))
+            });
         }
     }
-    Ok(())
 }
 
 /// What one end sends and the other does not receive.
@@ -262,26 +274,31 @@ fn other_frames(table: &Table<'_>, stream: &Stream) -> Problem {
 /// free before each packet; and where it sends it: without what may go with a packet.
 const MOST_BY_XDP: [u32; 2] = [4_096 - 256, 4_096 - 64];
 
-/// What an end on port `xdp` cannot have.
-fn by_xdp(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
+/// What an end on port `xdp` cannot have. Of one that cannot be on it at all, that alone.
+fn by_xdp(table: &Table<'_>, stream: &Stream) {
     let most = match (stream.rx.port.passes_xdp(), stream.port.traits().passes_qdisc) {
-        (false, true) => return Ok(()),
+        (false, true) => return,
         (receives, _) => MOST_BY_XDP[usize::from(!receives)],
     };
+    if !table.are_sound(PORTS) {
+        return;
+    }
     let field = ["rx.port", "tx.port"].into_iter().find(|end| table.is_written(end)).unwrap_or("port");
-    if stream.kind.is_answered() {
+    if stream.kind.is_answered() && table.are_sound(KIND) {
         let message = format!(
             "`{}` is \"xdp\" and the stream is answered: AF_XDP has one memory for a queue, which in this version is \
              of one direction",
             table.key(field)
         );
         let help = format!("write {field} = \"packet\"");
-        return Err(table.wrong(&[field, "kind", "reflect"], message, help));
+        return table.check(&[], || Err(table.wrong(&[field, "kind", "reflect"], message, help)));
     }
     if stream.rx.port.passes_xdp() && stream.rx.wait == Wait::Block {
-        let message =
-            format!("`{}` is \"block\", and an AF_XDP socket has no receive call that sleeps", table.key("rx.wait"));
-        return Err(table.wrong(&["rx.wait", field], message, "write rx.wait = \"poll\", or \"spin\""));
+        table.check(&["rx.wait"], || {
+            let key = table.key("rx.wait");
+            let message = format!("`{key}` is \"block\", and an AF_XDP socket has no receive call that sleeps");
+            Err(table.wrong(&["rx.wait", field], message, "write rx.wait = \"poll\", or \"spin\""))
+        });
     }
     if u32::from(stream.size) > most - MOST_HEAD as u32 {
         let message = format!(
@@ -290,17 +307,21 @@ fn by_xdp(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
             stream.size
         );
         let help = format!("write at most \"{}B\"", most - MOST_HEAD as u32);
-        return Err(table.wrong(&["size", field], message, help));
+        table.check(&["size"], || Err(table.wrong(&["size", field], message, help)));
+    }
+}
+
+/// Replies go out when a packet has come.
+fn replies_by_schedule(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
+    if stream.kind.is_answered() && stream.tx.wait == Wait::Scheduled {
+        let message = format!("`{}` is \"scheduled\", and replies have no schedule of their own", table.key("tx.wait"));
+        return Err(table.wrong(&["tx.wait", "kind", "reflect"], message, "write tx.wait = \"block\", or \"spin\""));
     }
     Ok(())
 }
 
 /// Only AF_XDP gives each packet with the instant at which it arrived, whenever it is fetched.
 fn by_schedule(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
-    if stream.kind.is_answered() && stream.tx.wait == Wait::Scheduled {
-        let message = format!("`{}` is \"scheduled\", and replies have no schedule of their own", table.key("tx.wait"));
-        return Err(table.wrong(&["tx.wait", "kind", "reflect"], message, "write tx.wait = \"block\", or \"spin\""));
-    }
     if stream.rx.wait == Wait::Scheduled && !stream.rx.port.passes_xdp() {
         let message = format!(
             "`{}` is \"scheduled\", and on port {} nothing but the receive call says when a packet arrived",
@@ -354,40 +375,60 @@ fn spin(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
     Ok(())
 }
 
-fn cpus(table: &Table<'_>, stream: &Stream) -> Result<(), Problem> {
+/// CPUs that are relative to each other, and those that a policy does not go with, end by end.
+fn cpus(table: &Table<'_>, stream: &Stream) {
     let relative = |cpu| matches!(cpu, CpuChoice::Same | CpuChoice::Different);
     let (tx, rx) = (stream.tx.cpu, stream.rx.cpu);
-    if relative(tx) && relative(rx) {
-        let message = format!(
-            "`{}` is \"{tx}\" and `{}` is \"{rx}\": each is relative to the other",
-            table.key("tx.cpu"),
-            table.key("rx.cpu")
-        );
-        let help = match table.is_written("rx.cpu") {
-            true => "write tx.cpu = \"auto\"",
-            false => "write rx.cpu = \"auto\" too, or leave tx.cpu out",
-        };
-        return Err(table.wrong(&["tx.cpu", "rx.cpu"], message, help));
+    let is_circular = relative(tx) && relative(rx);
+    if is_circular {
+        table.check(&["tx.cpu", "rx.cpu"], || {
+            let message = format!(
+                "`{}` is \"{tx}\" and `{}` is \"{rx}\": each is relative to the other",
+                table.key("tx.cpu"),
+                table.key("rx.cpu")
+            );
+            let help = match table.is_written("rx.cpu") {
+                true => "write tx.cpu = \"auto\"",
+                false => "write rx.cpu = \"auto\" too, or leave tx.cpu out",
+            };
+            Err(table.wrong(&["tx.cpu", "rx.cpu"], message, help))
+        });
     }
     let ends = [("tx", tx, rx, stream.tx.policy), ("rx", rx, tx, stream.rx.policy)];
     let reply = Some(("reply", stream.reply.cpu, tx, stream.reply.policy)).filter(|_| stream.kind == Kind::Reflected);
-    for (end, cpu, other, policy) in ends.into_iter().chain(reply) {
-        let (cpu_field, policy_field) = (format!("{end}.cpu"), format!("{end}.policy"));
-        if matches!(policy, Policy::Deadline { .. }) && cpu != CpuChoice::Any {
-            let message = format!(
-                "`{}` is deadline and `{}` is \"{cpu}\": the kernel refuses SCHED_DEADLINE on a pinned thread (EPERM)",
-                table.key(&policy_field),
-                table.key(&cpu_field)
-            );
-            return Err(table.wrong(&[&policy_field, &cpu_field], message, format!("write {end}.cpu = \"any\"")));
+    // Of a sender whose CPU was reported, that is enough.
+    for (end, cpu, other, policy) in ends.into_iter().chain(reply).skip(usize::from(is_circular)) {
+        let other_end = if end == "tx" { "rx" } else { "tx" };
+        let [cpu_field, other_field, policy_field] =
+            [format!("{end}.cpu"), format!("{other_end}.cpu"), format!("{end}.policy")];
+        // A reply has the policy of its request where it has none of its own.
+        if end != "reply" || table.are_sound(&["kind", "reflect", "tx.policy"]) {
+            let threads = [&*cpu_field, &*other_field, &*policy_field];
+            table.check(&threads, || cpu_of_end(table, end, [cpu, other], policy, &other_field));
         }
-        if cpu == CpuChoice::Same && other == CpuChoice::Any {
-            let other_end = if end == "tx" { "rx" } else { "tx" };
-            let message =
-                format!("`{}` is \"same\" as that of the other end, which is not pinned", table.key(&cpu_field));
-            let fields = [cpu_field.as_str(), &format!("{other_end}.cpu")];
-            return Err(table.wrong(&fields, message, format!("write {other_end}.cpu = \"auto\"")));
-        }
+    }
+}
+
+fn cpu_of_end(
+    table: &Table<'_>,
+    end: &str,
+    [cpu, other]: [CpuChoice; 2],
+    policy: Policy,
+    other_field: &str,
+) -> Result<(), Problem> {
+    let (cpu_field, policy_field) = (format!("{end}.cpu"), format!("{end}.policy"));
+    if matches!(policy, Policy::Deadline { .. }) && cpu != CpuChoice::Any {
+        let message = format!(
+            "`{}` is deadline and `{}` is \"{cpu}\": the kernel refuses SCHED_DEADLINE on a pinned thread (EPERM)",
+            table.key(&policy_field),
+            table.key(&cpu_field)
+        );
+        return Err(table.wrong(&[&policy_field, &cpu_field], message, format!("write {end}.cpu = \"any\"")));
+    }
+    if cpu == CpuChoice::Same && other == CpuChoice::Any {
+        let message = format!("`{}` is \"same\" as that of the other end, which is not pinned", table.key(&cpu_field));
+        let help = format!("write {other_field} = \"auto\"");
+        return Err(table.wrong(&[&cpu_field, other_field], message, help));
     }
     Ok(())
 }

@@ -289,7 +289,15 @@ pub const LARGEST: u64 = 1 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     found: Vec<Problem>,
-    broken: BTreeSet<String>,
+    /// Each with the number of the case that has it wrong, if it is one.
+    broken: BTreeSet<(String, Option<usize>)>,
+    /// The case that is read.
+    case: Option<usize>,
+    /// Roots of which not all names are known, because somebody misspelled the root.
+    open: BTreeSet<String>,
+    /// Keys that the authors of unknown ones most likely wanted to write, in the layer that is
+    /// read.
+    guessed: Vec<String>,
     /// Unknown keys that resemble no key here, by their table. Next to a word that this version has
     /// not built they may belong to that word, and are then not wrong.
     strangers: Vec<(String, Problem)>,
@@ -304,16 +312,32 @@ impl Faults {
         }
     }
 
-    /// Notes a key that does not exist. `meant` is the one that its author most likely wanted to
-    /// write, which then has no value.
-    pub(crate) fn add_unknown(&mut self, table: &[String], problem: Problem, meant: Option<String>) {
-        match meant {
+    /// Notes a key that does not exist. `meant` are those that its author most likely wanted to
+    /// write. They then have no value, unless [`Faults::settle`] learns that they were written
+    /// too.
+    pub(crate) fn add_unknown(&mut self, table: &[String], problem: Problem, meant: Vec<String>) {
+        match meant.is_empty() {
             _ if self.is_full() => {}
-            Some(key) => {
-                self.broke(key);
+            false => {
+                self.guessed.extend(meant);
                 self.add(problem);
             }
-            None => self.strangers.push((table.join("."), problem)),
+            true => self.strangers.push((table.join("."), problem)),
+        }
+    }
+
+    /// What is noted from here on is in this case.
+    pub(crate) fn within(&mut self, case: Option<usize>) {
+        self.case = case;
+    }
+
+    /// The layer that was read has these keys. What is written next to an unknown key is not what
+    /// that one should have been.
+    pub(crate) fn settle(&mut self, is_written: impl Fn(&str) -> bool) {
+        for key in std::mem::take(&mut self.guessed) {
+            if !is_written(&key) {
+                self.broke(key);
+            }
         }
     }
 
@@ -330,8 +354,13 @@ impl Faults {
     pub(crate) fn broke(&mut self, key: String) {
         // A file of nothing but wrong keys takes no more memory than what is reported about it.
         if self.broken.len() < MOST * 2 {
-            self.broken.insert(key);
+            self.broken.insert((key, self.case));
         }
+    }
+
+    /// Whoever misspelled a root may have named something below it.
+    pub(crate) fn leave_open(&mut self, root: String) {
+        self.open.insert(root);
     }
 
     /// True if no more are reported, so the search can stop.
@@ -339,9 +368,9 @@ impl Faults {
         self.found.len() + self.strangers.len() >= MOST
     }
 
-    /// True if no key is broken.
-    pub(crate) fn has_all(&self) -> bool {
-        self.broken.is_empty()
+    /// True if no key is broken where the case, if any, is laid over the file.
+    pub(crate) fn has_all(&self, case: Option<usize>) -> bool {
+        self.broken.iter().all(|(_, of)| of.is_some() && *of != case)
     }
 
     /// True if there is none.
@@ -349,16 +378,20 @@ impl Faults {
         self.found.is_empty() && self.strangers.is_empty()
     }
 
-    /// True unless `key`, something above it or something below it is broken; `*` matches any name.
-    pub(crate) fn is_sound(&self, key: &str) -> bool {
-        !self.broken.iter().any(|broken| touches(key, broken))
+    /// True unless `key`, something above it or something below it is broken, in the file or in
+    /// the case; `*` matches any name.
+    pub(crate) fn is_sound(&self, key: &str, case: Option<usize>) -> bool {
+        !self.broken.iter().any(|(broken, of)| (of.is_none() || *of == case) && touches(key, broken))
     }
 
-    /// True if `key` itself, or something above it, is broken.
+    /// True if `key` itself, or something above it, is broken, or if not all names below it are
+    /// known.
     pub(crate) fn is_lost(&self, key: &str) -> bool {
-        self.broken
+        let is_broken = self
+            .broken
             .iter()
-            .any(|broken| key == broken || key.strip_prefix(broken).is_some_and(|rest| rest.starts_with('.')))
+            .any(|(broken, _)| key == broken || key.strip_prefix(broken).is_some_and(|rest| rest.starts_with('.')));
+        is_broken || self.open.contains(key)
     }
 
     /// All of them in the order in which they are reported: what this version does not have first,

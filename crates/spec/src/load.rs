@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Background loads of one cell: their values, and which of them do not go together.
 
-use crate::cell::{Table, View, called, cpu, ends, integer, policy, share, span, text};
-use crate::error::Problem;
+use crate::cell::{Table, View, called, cpu, ends, integer, policy, share, span, station, text};
+use crate::error::{Problem, Reason};
 use crate::experiment::thread_at;
 use crate::schema::{self, Value, show_duration};
 use crate::sheet::Named;
@@ -62,7 +62,7 @@ pub(crate) fn loads(view: &View<'_>, streams: &[Stream], mtu: u32) -> Vec<Load> 
             // Threads are reported by name: `ctl.tx`, `bulk.from`.
             let message = format!("a load and a stream are both called `{}`", name.name);
             let help = format!("call the load otherwise: [load.{}-load]", name.name);
-            view.keep::<()>(Err(table.wrong(&["kind"], message, help)));
+            view.keep::<()>(Err(Problem::new(Reason::Combination, &name.at, message, help)));
         }
         let Some(load) = view.keep(load(view, name)) else {
             view.lose(format!("load.{}", name.name));
@@ -71,11 +71,7 @@ pub(crate) fn loads(view: &View<'_>, streams: &[Stream], mtu: u32) -> Vec<Load> 
         if view.is_sound("path.mtu") {
             table.check(&["kind", "size", "packet_size"], || datagrams(&table, &load, mtu));
         }
-        if ["stream.*.*.cpu", "stream.*.from"].iter().all(|key| view.is_sound(key)) {
-            table.check(&["kind", "duty", "cpu", "peer_cpu", "policy", "peer_policy", "from", "to"], || {
-                threads(&table, &load, streams)
-            });
-        }
+        threads(view, &table, &load, streams);
         if load.count == 0 {
             continue;
         }
@@ -99,10 +95,12 @@ fn not_simulated(view: &View<'_>, table: &Table<'_>, load: &Load, streams: &[Str
 fn load(view: &View<'_>, name: &Named) -> Result<Load, Problem> {
     let table = view.table("load.*", Some(name));
     if table.find("kind").is_none() {
-        // What it does is not known; where, is.
-        let there =
-            ["from", "to"].map(|end| table.find(end).map(|_| view.keep(crate::cell::station(view, &table, end))));
-        drop(there);
+        // What it does is not known; where and when, is.
+        match table.find("to") {
+            Some(_) => drop(ends(view, &table)),
+            None => drop(view.keep(station(view, &table, "from"))),
+        }
+        view.keep(when(&table));
     }
     let of = table.get("kind", called(LoadWord::of))?;
     if table.are_sound(&["kind"]) {
@@ -158,7 +156,7 @@ fn where_it_runs(view: &View<'_>, table: &Table<'_>, kind: LoadWord) -> Result<(
         LoadWord::Cpu | LoadWord::Memory | LoadWord::Command => false,
     };
     if !goes_there {
-        return Ok((crate::cell::station(view, table, "from")?, None));
+        return Ok((table.keep("from", station(view, table, "from")).unwrap_or_default(), None));
     }
     let message = format!("`{}` is missing: a `{}` goes from one station to another", table.key("to"), kind.name());
     let from = table.find("from").and_then(text);
@@ -275,11 +273,12 @@ fn kind(table: &Table<'_>, word: LoadWord) -> Result<LoadKind, Problem> {
         }
         LoadWord::Memory => LoadKind::Memory { working_set: bytes("working_set")? },
         LoadWord::Command => {
-            let Some(command) = words("command") else {
+            let command = words("command").ok_or_else(|| {
                 let message = format!("`{}` is missing: it names the program to start", table.key("command"));
                 let help = "write command = [\"iperf3\", \"-c\", \"{to}\", \"-t\", \"1000\"]";
-                return Err(table.missing("command", &["kind"], message, help));
-            };
+                table.missing("command", &["kind"], message, help)
+            });
+            let command = table.keep("command", command).unwrap_or_default();
             LoadKind::Command { command, peer_command: words("peer_command").unwrap_or_default() }
         }
     })
@@ -303,52 +302,73 @@ fn datagrams(table: &Table<'_>, load: &Load, mtu: u32) -> Result<(), Problem> {
     Err(table.wrong(&[field, "kind"], message, format!("write at most \"{most}B\"")))
 }
 
-fn threads(table: &Table<'_>, load: &Load, streams: &[Stream]) -> Result<(), Problem> {
+/// What the threads at either end cannot have, each by itself.
+fn threads(view: &View<'_>, table: &Table<'_>, load: &Load, streams: &[Stream]) {
     let far = load.to.as_deref().unwrap_or("");
     let sides = [
-        ("cpu", "policy", load.cpu, load.policy, load.from.as_str()),
-        ("peer_cpu", "peer_policy", load.peer_cpu, load.peer_policy, far),
+        (["cpu", "policy", "from"], load.cpu, load.policy, load.from.as_str()),
+        (["peer_cpu", "peer_policy", "to"], load.peer_cpu, load.peer_policy, far),
     ];
-    for (cpu_field, policy_field, cpu, policy, station) in sides {
-        if matches!(policy, Policy::Deadline { .. }) && cpu != CpuChoice::Any {
-            let message = format!(
-                "`{}` is deadline and `{}` is \"{cpu}\": the kernel refuses SCHED_DEADLINE on a pinned thread (EPERM)",
-                table.key(policy_field),
-                table.key(cpu_field)
-            );
-            return Err(table.wrong(&[policy_field, cpu_field], message, format!("write {cpu_field} = \"any\"")));
+    let are_known = ["stream.*.*.cpu", "stream.*.from", "stream.*.to"].iter().all(|key| view.is_sound(key));
+    for (fields @ [cpu_field, policy_field, end], cpu, policy, station) in sides {
+        if table.are_sound(&[policy_field, "kind", "duty"])
+            && let Some(problem) = policy_of(table, load, fields, cpu, policy)
+        {
+            view.keep::<()>(Err(problem));
+            continue;
         }
-        if matches!(policy, Policy::Deadline { .. }) && matches!(load.kind, LoadKind::Command { .. }) {
-            let message = format!(
-                "`{}` is deadline: a program cannot inherit that, for the kernel refuses such a thread's fork (EAGAIN)",
-                table.key(policy_field)
-            );
-            return Err(table.wrong(&[policy_field, "kind"], message, "write other, fifo:N or rr:N"));
-        }
-        let busy = match load.kind {
-            LoadKind::Cpu { duty, .. } => duty,
-            LoadKind::Memory { .. } => 1.0,
-            _ => 0.0,
-        };
-        if policy.is_realtime() && busy > MOST_REALTIME {
-            let message = format!(
-                "`{}` is {policy}, and the load would leave nothing of its CPU to others, tardy's own threads among them",
-                table.key(policy_field)
-            );
-            return Err(table.wrong(&[policy_field, "kind"], message, "write \"other\", or a duty of at most \"90%\""));
-        }
-        let under_test = under_test(streams);
+        let under_test = under_test(streams).filter(|_| are_known);
         let theirs = under_test.and_then(|stream| Some(thread_at(stream, station)?.cpu(stream)));
         if cpu == CpuChoice::Same && theirs == Some(CpuChoice::Any) {
-            let name = under_test.map_or("", |stream| stream.name.as_str());
-            let message = format!(
-                "`{}` is \"same\" as that of stream `{name}`, whose thread there is not pinned",
-                table.key(cpu_field)
-            );
-            return Err(table.wrong(&[cpu_field], message, "pin the stream's thread, or write \"any\""));
+            table.check(&[cpu_field, end], || {
+                let name = under_test.map_or("", |stream| stream.name.as_str());
+                let message = format!(
+                    "`{}` is \"same\" as that of stream `{name}`, whose thread there is not pinned",
+                    table.key(cpu_field)
+                );
+                Err(table.wrong(&[cpu_field], message, "pin the stream's thread, or write \"any\""))
+            });
         }
     }
-    Ok(())
+}
+
+/// What a thread of the load cannot have because of its policy.
+fn policy_of(
+    table: &Table<'_>,
+    load: &Load,
+    [cpu_field, policy_field, _]: [&str; 3],
+    cpu: CpuChoice,
+    policy: Policy,
+) -> Option<Problem> {
+    if matches!(policy, Policy::Deadline { .. }) && cpu != CpuChoice::Any && table.are_sound(&[cpu_field]) {
+        let message = format!(
+            "`{}` is deadline and `{}` is \"{cpu}\": the kernel refuses SCHED_DEADLINE on a pinned thread (EPERM)",
+            table.key(policy_field),
+            table.key(cpu_field)
+        );
+        return Some(table.wrong(&[policy_field, cpu_field], message, format!("write {cpu_field} = \"any\"")));
+    }
+    if matches!(policy, Policy::Deadline { .. }) && matches!(load.kind, LoadKind::Command { .. }) {
+        let message = format!(
+            "`{}` is deadline: a program cannot inherit that, for the kernel refuses such a thread's fork (EAGAIN)",
+            table.key(policy_field)
+        );
+        return Some(table.wrong(&[policy_field, "kind"], message, "write other, fifo:N or rr:N"));
+    }
+    let busy = match load.kind {
+        LoadKind::Cpu { duty, .. } => duty,
+        LoadKind::Memory { .. } => 1.0,
+        _ => 0.0,
+    };
+    if policy.is_realtime() && busy > MOST_REALTIME {
+        let message = format!(
+            "`{}` is {policy}, and the load would leave nothing of its CPU to others, tardy's own threads among them",
+            table.key(policy_field)
+        );
+        let help = "write \"other\", or a duty of at most \"90%\"";
+        return Some(table.wrong(&[policy_field, "kind"], message, help));
+    }
+    None
 }
 
 /// The stream that `same` and `different` refer to: `ctl`, or the first.

@@ -45,15 +45,11 @@ pub(crate) fn setup(view: &View<'_>) -> Option<(Setup, Vec<Expectation>)> {
     }
     let (mut streams, expect) = streams(view, names);
     stamps::check(view, &path, &streams);
-    let of_threads = ["*.cpu", "*.policy", "*.wait", "*.spin", "kind", "reflect", "port", "*.port"]
-        .map(|key| format!("stream.*.{key}"));
-    let of_threads = of_threads.each_ref().map(String::as_str);
-    view.check(&["stream.*.port", "stream.*.*.port", "stream.*.from", "stream.*.to"], || check::ports(view, &streams));
+    view.keep(check::ports(view, &known(view, &streams, &["port", "tx.port", "rx.port", "from", "to"])));
     check::sizes(view, &streams, mtu);
-    view.check(&["stream.*.port", "stream.*.vlan", "stream.*.pcp", "stream.*.priority"], || {
-        check::tags(view, &streams)
-    });
-    view.check(&of_threads, || check::spinners(view, &streams));
+    view.keep(check::tags(view, &known(view, &streams, &["port", "tx.port", "vlan", "pcp", "priority"])));
+    let of_threads = ["*.cpu", "*.policy", "*.wait", "tx.spin", "kind", "reflect", "port", "*.port"];
+    view.keep(check::spinners(view, &known(view, &streams, &of_threads)));
     let loads = load::loads(view, &streams, mtu);
     let softirq = view.keep(softirq(view, &path));
     if let Some(softirq) = &softirq {
@@ -70,6 +66,13 @@ pub(crate) fn setup(view: &View<'_>) -> Option<(Setup, Vec<Expectation>)> {
     let (softirq, dma_latency_us) = (softirq?, dma_latency?);
     let setup = Setup { stations: stations?, path, shaper, streams, loads, softirq, dma_latency_us };
     Some((setup, expect)).filter(|_| all)
+}
+
+/// The streams of which these keys have values that somebody meant: what is wrong with one of them
+/// says nothing about the others.
+fn known<'s>(view: &View<'_>, streams: &'s [Stream], rests_on: &[&str]) -> Vec<&'s Stream> {
+    let is_known = |of: &&Stream| rests_on.iter().all(|field| view.is_sound(&format!("stream.{}.{field}", of.name)));
+    streams.iter().filter(is_known).collect()
 }
 
 /// The bound on a CPU's wake-up from idle. The kernel's unit is the microsecond.
@@ -128,11 +131,15 @@ fn named(table: &Table<'_>, kind: PathKind, mtu: u32) -> Result<Path, Problem> {
             ))
         }
     };
-    let (a, b) = (device("a", "enp1s0")?, device("b", "enp2s0")?);
-    if a == b {
-        let message = format!("`path.a` and `path.b` are both \"{a}\": a {name} has two ends");
-        return Err(table.wrong(&["b", "a"], message, "name the device at the other end of the cable"));
-    }
+    let [a, b] = [("a", "enp1s0"), ("b", "enp2s0")]
+        .map(|(field, example)| table.keep(field, device(field, example)).unwrap_or_default());
+    table.check(&["a", "b"], || match a == b {
+        true => {
+            let message = format!("`path.a` and `path.b` are both \"{a}\": a {name} has two ends");
+            Err(table.wrong(&["b", "a"], message, "name the device at the other end of the cable"))
+        }
+        false => Ok(()),
+    });
     let take = table.get("take", flag)?;
     Ok(Path { kind, mtu, queues: None, named: vec![a, b], take })
 }
@@ -320,14 +327,13 @@ fn ip(value: &Value) -> Option<Ip> {
 
 /// Packets in a trial: as written, or as many cycles as fit into the duration, at least one.
 fn count(table: &Table<'_>, kind: Kind, cycle: Nanos) -> Result<u32, Problem> {
-    if !table.are_sound(&["count", "duration", "cycle", "kind", "reflect"]) {
-        return Ok(1);
-    }
+    let is_known = table.are_sound(&["count", "duration", "cycle", "kind", "reflect"]);
     let (field, count) = match table.find("duration") {
-        Some(_) if !kind.is_scheduled() => {
+        Some(_) if !kind.is_scheduled() && table.are_sound(&["kind", "reflect"]) => {
             let message = format!("`{}`: how long a ping-pong takes is what it measures", table.key("duration"));
             return Err(table.wrong(&["duration", "kind"], message, "write count instead"));
         }
+        _ if !is_known => return Ok(1),
         Some(_) => ("duration", (table.get("duration", span)?.0 / cycle.0.max(1)).max(1)),
         None => ("count", table.get("count", integer)?),
     };
@@ -354,11 +360,8 @@ fn count(table: &Table<'_>, kind: Kind, cycle: Nanos) -> Result<u32, Problem> {
 /// latency which it writes first: who writes one asks about it.
 fn lead(view: &View<'_>, name: &Named, stream: &Stream) -> Result<Option<Metric>, Problem> {
     let table = view.table("stream.*", Some(name));
-    let of_stamps = ["stamps", "kind", "reflect", "port", "tx.port", "rx.port", "tx.wait", "rx.wait"];
-    if let Some(Value::Metrics(named)) = table.find("lead").filter(|_| table.are_sound(&of_stamps)) {
-        named
-            .iter()
-            .try_for_each(|metric| stamps::check_metric(&table, "lead", *metric, stream.kind, &stream.stamps))?;
+    if let Some(Value::Metrics(named)) = table.find("lead") {
+        named.iter().for_each(|metric| stamps::check_metric(&table, "lead", *metric, stream.kind, &stream.stamps));
         return Ok(named.first().copied());
     }
     let limits = view.as_written(&format!("expect.{}.", name.name)).into_iter();
@@ -376,8 +379,6 @@ fn expectations(view: &View<'_>, name: &Named, stream: &Stream) -> Vec<Expectati
         let metric = field.parse::<Metric>().ok();
         (Count::ALL.iter().position(|count| count.name() == *field).unwrap_or(Count::ALL.len()), metric)
     });
-    let of = ["kind", "reflect", "port", "tx.port", "rx.port", "stamps", "metrics", "tx.wait", "rx.wait"];
-    let is_known = of.iter().all(|field| view.is_sound(&format!("stream.{}.{field}", name.name)));
     for (field, assignment) in rows {
         match (&assignment.value, field.parse::<Metric>()) {
             (Value::Integer(most), _) => {
@@ -385,9 +386,7 @@ fn expectations(view: &View<'_>, name: &Named, stream: &Stream) -> Vec<Expectati
                 add(Limit::Count { count, at_most: u64::try_from(*most).unwrap_or(0) });
             }
             (Value::Limits(limits), Ok(metric)) => {
-                if is_known && view.keep(check_limit(view, name, &assignment.key, metric, stream)).is_none() {
-                    continue;
-                }
+                check_limit(view, name, &assignment.key, metric, stream);
                 for (of, limit_ns, inclusive) in limits.iter().copied() {
                     add(Limit::Metric { metric, of, limit_ns, inclusive });
                 }
@@ -399,21 +398,19 @@ fn expectations(view: &View<'_>, name: &Named, stream: &Stream) -> Vec<Expectati
 }
 
 /// Refuses a limit of a metric that the stream cannot have.
-fn check_limit(view: &View<'_>, name: &Named, key: &str, metric: Metric, stream: &Stream) -> Result<(), Problem> {
+fn check_limit(view: &View<'_>, name: &Named, key: &str, metric: Metric, stream: &Stream) {
+    let table = view.table("stream.*", Some(name));
     if let Some(help) = stamps::meaningless(metric, stream.kind) {
-        let keys = [key.to_owned(), format!("stream.{}.kind", name.name)];
-        return Err(view.combination(&keys, format!("`{key}` {}", stamps::NO_SCHEDULE), help));
-    }
-    match stamps::unstamped(metric, &stream.stamps) {
-        Some(point) => {
-            let keys = [key.to_owned(), format!("stream.{}.stamps", name.name)];
-            Err(view.combination(
-                &keys,
-                format!("`{key}` needs `{point}`, which is not stamped"),
-                stamps::stamp_it(point),
-            ))
-        }
-        None => Ok(()),
+        table.check(&["kind", "reflect"], || {
+            let keys = [key.to_owned(), table.key("kind")];
+            Err(view.combination(&keys, format!("`{key}` {}", stamps::NO_SCHEDULE), help))
+        });
+    } else if let Some(point) = stamps::unstamped(metric, &stream.stamps) {
+        table.check(&stamps::MADE_OF, || {
+            let keys = [key.to_owned(), table.key("stamps")];
+            let message = format!("`{key}` needs `{point}`, which is not stamped");
+            Err(view.combination(&keys, message, stamps::stamp_it(point)))
+        });
     }
 }
 

@@ -132,14 +132,19 @@ fn classes(table: &Table<'_>, cell: &Rest<'_>) -> Result<Classes, Problem> {
     };
     if let Some((priority, class)) = map.iter().enumerate().find(|(_, class)| i64::from(**class) >= count) {
         let message = format!("`shaper.map` sends priority {priority} to class {class}, and there are {count}");
-        return Err(table.wrong(&["map", "classes"], message, format!("write a class from 0 to {}", count - 1)));
+        let help = format!("write a class from 0 to {}", count - 1);
+        table.keep::<()>("map", Err(table.wrong(&["map", "classes"], message, help)));
     }
-    let queues = match table.find("class_queues") {
+    let one_each = || (0..count as u32).map(|offset| Queues { count: 1, offset }).collect();
+    let mut queues = match table.find("class_queues") {
         Some(Value::Queues(queues)) => queues.clone(),
-        _ => (0..count as u32).map(|offset| Queues { count: 1, offset }).collect(),
+        _ => one_each(),
     };
     if cell.view.is_sound("path") && cell.view.is_sound("stream.*.port") {
-        check::queues(table, cell, &queues, count as usize)?;
+        let checked = check::queues(table, cell, &queues, count as usize);
+        if table.keep("class_queues", checked).is_none() {
+            queues = one_each();
+        }
     }
     let map = std::array::from_fn(|priority| map.get(priority).copied().unwrap_or(0));
     Ok(Classes { map, queues })
@@ -184,7 +189,7 @@ fn children(
     classes: &Classes,
     by_default: Option<Vec<u8>>,
 ) -> Result<Option<(Etf, Vec<u8>)>, Problem> {
-    let at = listed(table, "etf.classes", classes)?;
+    let at = table.keep("etf.classes", listed(table, "etf.classes", classes)).flatten();
     let assists = by_default.is_some();
     match at.or(by_default) {
         Some(at) if !at.is_empty() => Ok(Some((etf(table, assists)?, at))),
@@ -197,7 +202,11 @@ fn taprio(table: &Table<'_>, cell: &Rest<'_>) -> Result<Taprio, Problem> {
     let mode = match table.get("mode", text)?.as_str() {
         "txtime-assist" => match table.find("txtime_delay").and_then(span) {
             Some(delay) => Mode::TxtimeAssist { delay },
-            None => return Err(missing(table, "txtime_delay", "txtime-assist", "\"400us\"")),
+            None => {
+                let missing = missing(table, "txtime_delay", "txtime-assist", "\"400us\"");
+                table.keep::<()>("txtime_delay", Err(missing));
+                Mode::TxtimeAssist { delay: Nanos::ZERO }
+            }
         },
         "offload" => Mode::Offload,
         _ => Mode::Software,
@@ -207,12 +216,26 @@ fn taprio(table: &Table<'_>, cell: &Rest<'_>) -> Result<Taprio, Problem> {
     // Cells of other modes may have the etf that the file describes.
     let etf = match mode {
         Mode::Software | Mode::Offload if !table.is_written("etf.classes") => None,
-        _ => children(table, &classes, by_default)?,
+        _ => table.keep("etf", children(table, &classes, by_default)).flatten(),
     };
     let entries = match table.find("entries") {
         Some(Value::Entries(entries)) if !entries.is_empty() => entries.clone(),
         _ => return Err(missing(table, "entries", "taprio", "[\"0 500us\", \"1 500us\"]")),
     };
+    let sum = Nanos(entries.iter().map(|entry| entry.length.0).sum());
+    let cycle = table.find("gate_cycle").and_then(span).unwrap_or(sum);
+    if cycle != sum {
+        let message = format!(
+            "`shaper.entries` last {} together and do not fill `shaper.gate_cycle`, {}",
+            show_duration(sum),
+            show_duration(cycle)
+        );
+        let rest = match cycle > sum {
+            true => format!("add an entry of {}, as \"none {0}\", or leave gate_cycle out", show_duration(cycle - sum)),
+            false => "shorten entries, or leave gate_cycle out".to_owned(),
+        };
+        table.keep::<()>("gate_cycle", Err(table.wrong(&["gate_cycle", "entries"], message, rest)));
+    }
     // `all` is all that there are.
     let there = (1u32 << classes.count()) - 1;
     let every = (1u32 << MOST_CLASSES) - 1;
@@ -226,37 +249,26 @@ fn taprio(table: &Table<'_>, cell: &Rest<'_>) -> Result<Taprio, Problem> {
             let message =
                 format!("`shaper.entries` opens the gate of class {class}, and there are {}", classes.count());
             let help = format!("write classes from 0 to {}", classes.count() - 1);
-            return Err(table.wrong(&["entries", "classes"], message, help));
+            table.keep::<()>("entries", Err(table.wrong(&["entries", "classes"], message, help)));
+            break;
         }
-    }
-    let sum = Nanos(entries.iter().map(|entry| entry.length.0).sum());
-    let cycle = table.find("gate_cycle").and_then(span).unwrap_or(sum);
-    if cycle != sum {
-        let message = format!(
-            "`shaper.entries` last {} together and do not fill `shaper.gate_cycle`, {}",
-            show_duration(sum),
-            show_duration(cycle)
-        );
-        let rest = match cycle > sum {
-            true => format!("add an entry of {}, as \"none {0}\", or leave gate_cycle out", show_duration(cycle - sum)),
-            false => "shorten entries, or leave gate_cycle out".to_owned(),
-        };
-        return Err(table.wrong(&["gate_cycle", "entries"], message, rest));
     }
     let schedule = Schedule { entries, cycle, offset: table.get("base_time", span)? };
     let taprio = Taprio { classes, schedule, mode, port_bit_s: table.get("port_rate", rate)?, etf };
-    let rests_on = ["map", "ptp_priority", "port_rate"];
+    let rests_on = ["classes", "map", "entries", "gate_cycle", "ptp_priority", "port_rate"];
     let of_others = ["stream.*.priority", "stream.*.size", "stream.*.port", "stream.*.vlan", "path.mtu", "load.*.kind"];
     if table.are_sound(&rests_on) && of_others.iter().all(|key| cell.view.is_sound(key)) {
-        check::windows(table, cell, &taprio)?;
+        table.keep("entries", check::windows(table, cell, &taprio));
     }
     Ok(taprio)
 }
 
 fn cbs(table: &Table<'_>, cell: &Rest<'_>) -> Result<Cbs, Problem> {
     let classes = classes(table, cell)?;
-    let at = match listed(table, "cbs.classes", &classes)? {
-        Some(at) if !at.is_empty() => at,
+    let at = match table.keep("cbs.classes", listed(table, "cbs.classes", &classes)) {
+        Some(Some(at)) if !at.is_empty() => at,
+        // It was reported.
+        None => vec![0],
         _ => return Err(missing(table, "cbs.classes", "cbs", "[0]")),
     };
     let Some(idleslope_bit_s) = table.find("cbs.idleslope").and_then(rate) else {
@@ -265,7 +277,8 @@ fn cbs(table: &Table<'_>, cell: &Rest<'_>) -> Result<Cbs, Problem> {
     let port_bit_s = table.get("port_rate", rate)?;
     if idleslope_bit_s >= port_bit_s {
         let message = "`shaper.cbs.idleslope` is not below `shaper.port_rate`: nothing would be shaped".to_owned();
-        return Err(table.wrong(&["cbs.idleslope", "port_rate"], message, "write a lower idleslope"));
+        let wrong = table.wrong(&["cbs.idleslope", "port_rate"], message, "write a lower idleslope");
+        table.keep::<()>("cbs.idleslope", Err(wrong));
     }
     let mtu = cell.path.mtu;
     let offload = table.get("cbs.offload", flag)?;

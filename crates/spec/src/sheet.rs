@@ -10,7 +10,7 @@ use crate::synonyms;
 use crate::tree::{self, Node, Toml, WrittenKey};
 use crate::unknown::{Unknown, is_there, meant_root, unknown};
 pub(crate) use layer::{Assignment, Layer};
-use layer::{Leaf, both, layer, twice};
+use layer::{Leaf, both, layer, settle, twice};
 use tardy_model::validity;
 
 /// A name that the user gave to a station, stream or load.
@@ -24,6 +24,8 @@ pub(crate) struct Named {
 #[derive(Debug)]
 pub(crate) struct Case {
     pub name: String,
+    /// From 0, in the order of the file.
+    pub number: usize,
     pub at: At,
     pub set: Layer,
     /// A machine that cannot do it makes no run invalid.
@@ -77,7 +79,7 @@ impl Sheet {
         for (key, _) in &plain {
             let path = schema::split(&key.text);
             if let Some(meant) = path.first().and_then(|root| meant_root(root)) {
-                faults.broke(meant);
+                faults.leave_open(meant);
             }
         }
         let mut leaves = Vec::new();
@@ -206,7 +208,11 @@ impl Sheet {
         match schema::lookup(&path) {
             KeyOrTable::Unknown => {
                 let Unknown { above, problem, meant } = unknown(&path, &key.at);
-                faults.add_unknown(above, problem, meant);
+                let mut keys = Vec::new();
+                if let Some(meant) = meant {
+                    meant_below(meant, &path[above.len() + 1..], node, &mut keys);
+                }
+                faults.add_unknown(above, problem, keys);
             }
             KeyOrTable::Table => match &node.value {
                 Toml::Table(rows) => rows.iter().for_each(|(key, node)| self.walk(&path, key, node, leaves, faults)),
@@ -283,13 +289,15 @@ impl Sheet {
             return faults.add(Problem::new(Reason::Value, &node.at, "`case` is a list of tables", "write [[case]]"));
         };
         for item in items.iter().take_while(|_| !faults.is_full()).collect::<Vec<_>>() {
-            if let Some(case) = self.read_case(item, faults) {
-                self.cases.push(case);
-            }
+            faults.within(Some(self.cases.len()));
+            self.cases.extend(self.read_case(item, self.cases.len(), faults));
+            faults.within(None);
         }
     }
 
-    fn read_case(&self, item: &Node, faults: &mut Faults) -> Option<Case> {
+    /// The `n`-th case. One that has no name, or a wrong one, is called by its number, so that what
+    /// it sets is checked.
+    fn read_case(&self, item: &Node, n: usize, faults: &mut Faults) -> Option<Case> {
         if !matches!(item.value, Toml::Table(_)) {
             faults.add(Problem::new(Reason::Value, &item.at, "a case is a table", "write [[case]]"));
             return None;
@@ -316,10 +324,7 @@ impl Sheet {
                     let message = format!("the name of a case is text, this is {}", node.what());
                     faults.add(Problem::new(Reason::Value, &node.at, message, "write name = \"idle\""));
                 }
-                ("set", Toml::Table(_)) => {
-                    let leaves = self.overrides(node, "set by a case", faults);
-                    set = layer(&leaves, faults);
-                }
+                ("set", Toml::Table(_)) => set = self.set_by_case(node, faults),
                 ("set", _) => {
                     let message = format!("`set` is a table, this is {}", node.what());
                     let help = "write set = { \"path.queues\" = 2 }";
@@ -331,7 +336,11 @@ impl Sheet {
                     faults.add(Problem::new(Reason::Value, &node.at, message, "write optional = true"));
                 }
                 (other, _) => {
-                    named |= synonyms::nearest(other, ["name", "set", "optional"]) == Some("name");
+                    let meant = synonyms::nearest(other, ["name", "set", "optional"]);
+                    named |= meant == Some("name");
+                    if meant == Some("set") && set.is_empty() {
+                        set = self.set_by_case(node, faults);
+                    }
                     let message = format!("a case has no key `{other}`");
                     let help = match schema::lookup(&schema::split(other)) {
                         KeyOrTable::Unknown => synonyms::suggestion(other, ["name", "set", "optional"]),
@@ -345,8 +354,13 @@ impl Sheet {
             let help = "write name = \"idle\" in it";
             faults.add(Problem::new(Reason::MissingKey, &item.at, "this case has no name", help));
         }
-        let (name, at) = name?;
-        Some(Case { name, at, set, optional })
+        let (name, at) = name.unwrap_or_else(|| (format!("case-{}", n + 1), item.at.clone()));
+        Some(Case { name, number: n, at, set, optional })
+    }
+
+    fn set_by_case(&self, node: &Node, faults: &mut Faults) -> Layer {
+        let leaves = self.overrides(node, "set by a case", faults);
+        layer(&leaves, faults)
     }
 
     fn read_matrix(&mut self, key: &WrittenKey, node: &Node, faults: &mut Faults) {
@@ -357,7 +371,9 @@ impl Sheet {
             let message = format!("`matrix` is a table of axes, this is {}", node.what());
             return faults.add(Problem::new(Reason::Value, &key.at, message, "write [matrix]"));
         }
-        for leaf in self.overrides(node, "an axis", faults) {
+        let leaves = self.overrides(node, "an axis", faults);
+        settle(&leaves, faults);
+        for leaf in leaves {
             let axis = self.axis(&leaf, faults);
             // What an axis that is wrong would have set nobody knows.
             match axis {
@@ -389,6 +405,19 @@ impl Sheet {
         }
         let values = items.iter().filter_map(|item| leaf.read(item, faults)).collect();
         Ok(Axis { key, schema: leaf.schema, at: leaf.key_at.clone(), values })
+    }
+}
+
+/// The keys that the author of a table with a wrong name most likely wanted to set.
+fn meant_below(meant: String, rest: &[String], node: &Node, keys: &mut Vec<String>) {
+    if !matches!(schema::lookup(&schema::split(&meant)), KeyOrTable::Table) {
+        return keys.push(meant);
+    }
+    let whole = std::iter::once(meant.as_str()).chain(rest.iter().map(String::as_str)).collect::<Vec<_>>().join(".");
+    match rows(node) {
+        _ if keys.len() > MOST_NAMES => {}
+        [] => keys.push(whole),
+        rows => rows.iter().for_each(|(key, node)| meant_below(format!("{whole}.{}", key.text), &[], node, keys)),
     }
 }
 

@@ -100,13 +100,14 @@ pub(crate) fn check(view: &View<'_>, path: &Path, streams: &[Stream]) {
         let table = view.table("stream.*", Some(named));
         let stream = streams.iter().find(|stream| stream.name == named.name && stream.stamps_named);
         let Some(stream) = stream.filter(|_| view.is_sound("path.kind")) else { continue };
-        table.check(&["kind", "reflect", "port", "tx.port", "rx.port", "in_flight", "stamps"], || {
-            let refused = stream.stamps.iter().find_map(|point| Some((point, refusal(*point, path, stream)?)));
-            let Some((point, why)) = refused else { return Ok(()) };
-            let message = format!("`{}`: there is no `{point}` here: {why}", table.key("stamps"));
-            let help = "leave it out; stamps that are not named are taken where the machine has them";
-            Err(table.wrong(&["stamps", "port"], message, help))
-        });
+        let refused = stream.stamps.iter().filter_map(|point| Some((point, refusal(*point, path, stream)?)));
+        for (point, why) in refused {
+            table.check(&["kind", "reflect", "port", "tx.port", "rx.port", "in_flight", "stamps"], || {
+                let message = format!("`{}`: there is no `{point}` here: {why}", table.key("stamps"));
+                let help = "leave it out; stamps that are not named are taken where the machine has them";
+                Err(table.wrong(&["stamps", "port"], message, help))
+            });
+        }
     }
 }
 
@@ -149,6 +150,9 @@ pub(crate) fn unstamped(metric: Metric, stamps: &[Point]) -> Option<Point> {
     }
     metric.stamps().into_iter().find(|point| *point != Point::Scheduled && !stamps.contains(point))
 }
+
+/// What decides which points a stream stamps.
+pub(crate) const MADE_OF: [&str; 8] = ["stamps", "kind", "reflect", "port", "tx.port", "rx.port", "tx.wait", "rx.wait"];
 
 /// The message for a metric that a ping-pong cannot have.
 pub(crate) const NO_SCHEDULE: &str =
@@ -195,30 +199,23 @@ pub(crate) fn metrics(table: &Table<'_>, kind: Kind, port: Port, stamps: &[Point
             .filter(|metric| fits(metric) && stamped(metric))
             .collect());
     };
-    if !table.are_sound(&["stamps", "kind", "reflect", "port", "tx.port", "rx.port", "tx.wait", "rx.wait"]) {
-        return Ok(metrics);
-    }
-    metrics.iter().try_for_each(|metric| check_metric(table, "metrics", *metric, kind, stamps))?;
+    metrics.iter().for_each(|metric| check_metric(table, "metrics", *metric, kind, stamps));
     Ok(metrics)
 }
 
 /// Refuses a metric, named by the key `field`, that such a stream cannot have.
-pub(crate) fn check_metric(
-    table: &Table<'_>,
-    field: &str,
-    metric: Metric,
-    kind: Kind,
-    stamps: &[Point],
-) -> Result<(), Problem> {
+pub(crate) fn check_metric(table: &Table<'_>, field: &str, metric: Metric, kind: Kind, stamps: &[Point]) {
     if let Some(help) = meaningless(metric, kind) {
-        let message = format!("`{}`: `{metric}` {NO_SCHEDULE}", table.key(field));
-        return Err(table.wrong(&[field, "kind"], message, help));
+        table.check(&["kind", "reflect"], || {
+            let message = format!("`{}`: `{metric}` {NO_SCHEDULE}", table.key(field));
+            Err(table.wrong(&[field, "kind"], message, help))
+        });
+    } else if let Some(point) = unstamped(metric, stamps) {
+        table.check(&MADE_OF, || {
+            let message = format!("`{}`: `{metric}` needs `{point}`, which is not stamped", table.key(field));
+            Err(table.wrong(&[field, "stamps"], message, stamp_it(point)))
+        });
     }
-    if let Some(point) = unstamped(metric, stamps) {
-        let message = format!("`{}`: `{metric}` needs `{point}`, which is not stamped", table.key(field));
-        return Err(table.wrong(&[field, "stamps"], message, stamp_it(point)));
-    }
-    Ok(())
 }
 
 /// How to have a point stamped.

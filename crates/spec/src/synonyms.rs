@@ -350,8 +350,11 @@ pub fn nearest<'a>(wrong: &str, words: impl IntoIterator<Item = &'a str> + Clone
     let limit = |word: &str| (longer(word) / 3).max(1).min(longer(word).saturating_sub(1));
     let short = words.clone().into_iter().filter(|word| word.len() <= LONGEST);
     let slips = short.map(|word| (near(word), word)).filter(|(far, word)| *far <= limit(word));
-    let mut begun = words.into_iter().filter(|word| wrong.len() >= 3 && word.to_lowercase().starts_with(&wrong));
-    slips.min().map(|found| found.1).or_else(|| begun.next())
+    let begins = |word: &str| wrong.len() >= 3 && word.to_lowercase().starts_with(&wrong);
+    let mut begun = words.into_iter().filter(|word| begins(word));
+    // Of two words as near as each other, `siz` is the one that it begins.
+    let slip = slips.min_by_key(|(far, word)| (*far, !begins(word), *word));
+    slip.map(|found| found.1).or_else(|| begun.next())
 }
 
 /// How to fix an unknown word: the nearest one, or the list of all.

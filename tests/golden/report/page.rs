@@ -79,6 +79,24 @@ fn a_run_that_is_not_valid_says_first_which_cells_and_why() {
 }
 
 #[test]
+fn a_cell_with_one_cause_in_two_places_was_named_twice() {
+    let stopped = |says: &str| Verdict::new("rt-bandwidth", Level::Invalid, says);
+    let twice = || [stopped("ctl.rx was stopped for up to 7 ms"), stopped("ctl.rx was stopped for up to 19 ms")];
+    let mut sole = run(&["all"]);
+    (sole.results.valid, sole.results.cells[0].valid) = (false, false);
+    sole.results.cells[0].verdicts.extend(twice());
+    let page = words(&sole.draw("html", 100));
+    assert!(page.contains("all: ctl.rx was stopped for up to 7 ms; ctl.rx was stopped for up to 19 ms"), "{page}");
+    let mut run = super::sample::many();
+    run.results.cells[1].verdicts.extend(twice());
+    run.results.cells[2].verdicts.extend(twice());
+    let says =
+        "port = xdp, rx.wait = block; port = udp, rx.wait = poll, in the first: ctl.rx was stopped for up to 7 ms";
+    assert!(words(&run.draw("html", 100)).contains(says), "{}", run.draw("html", 100));
+    assert_eq!(run.draw("text", 200).matches(says).count(), 1, "{}", run.draw("text", 200));
+}
+
+#[test]
 fn the_reasons_of_a_sole_cell_were_printed_twice() {
     let mut run = run(&["all"]);
     (run.results.valid, run.results.cells[0].valid) = (false, false);

@@ -28,6 +28,52 @@ fn one_error_was_told_at_each_invocation() {
 }
 
 #[test]
+fn slips_in_a_stream_hid_a_limit_that_its_kind_cannot_have() {
+    // What is written next to a slip is not what the slip should have been, and the rest of the
+    // table says nothing about who answers.
+    let body = "kind = \"pingpong\"\nkine = \"x\"\nportt = \"udp\"\nsiz = \"64B\"\nfoo = 3\n[expect.ctl]\n\
+                \"scheduled..receive\" = \"p99 < 1ms\"\n";
+    let said = lines(body, &[]);
+    assert_eq!(said.len(), 6, "{said:#?}");
+    assert!(said[2].contains("(did you mean `size`?)"), "{said:#?}");
+    assert!(said[4].starts_with("x.toml:12:24: `expect.ctl.scheduled..receive` has no meaning for a ping-pong"));
+    // The same slip where the kind itself is not written says all that is known.
+    assert_eq!(lines(&body.replace("kind = \"pingpong\"\n", ""), &[]).len(), 5);
+    // A `--set` is not next to what the file has: who writes it means to change that.
+    assert_eq!(lines("kind = \"pingpong\"\ncycle = \"1ms\"\n", &["stream.ctl.kine=cyclic"]).len(), 1);
+}
+
+#[test]
+fn a_slip_in_one_stream_or_case_hid_what_was_wrong_with_the_others() {
+    let spins = |name: &str, port: &str| {
+        format!(
+            "[stream.{name}]\nfrom = \"a\"\nto = \"b\"\n{port} = \"udp\"\nrx = {{ cpu = 1, policy = \"fifo:8\", wait = \"spin\" }}\n"
+        )
+    };
+    let said = lines(&[spins("one", "port"), spins("two", "port"), spins("three", "prot")].concat(), &[]);
+    assert_eq!(said.len(), 3, "{said:#?}");
+    assert!(
+        said[0].contains("`one.rx` and `two.rx` both spin") && said[1].contains("`stream.three.prot`"),
+        "{said:#?}"
+    );
+    let said = lines("cycle = \"1ms\"\ntx.spin = \"2ms\"\n[streem.two]\nform = \"a\"\n", &[]);
+    assert_eq!(said.len(), 3, "{said:#?}");
+    let cases = "[[case]]\nname = \"one\"\nset = { \"stream.ctl.cycel\" = \"1ms\" }\n\
+                 [[case]]\nname = \"two\"\nset = { \"stream.ctl.tx.spin\" = \"2ms\" }\n";
+    let said = lines(cases, &[]);
+    assert!(said.len() == 3 && said[1].ends_with("in cell `two` (write a spin of at most one cycle)"), "{said:#?}");
+    // Two cells with one name, and more cells than there may be, hid what is wrong with each.
+    let twice = "tx.spin = \"2ms\"\n[matrix]\n\"stream.ctl.priority\" = [1, 1]\n";
+    assert_eq!(lines(twice, &[]).len(), 3);
+    let values: Vec<String> = (0..200).map(|n| n.to_string()).collect();
+    let values = values.join(", ");
+    let many = format!(
+        "tx.spin = \"2ms\"\n[matrix]\n\"stream.ctl.rx.cpu\" = [{values}]\n\"stream.ctl.tx.cpu\" = [{values}]\n"
+    );
+    assert_eq!(lines(&many, &[]).len(), 3);
+}
+
+#[test]
 fn what_this_version_does_not_have_comes_first() {
     let body = "cycel = \"1ms\"\n[station.c]\naddress = \"10.0.0.2\"\nport = 22\nkind = \"remote\"\n";
     let error = try_load(body, &[]).expect_err("not built");

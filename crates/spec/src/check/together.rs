@@ -14,8 +14,8 @@ const MOST_VLANS: usize = 7;
 
 /// Simulated and real clocks cannot run in one cell, and a device has one XDP program, and one
 /// memory for each queue.
-pub(crate) fn ports(view: &View<'_>, streams: &[Stream]) -> Result<(), Problem> {
-    let of = |simulated| streams.iter().find(|stream| stream.port.traits().is_simulated == simulated);
+pub(crate) fn ports(view: &View<'_>, streams: &[&Stream]) -> Result<(), Problem> {
+    let of = |simulated| streams.iter().copied().find(|stream| stream.port.traits().is_simulated == simulated);
     if let (Some(sim), Some(real)) = (of(true), of(false)) {
         let key = |stream: &Stream| format!("stream.{}.port", stream.name);
         let message =
@@ -23,8 +23,8 @@ pub(crate) fn ports(view: &View<'_>, streams: &[Stream]) -> Result<(), Problem> 
         let help = "give all streams of a cell the same port, or none of them sim".to_owned();
         return Err(view.combination(&[key(sim), key(real)], message, help));
     }
-    let received = streams.iter().filter(|of| of.rx.port.passes_xdp()).map(|of| (of, &of.to, "rx"));
-    let sent = streams.iter().filter(|of| !of.port.traits().passes_qdisc).map(|of| (of, &of.from, "tx"));
+    let received = streams.iter().copied().filter(|of| of.rx.port.passes_xdp()).map(|of| (of, &of.to, "rx"));
+    let sent = streams.iter().copied().filter(|of| !of.port.traits().passes_qdisc).map(|of| (of, &of.from, "tx"));
     let mut by_xdp = received.chain(sent);
     while let Some((first, station, end)) = by_xdp.next() {
         let Some((second, _, other)) = by_xdp.clone().find(|(_, at, _)| *at == station) else { continue };
@@ -47,10 +47,10 @@ pub(crate) fn ports(view: &View<'_>, streams: &[Stream]) -> Result<(), Problem> 
 
 /// VLAN devices for port `udp`: a device knows one PCP for a socket priority, and a run has
 /// addresses for a few of them.
-pub(crate) fn tags(view: &View<'_>, streams: &[Stream]) -> Result<(), Problem> {
+pub(crate) fn tags(view: &View<'_>, streams: &[&Stream]) -> Result<(), Problem> {
     let key = |stream: &Stream, field: &str| format!("stream.{}.{field}", stream.name);
     let udp =
-        || streams.iter().filter(|stream| stream.port.traits().tag == TagBy::Device).filter_map(|s| Some((s, s.tag?)));
+        || streams.iter().filter(|of| of.port.traits().tag == TagBy::Device).filter_map(|of| Some((*of, of.tag?)));
     let mut vlans = Vec::new();
     for (n, (stream, tag)) in udp().enumerate() {
         let clash = udp()
@@ -102,8 +102,11 @@ pub(crate) fn sizes(view: &View<'_>, streams: &[Stream], mtu: u32) {
         let reply = Some(("reply_size", stream.reply.size))
             .filter(|(_, size)| stream.kind.is_answered() && *size != stream.size);
         for (field, size) in [("size", stream.size)].into_iter().chain(reply) {
-            let rests_on = ["port", "ip", "vlan", "kind", "reflect"];
-            let is_known = rests_on.iter().all(|of| view.is_sound(&format!("stream.{}.{of}", stream.name)));
+            let of_reply: &[&str] = if field == "size" { &[] } else { &["kind", "reflect"] };
+            let is_known = ["port", "tx.port", "ip", "vlan"]
+                .iter()
+                .chain(of_reply)
+                .all(|of| view.is_sound(&format!("stream.{}.{of}", stream.name)));
             if u32::from(size) > most && is_known {
                 let key = format!("stream.{}.{field}", stream.name);
                 let message = match headers {
@@ -128,7 +131,7 @@ enum Slot {
 }
 
 /// Two realtime threads that spin on one CPU: the second would never run.
-pub(crate) fn spinners(view: &View<'_>, streams: &[Stream]) -> Result<(), Problem> {
+pub(crate) fn spinners(view: &View<'_>, streams: &[&Stream]) -> Result<(), Problem> {
     let slot = |stream: &Stream, n: &usize, end: Side| {
         let (own, other) = match end {
             Side::Tx => (stream.tx.cpu, stream.rx.cpu),
@@ -141,7 +144,7 @@ pub(crate) fn spinners(view: &View<'_>, streams: &[Stream]) -> Result<(), Proble
             _ => None,
         }
     };
-    let numbered = streams.iter().enumerate().map(|(n, stream)| (stream, n));
+    let numbered = streams.iter().enumerate().map(|(n, stream)| (*stream, n));
     let Some((_, one, other)) = experiment::clash(numbered, slot) else { return Ok(()) };
     let key = |(stream, end): StreamThread<'_>, field: &str| format!("stream.{}.{end}.{field}", stream.name);
     let thread = |(stream, end): StreamThread<'_>| format!("`{}.{end}`", stream.name);

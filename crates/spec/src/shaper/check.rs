@@ -124,11 +124,10 @@ pub(super) fn launches(view: &View<'_>, table: &Table<'_>, cell: &Rest<'_>, shap
     let gives_times = matches!(shaper, Shaper::Taprio(Taprio { mode: Mode::TxtimeAssist { .. }, .. }));
     for stream in cell.streams {
         if let Some(etf) = shaper.etf(stream.priority) {
-            taken_by_etf(view, stream, etf, gives_times)?;
-            held_by_etf(view, stream, etf)?;
+            view.keep(taken_by_etf(view, stream, etf, gives_times).and_then(|()| held_by_etf(view, stream, etf)));
         }
         if let Some(taprio) = shaper.taprio().filter(|_| stream.launch.is_some()) {
-            in_windows(view, stream, taprio, bit_s)?;
+            view.keep(in_windows(view, stream, taprio, bit_s));
         }
     }
     let load = cell.loads.iter().find(|load| sends(&load.kind) && shaper.etf(0).is_some() && !gives_times);

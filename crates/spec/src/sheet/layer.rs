@@ -66,6 +66,7 @@ impl Leaf<'_> {
 
 /// Leaves as one layer, in which nothing is set twice.
 pub(super) fn layer(leaves: &[Leaf<'_>], faults: &mut Faults) -> Layer {
+    settle(leaves, faults);
     let mut layer = Layer::new();
     for leaf in leaves {
         let Some(assignment) = leaf.read(leaf.node, faults) else { continue };
@@ -77,6 +78,11 @@ pub(super) fn layer(leaves: &[Leaf<'_>], faults: &mut Faults) -> Layer {
         }
     }
     layer
+}
+
+/// Decides what the unknown keys next to these leaves were meant to be.
+pub(super) fn settle(leaves: &[Leaf<'_>], faults: &mut Faults) {
+    faults.settle(|key| leaves.iter().any(|leaf| leaf.key() == key));
 }
 
 pub(super) fn twice(key: &str, at: &At) -> Problem {
