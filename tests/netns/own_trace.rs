@@ -195,7 +195,7 @@ fn own_trace_is_silent_on_each_ready_made_experiment_that_needs_no_queue_discipl
         }
         runs += 1;
         let streams = &experiment.cells[0].setup.streams;
-        // The packets of all cells are judged together, so many cells need fewer of each.
+        // The packets of all cells are judged together: with many cells, fewer of each suffice.
         let is_soak = std::env::var_os("TARDY_SOAK").is_some();
         let most = if experiment.cells.len() > MANY_CELLS && !is_soak { 600 } else { 1_200 };
         let set = |stream: &tardy_model::stream::Stream| {

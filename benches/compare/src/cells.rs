@@ -19,8 +19,8 @@ fn at_ms(event: &Value) -> Result<f64> {
 }
 
 /// Set-up and tear-down of each cell, ms: from its first command to `built`, and from its last
-/// trial, or the ruler behind it, to `torn_down`. Beside it what of that its commands took: they
-/// are `ip` and `tc`, and as slow as the machine is today.
+/// trial, or the ruler behind it, to `torn_down`. The peer's figure is the part of it that its
+/// commands took: they are `ip` and `tc`, and as slow as the machine is today.
 fn costs(events: &[Value]) -> Result<Vec<Pair>> {
     let (mut began, mut built, mut trials, mut commands) = (None, None, None, 0.0);
     let mut costs = Vec::new();

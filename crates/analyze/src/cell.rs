@@ -201,8 +201,8 @@ impl CellAnalysis {
         self
     }
 
-    /// Tells that the trials run in exact time. No stranger's process runs there, so nobody else can
-    /// have broken a limit.
+    /// Tells that the trials run in exact time. No stranger's process runs there, so nobody else
+    /// can have broken a limit.
     pub fn exact(&mut self) {
         self.exact = true;
     }
