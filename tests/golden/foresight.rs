@@ -209,7 +209,7 @@ fn a_count_that_just_suffices_if_no_two_late_packets_come_together_was_enough() 
     };
     assert_eq!(
         said(1, 10_000)[1],
-        "note: `stream.ctl.count`: p99.9 is resolved of 10_000 packets in each of 1 trials only if no two late packets belong to one event: \
+        "note: `stream.ctl.count`: p99.9 is resolved of 10_000 packets in one trial only if no two late packets belong to one event: \
          10 packets lie beyond it, and 10 separate events must (a count of 20_000 leaves room)"
     );
     assert!(

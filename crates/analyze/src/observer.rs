@@ -11,11 +11,19 @@ pub const ID: &str = "observer";
 pub fn judge(record: &TrialRecord) -> Option<Verdict> {
     let is_open = |record: &&ObserverRecord| record.low_ns <= 0 && record.high_ns >= 0;
     let of = |record: &ObserverRecord| {
-        let (added, low, high) = (record.added_ns, record.low_ns, record.high_ns);
-        let [added, low, high] = [added, low, high].map(says::time);
-        format!("{added} to {} of {} ({low} to {high})", record.metric, record.stream)
+        let interval = [record.low_ns, record.high_ns];
+        // A sender that fetches stamps sleeps twice in a cycle, and may wake earlier for it.
+        let takes = record.high_ns < 0;
+        let (word, [low, high]) = if takes { ("off", [-interval[1], -interval[0]]) } else { ("to", interval) };
+        let [by, low, high] = [record.added_ns.abs(), low, high].map(says::time);
+        (takes, format!("{by} {word} {} of {} ({low} to {high})", record.metric, record.stream))
     };
-    let added: Vec<String> = record.observer.iter().filter(|record| !is_open(record)).map(of).collect();
+    let seen: Vec<(bool, String)> = record.observer.iter().filter(|record| !is_open(record)).map(of).collect();
+    let all = |verb: &str, takes: bool| {
+        let all: Vec<&str> = seen.iter().filter(|seen| seen.0 == takes).map(|(_, says)| says.as_str()).collect();
+        (!all.is_empty()).then(|| format!("{verb} {}", says::list(&all)))
+    };
+    let seen: Vec<String> = [all("add", false), all("take", true)].into_iter().flatten().collect();
     let open: Vec<&ObserverRecord> = record.observer.iter().filter(is_open).collect();
     // What it cannot be more than, in either direction.
     let most = open.iter().map(|record| record.high_ns.max(-record.low_ns)).max();
@@ -26,13 +34,12 @@ pub fn judge(record: &TrialRecord) -> Option<Verdict> {
         };
         format!("what they add to {metrics} is too little to be seen (it may be up to {})", says::time(most))
     });
-    let what = match (&added[..], unknown) {
+    let what = match (&seen[..], unknown) {
         ([], None) => return None,
         ([], Some(unknown)) => unknown.replacen("they add", "tx stamps add", 1),
-        (added, unknown) => {
-            let added = says::list(&added.iter().map(String::as_str).collect::<Vec<_>>());
+        (seen, unknown) => {
             let unknown = unknown.map(|unknown| format!("; {unknown}")).unwrap_or_default();
-            format!("tx stamps add {added}{unknown}")
+            format!("tx stamps {}{unknown}", seen.join("; they "))
         }
     };
     let says = format!("{}: {what}, by the medians of short trials with them and without", record.cell);

@@ -381,10 +381,10 @@ fn percentile(experiment: &Experiment, cell: &Cell, _: &Machine) -> Vec<Foreseen
             return None;
         }
         let why = format!(
-            "{name} cannot be reported from {} packets in each of {} trials, so the expectation cannot be met: {NEEDED} separate events must lie \
+            "{name} cannot be reported from {} packets in {}, so the expectation cannot be met: {NEEDED} separate events must lie \
              beyond it, for which it takes about {} packets, more if they come in bursts",
             number(count),
-            number(trials),
+            in_trials(trials),
             number(needed)
         );
         let help = format!(
@@ -415,13 +415,18 @@ pub fn unresolved(experiment: &Experiment) -> Vec<Foreseen> {
         let help = format!("a count of {}, or more if events come in bursts", takes.collect::<Vec<_>>().join(", "));
         let (names, fewest) = (names.join(", "), if counts.len() > 1 { "as few as " } else { "" });
         let why = format!(
-            "tables and page will show {names} as not resolved, of {fewest}{} packets in each of {trials} trials: {NEEDED} separate events \
+            "tables and page will show {names} as not resolved, of {fewest}{} packets in {}: {NEEDED} separate events \
              must lie beyond a percentile",
-            number(least)
+            number(least),
+            in_trials(trials)
         );
         (!dashed.is_empty()).then(|| Foreseen::new(Level::Note, format!("stream.{stream}.count"), why, help))
     };
     counts.into_iter().flat_map(|of| [one(&of), just_resolved(&of, trials)]).flatten().collect()
+}
+
+fn in_trials(trials: u64) -> String {
+    if trials == 1 { "one trial".to_owned() } else { format!("each of {} trials", number(trials)) }
 }
 
 /// A percentile for which the fewest packets of a stream suffice only if late ones come one by
@@ -438,9 +443,10 @@ fn just_resolved((stream, counts): &(&str, BTreeSet<u64>), trials: u64) -> Optio
         spare => format!("only if no more than {spare} late packets belong to the event of another"),
     };
     let why = format!(
-        "{name} is resolved of {} packets in each of {trials} trials {only_if}: {beyond} packets lie beyond it, and {NEEDED} separate \
+        "{name} is resolved of {} packets in {} {only_if}: {beyond} packets lie beyond it, and {NEEDED} separate \
          events must",
-        number(least)
+        number(least),
+        in_trials(trials)
     );
     let roomy = number((packets_for(q, NEEDED) * 2).div_ceil(trials));
     Some(Foreseen::new(Level::Note, format!("stream.{stream}.count"), why, format!("a count of {roomy} leaves room")))

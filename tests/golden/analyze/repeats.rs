@@ -3,15 +3,18 @@
 //! against trials that agree and that do not. And what tx stamps add to figures: the interval holds
 //! the truth, and the sentence names what was measured.
 
-use super::fixture::{LEAD, noise};
+use super::fixture::{LEAD, noise, record};
 use super::process::Process;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use tardy_analyze::clusters::INFINITE;
+use tardy_analyze::observer;
 use tardy_analyze::repeats::{BLOCKS, BlockPass, Blocks, apart};
 use tardy_analyze::repeats::{TrialBlocks, judge};
 use tardy_analyze::statistics::{Student, normal_quantile, scores};
 use tardy_lab::observer::added;
+use tardy_model::point::{Metric, Point};
+use tardy_model::trial::ObserverRecord;
 use tardy_model::verdict::{Figure, Level};
 
 #[test]
@@ -319,4 +322,32 @@ fn of_few_packets_nothing_is_said() {
     assert_eq!(added(&few(&[19, 19], 5), &few(&[400, 400], 3)), None);
     assert_eq!(added(&few(&[20], 5), &few(&[20], 3)), None, "one trial does not tell how far trials lie apart");
     assert_eq!(added(&few(&[20, 20], 5), &few(&[20, 20, 7], 3)), Some((2, 2, 2)));
+}
+
+#[test]
+fn stamps_that_made_a_wake_up_earlier_were_said_to_add_a_negative_time() {
+    let says = |of: &[(Metric, [i64; 3])]| {
+        let one = |(metric, [added_ns, low_ns, high_ns]): &(Metric, [i64; 3])| ObserverRecord {
+            stream: "ctl".to_owned(),
+            metric: *metric,
+            packets: 120,
+            added_ns: *added_ns,
+            low_ns: *low_ns,
+            high_ns: *high_ns,
+        };
+        let mut record = record(1, 10);
+        record.observer = of.iter().map(one).collect();
+        observer::judge(&record).map(|verdict| verdict.says)
+    };
+    let woke = Metric::Span(Point::Scheduled, Point::Wakeup);
+    let takes = (woke, [-22_600, -38_600, -1_300]);
+    let adds = (LEAD, [1_500, 1_400, 1_600]);
+    let end = "by the medians of short trials with them and without";
+    let off = "take 22.6 µs off scheduled..wakeup of ctl (1.3 µs to 38.6 µs)";
+    assert_eq!(says(&[takes]), Some(format!("all: tx stamps {off}, {end}")));
+    let to = "add 1.5 µs to scheduled..rx_kernel of ctl (1.4 µs to 1.6 µs)";
+    assert_eq!(says(&[takes, adds]), Some(format!("all: tx stamps {to}; they {off}, {end}")));
+    let open = "what they add to scheduled..wakeup of ctl is too little to be seen (it may be up to 5.0 µs)";
+    assert_eq!(says(&[adds, (woke, [0, -5_000, 3_000])]), Some(format!("all: tx stamps {to}; {open}, {end}")));
+    assert_eq!(says(&[]), None);
 }
