@@ -81,6 +81,15 @@ fn what_programs_of_others_do_on_the_path_is_named_with_what_was_measured() {
     assert_eq!(of.keys().collect::<Vec<_>>(), ["generic-xdp", "programs"]);
     assert_is(&of["programs"], "programs", Level::Note, "what they do was not checked at b (no BTF)");
 
+    // Not even the list of programs could be had.
+    let mut blind = inspected(ProgramHook::XdpNative, None, &[(0, 8)]);
+    blind.programs.clear();
+    assert!(!verdicts(blind.clone()).contains_key("programs"), "there is none");
+    blind.unchecked.insert("b".into(), "netlink says EPERM".into());
+    let says =
+        "whether others have attached programs to devices of the path, and what they do, was not checked at b (netlink";
+    assert_is(&verdicts(blind)["programs"], "programs", Level::Note, says);
+
     let fault = ProgramFault { kind: FaultKind::Redirect, packets: 8, code: 22, to: 99, by_map: false, device: None };
     let seen = ProgramSeen { runs: 8, run_ns: 900, lines: 0, faults: vec![fault] };
     let some = inspected(ProgramHook::XdpNative, Some(seen.clone()), &[(0, 4)]);

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! BPF: tardy's XDP program with its loader, a user's own in its place, the AF_XDP sockets that it
 //! redirects packets to, what XDP programs leave before packets, and the types (BTF) that describe
-//! it. Unsafe code is in two files, the rings of [`xsk`] and `raw.rs` with calls of libbpf; each
-//! block says why it is sound.
+//! it. Unsafe code is in the rings of [`xsk`] alone; each block says why it is sound.
 
 pub mod btf;
 pub mod hints;
 pub mod pitfalls;
 pub mod program;
-mod raw;
 pub mod scan;
 pub mod source;
 pub mod user;

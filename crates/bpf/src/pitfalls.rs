@@ -7,7 +7,6 @@
 //! the kernel gives their calls away only in a form that differs from kernel to kernel.
 
 use crate::program::{Attached, Log, attached, harmless, infos};
-use crate::raw::count_runs;
 pub use crate::scan::{Call, MOST_CALLS, Scan, scan, without};
 use crate::source::ObjectError;
 use crate::user::UserObject;
@@ -23,6 +22,7 @@ use tardy_model::xdp::{
     ArrivedProbes, AwaitedProbes, FaultKind, NumberedDevice, ObjectRecord, ProgramCost, ProgramFault, ProgramHook,
     ProgramRecord, ProgramSeen,
 };
+use tardy_sys::bpf::count_runs;
 use tardy_sys::nic;
 use tardy_sys::packet::{self, Instruction};
 use tardy_sys::stamps::TxStamps;

@@ -7,7 +7,6 @@
 //! have attached to a device.
 
 use crate::hints::{Accessor, Columns, Layout, Layouts, LayoutsError};
-use crate::raw::{self, tcx_programs};
 use crate::user::{SOCKETS, StampClock, UserObject, time_of};
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions, ProgramInfo};
 use libbpf_rs::{
@@ -18,6 +17,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use tardy_model::xdp::{DeviceHint, ProgramHook, UNKNOWN};
+use tardy_sys::bpf::{self, tcx_programs};
 use tardy_sys::nic::{self, FilterWay};
 
 /// The object as clang made it. What is decoded is decoded by these bytes, for they are loaded.
@@ -213,7 +213,7 @@ impl Program {
     /// # Errors
     /// The kernel's.
     pub fn run_on(&self, packet: &[u8]) -> io::Result<(u32, Vec<u8>)> {
-        raw::run_on(self.fd.as_fd(), packet)
+        bpf::run_on(self.fd.as_fd(), packet)
     }
 }
 

@@ -181,7 +181,7 @@ pub struct Report {
     /// Only trial N of each cell, marked as one trial
     #[arg(long, value_name = "N", value_parser = from_one)]
     pub trial: Option<u32>,
-    /// Instead of that, the N worst packets of each stream by the metric that leads
+    /// Instead of the report, the N worst packets of each stream by the metric that leads
     #[arg(long, value_name = "N", conflicts_with = "format", value_parser = worst)]
     pub worst: Option<u32>,
     /// Write to a file instead of stdout

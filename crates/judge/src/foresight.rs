@@ -263,7 +263,7 @@ type Found = Option<(Level, String, String)>;
 fn fine(stream: &Stream, _: &Machine) -> Found {
     let [cycle, grain] = [stream.cycle, Nanos(GRAIN_NS)].map(show_duration);
     let why = format!(
-        "packets {cycle} apart cannot be told from each other: reading the clock and returning from a call take about {grain} \
+        "packets {cycle} apart cannot be distinguished: reading the clock and returning from a call take about {grain} \
          (docs/method/ruler.md), and no sender keeps such a rate"
     );
     (stream.cycle.0 < GRAIN_NS).then(|| (Level::Warning, why, format!("write a cycle well above \"{grain}\"")))

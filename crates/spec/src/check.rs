@@ -14,7 +14,7 @@ use tardy_model::ethernet::{ETHERTYPE, MOST_HEAD, TAGS};
 use tardy_model::path::{Devices, PathKind, PathTraits};
 use tardy_model::port::TagBy;
 use tardy_model::stream::{CpuChoice, Kind, Policy, Stream, Wait};
-pub(crate) use together::{pcp_queues, ports, sizes, softirq, spinners, tags};
+pub(crate) use together::{pcp_queues, ports, queues, sizes, softirq, spinners, tags};
 
 /// A key of a path that belongs to some kinds only, and to which.
 type OfSomePaths = (&'static str, fn(&PathTraits) -> bool);

@@ -74,7 +74,7 @@ impl SpecError {
         &self.place
     }
 
-    /// `file:line:column: message (mend)`, on one line whatever the file's name is.
+    /// `file:line:column: message (help)`, on one line whatever the file's name is.
     pub fn one_line(&self) -> String {
         let mut out = printable(&self.place.file);
         if let (Some(line), Some(column)) = (self.place.line, self.place.column) {

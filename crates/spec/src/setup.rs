@@ -47,6 +47,7 @@ pub(crate) fn setup(view: &View<'_>) -> Option<(Setup, Vec<Expectation>)> {
     stamps::check(view, &path, &streams);
     view.keep(check::ports(view, &known(view, &streams, &["port", "tx.port", "rx.port", "from", "to"])));
     check::sizes(view, &streams, mtu);
+    check::queues(view, &streams, path.queues);
     view.keep(check::tags(view, &known(view, &streams, &["port", "tx.port", "vlan", "pcp", "priority"])));
     let of_threads = ["*.cpu", "*.policy", "*.wait", "tx.spin", "kind", "reflect", "port", "*.port"];
     view.keep(check::spinners(view, &known(view, &streams, &of_threads)));

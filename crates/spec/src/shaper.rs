@@ -73,17 +73,21 @@ pub(crate) fn shaper(view: &View<'_>, path: &Path, streams: &[Stream], loads: &[
         "stream.*.kind",
         "stream.*.reflect",
         "stream.*.priority",
-        "shaper",
         "load.*.kind",
         "load.*.count",
     ];
-    view.check(&made_of, || check::device(&table, &cell, &shaper));
+    let of_shaper = keys(kind).concat();
+    let of_shaper: Vec<String> = of_shaper.iter().map(|field| format!("shaper.{field}")).collect();
+    let of_shaper =
+        || of_shaper.iter().map(String::as_str).filter(|key| *key != "shaper.etf.delta").chain(["shaper.kind"]);
+    let with = |rests_on: &[&'static str]| of_shaper().chain(rests_on.iter().copied()).collect::<Vec<&str>>();
+    view.check(&with(&made_of), || check::device(&table, &cell, &shaper));
     let times =
         ["stream.*.launch", "stream.*.cycle", "stream.*.tx.advance", "stream.*.size", "stream.*.vlan", "stream.*.ip"];
-    let all: Vec<&str> = made_of.into_iter().chain(times).collect();
+    let all: Vec<&str> = with(&made_of).into_iter().chain(times).collect();
     view.check(&all, || check::launches(view, &table, &cell, &shaper));
-    let sent = ["path", "stream.*.port", "stream.*.tx.port", "stream.*.launch", "shaper"];
-    view.check(&sent, || check::passed_by(view, &cell, &shaper));
+    let sent = ["path", "stream.*.port", "stream.*.tx.port", "stream.*.launch"];
+    view.check(&with(&sent), || check::passed_by(view, &cell, &shaper));
     Ok(shaper)
 }
 
@@ -109,8 +113,8 @@ fn meaning(view: &View<'_>, table: &Table<'_>, kind: ShaperWord) {
 fn needed(kind: ShaperWord) -> &'static [(&'static str, &'static str, &'static str)] {
     const COUNT: (&str, &str, &str) = ("classes", "a queue discipline with classes", "4");
     match kind {
-        ShaperWord::None => &[],
-        ShaperWord::Etf => &[("etf.delta", "etf", "\"300us\"")],
+        // etf says by itself what it lacks: what depends on that alone is not checked then.
+        ShaperWord::None | ShaperWord::Etf => &[],
         ShaperWord::Taprio => &[COUNT, ("entries", "taprio", "[\"0 500us\", \"1 500us\"]")],
         ShaperWord::Mqprio => &[COUNT],
         ShaperWord::Cbs => &[COUNT, ("cbs.classes", "cbs", "[0]"), ("cbs.idleslope", "cbs", "\"100Mbit\"")],
@@ -157,11 +161,10 @@ fn usual_map(count: u8) -> [u8; PRIORITIES] {
 }
 
 fn etf(table: &Table<'_>, assists: bool) -> Result<Etf, Problem> {
-    let Some(delta) = table.find("etf.delta").and_then(span) else {
-        return Err(missing(table, "etf.delta", "etf", "\"300us\""));
-    };
+    let delta = table.find("etf.delta").and_then(span);
+    let delta = table.keep("etf.delta", delta.ok_or_else(|| missing(table, "etf.delta", "etf", "\"300us\"")));
     Ok(Etf {
-        delta,
+        delta: delta.unwrap_or_default(),
         deadline_mode: table.get("etf.deadline_mode", flag)?,
         skip_sock_check: table.find("etf.skip_sock_check").and_then(flag).unwrap_or(assists),
         offload: table.get("etf.offload", flag)?,

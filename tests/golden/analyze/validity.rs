@@ -405,3 +405,17 @@ fn a_bound_on_wake_up_latency_that_is_not_the_one_asked_for_is_a_warning() {
     assert_eq!(judge(&held, &healthy_packets(1, COUNT as usize)).verdicts, [], "it was held");
     assert_is(&asks(0, &["this machine"]), "pm-qos", Level::Note, "no effect on this machine");
 }
+
+#[test]
+fn a_bound_on_wake_up_latency_that_nobody_could_read_was_taken_for_kept() {
+    let unread = |us: Option<i32>| {
+        let mut record = record(1, COUNT);
+        record.after.cpu_dma_latency_us = None;
+        record.placement.wake_up = us.map(|asked_us| WakeUpBound { asked_us, ..WakeUpBound::default() });
+        judge(&record, &healthy_packets(1, COUNT as usize)).verdicts
+    };
+    assert_eq!(unread(None), [], "nobody asked for one");
+    let says = "cpu.dma_latency asks for 2 µs, and /dev/cpu_dma_latency could not be read";
+    let [verdict] = &unread(Some(2))[..] else { panic!("one verdict") };
+    assert_is(verdict, "pm-qos", Level::Warning, says);
+}

@@ -220,7 +220,7 @@ pub(super) fn stream_result(
     (result, histograms)
 }
 
-/// Where `rx_kernel` was taken, where that is worth saying: packets bear launch times.
+/// Where `rx_kernel` was taken, where that is worth saying: packets have launch times.
 fn rx_kernel_at_of(record: &StreamRecord) -> Option<String> {
     let at = record.launching.rx_kernel_at.filter(|_| record.sources.contains_key(&Point::RxKernel))?;
     (record.launching.launch.is_some() || at.is_moved()).then(|| at.name().to_owned())

@@ -345,11 +345,16 @@ fn generic(found: &Inspection) -> Vec<Verdict> {
 }
 
 fn programs(found: &Inspection) -> Vec<Verdict> {
-    if found.programs.is_empty() {
-        return Vec::new();
-    }
     let all: Vec<String> = found.programs.iter().map(ProgramRecord::called).collect();
     let unchecked: Vec<String> = found.unchecked.iter().map(|(station, why)| format!("at {station} ({why})")).collect();
+    if all.is_empty() {
+        let says = format!(
+            "whether others have attached programs to devices of the path, and what they do, was not checked {}",
+            says::list(&unchecked)
+        );
+        let verdict = Verdict::new(PROGRAMS.id, Level::Note, says).with("not_checked", says::list(&unchecked));
+        return if unchecked.is_empty() { Vec::new() } else { vec![verdict] };
+    }
     let says = match unchecked.is_empty() {
         true => format!("others have attached programs to devices of the path: {}", all.join(", ")),
         false => format!(

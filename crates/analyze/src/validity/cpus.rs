@@ -229,9 +229,21 @@ fn pm_qos(evidence: &Evidence<'_>) -> Vec<Verdict> {
     verdicts
 }
 
+/// A bound was asked for, and the one in effect could not be read.
+fn unread_bound(asked_us: i32) -> Option<Verdict> {
+    let says = format!(
+        "cpu.dma_latency asks for {asked_us} µs, and /dev/cpu_dma_latency could not be read before and after the trial: nothing \
+         shows that the bound was in effect"
+    );
+    Some(Verdict::new(PM_QOS.id, Level::Warning, says).with("asked_us", i64::from(asked_us)))
+}
+
 fn pm_qos_on_host(evidence: &Evidence<'_>, host: TrialHost<'_>) -> Vec<Verdict> {
     let bounds = evidence.states(host).map(|states| states.map(|state| state.cpu_dma_latency_us));
-    let Some([Some(before), Some(after)]) = bounds else { return Vec::new() };
+    let asked = evidence.record.placement.wake_up.as_ref();
+    // Where there are no idle states the bound has no effect, and that is reported.
+    let unread = || unread_bound(asked.filter(|bound| bound.without_idle_states.is_empty())?.asked_us);
+    let Some([Some(before), Some(after)]) = bounds else { return unread().into_iter().collect() };
     let verdict = |says: String| {
         let verdict = Verdict::new(PM_QOS.id, Level::Warning, says);
         verdict.with("before_us", i64::from(before)).with("after_us", i64::from(after))
@@ -239,8 +251,7 @@ fn pm_qos_on_host(evidence: &Evidence<'_>, host: TrialHost<'_>) -> Vec<Verdict> 
     if before != after {
         return vec![verdict(format!("the bound on CPU wake-up latency (PM QoS) went from {before} µs to {after} µs"))];
     }
-    let asked = evidence.record.placement.wake_up.as_ref().map(|bound| bound.asked_us);
-    match asked.filter(|asked| *asked != after) {
+    match asked.map(|bound| bound.asked_us).filter(|asked| *asked != after) {
         // The kernel takes the least of all bounds: somebody else asks for less.
         Some(asked) => vec![verdict(format!(
             "the bound on CPU wake-up latency (PM QoS) was {after} µs, and cpu.dma_latency asks for {asked} µs"

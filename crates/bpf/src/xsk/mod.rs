@@ -19,7 +19,6 @@ pub use shared::{Putting, Taking, no_huge_pages};
 pub use tardy_sys::wait::{AnyWaiter, WaitBy};
 
 use crate::program::{Chosen, Filter, ID, Program, ProgramError, RxTime, Stamps};
-use crate::raw::attach;
 use crate::user::StampClock;
 use shared::Memory;
 use socket::{Socket, Umem};
@@ -28,7 +27,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 use tardy_model::xdp::{DeviceHint, XdpLosses, XdpMode, XdpRefusal};
 use tardy_sys::thread::close_together;
-use tardy_sys::{SysError, nic};
+use tardy_sys::{SysError, bpf, nic};
 
 /// Why packets of a device do not come to AF_XDP sockets.
 #[derive(Debug, thiserror::Error)]
@@ -352,7 +351,7 @@ fn asking(
         Ok(program) => program,
         Err(why) => return without("the kernel does not load", why.in_short()),
     };
-    match attach(program.as_fd(), index, libbpf_sys::XDP_FLAGS_DRV_MODE) {
+    match bpf::attach_xdp(program.as_fd(), index, bpf::XDP_FLAGS_DRV_MODE) {
         Ok(link) => (Some((program, link)), None),
         Err(why) => without("the driver refuses", why.to_string()),
     }
@@ -363,9 +362,9 @@ fn asking(
 fn attached(device: &str, index: u32, program: &Program) -> Result<(OwnedFd, bool, Vec<XdpRefusal>), XdpError> {
     let device = || device.to_owned();
     let mut refused = Vec::new();
-    let modes = [(XdpMode::Native, libbpf_sys::XDP_FLAGS_DRV_MODE), (XdpMode::Generic, libbpf_sys::XDP_FLAGS_SKB_MODE)];
+    let modes = [(XdpMode::Native, bpf::XDP_FLAGS_DRV_MODE), (XdpMode::Generic, bpf::XDP_FLAGS_SKB_MODE)];
     for (mode, flags) in modes {
-        match attach(program.as_fd(), index, flags) {
+        match bpf::attach_xdp(program.as_fd(), index, flags) {
             Ok(link) => return Ok((link, mode == XdpMode::Native, refused)),
             Err(why) => match why.raw_os_error() {
                 Some(libc::EBUSY) => return Err(XdpError::Attached { device: device() }),

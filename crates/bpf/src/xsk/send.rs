@@ -18,11 +18,11 @@ use super::shared::{CompletedRing, Memory, SendRing};
 use super::socket::{Socket, Umem};
 use super::{Asked, FRAME, XdpError, bind, memory_for, not_bound};
 use crate::program::{Chosen, Filter, Program};
-use crate::raw::attach;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use tardy_model::xdp::{XdpMode, XdpRefusal, XdpSendMode, XdpSent};
 use tardy_sys::SysError;
+use tardy_sys::bpf;
 use tardy_sys::nic::{self, XdpFeatures};
 use tardy_sys::packet::XdpSocket;
 
@@ -463,7 +463,7 @@ fn zero_copy(asked: &ToSend<'_>, index: u32, queues: &Range<u32>) -> Result<Vec<
     let says = |error: XdpError| error.to_string();
     let receives = nic::rx_queues(asked.device).map_err(|error| error.to_string())?;
     let program = Program::load(Chosen::Own(asked.filter), receives).map_err(|error| error.to_string())?;
-    let link = attach(program.as_fd(), index, libbpf_sys::XDP_FLAGS_DRV_MODE)
+    let link = bpf::attach_xdp(program.as_fd(), index, bpf::XDP_FLAGS_DRV_MODE)
         .map_err(|why| format!("the driver needs an XDP program to send so, and refuses tardy's: {why}"))?;
     let memories = memories(asked, queues, 2).map_err(says)?;
     let one = |(queue, memory)| zero_copy_at(asked, index, queue, memory, &link);

@@ -147,7 +147,7 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
 fn of_schema(file: &str, of: &str, schema: &Value) -> String {
     let says = format!(
         "{} A field that is not *always* there is left out where it has nothing to say, or by an older version. Readers must \
-         bear fields that they do not know: later versions add some.\n\nThe same as JSON Schema: `tardy schema {of}`.",
+         accept fields that they do not know: later versions add some.\n\nThe same as JSON Schema: `tardy schema {of}`.",
         text(schema, "description")
     );
     let mut out = start(file, &says);

@@ -79,7 +79,7 @@ pub fn pairs(setup: &Setup) -> BTreeSet<(&str, &str, Option<PathId>)> {
     setup.streams.iter().map(|stream| (stream.from.as_str(), stream.to.as_str(), stream.path)).collect()
 }
 
-/// True if queue disciplines are to be watched during trials: one is asked for, or packets bear
+/// True if queue disciplines are to be watched during trials: one is asked for, or packets have
 /// launch times.
 pub fn is_watched(setup: &Setup) -> bool {
     setup.shaper != Shaper::None || setup.streams.iter().any(|stream| stream.launch.is_some())

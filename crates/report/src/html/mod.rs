@@ -283,10 +283,10 @@ fn behind_the_figures(picture: &Picture<'_>, cell: &CellResult) -> String {
             "where the threads ran; run-queue wait: ready to run while others had the CPU",
         );
         if let Some(softirq) = document::softirq(cell) {
-            more += &table(&softirq, "where packets were taken in from the device (softirq)");
+            more += &table(&softirq, "where packets came from the device (softirq)");
         }
         if let Some(cpus) = document::cpus(cell, Some(THIN)) {
-            more += &table(&cpus, "what the CPUs did while the trials ran: packets taken in, softirqs, interrupts");
+            more += &table(&cpus, "what the CPUs did while the trials ran: packets received, softirqs, interrupts");
         }
     }
     // A verdict that is printed above and has no evidence is not repeated.

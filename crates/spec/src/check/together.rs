@@ -122,6 +122,29 @@ pub(crate) fn sizes(view: &View<'_>, streams: &[Stream], mtu: u32) {
     }
 }
 
+/// A queue that an end on port `xdp` names, of devices that the path makes. Those that are there
+/// already show when they are opened how many they have.
+pub(crate) fn queues(view: &View<'_>, streams: &[Stream], has: Option<u32>) {
+    let Some(has) = has else { return };
+    for stream in streams {
+        let receives = stream.rx.queue.filter(|_| stream.rx.port.passes_xdp()).map(|queue| ("rx", queue));
+        let sends = stream.tx.queue.filter(|_| !stream.port.traits().passes_qdisc).map(|queue| ("tx", queue));
+        for (end, queue) in receives.into_iter().chain(sends) {
+            let key = format!("stream.{}.{end}.queue", stream.name);
+            if queue < has || !view.is_sound(&key) || !view.is_sound("path.queues") {
+                continue;
+            }
+            let there = match has {
+                1 => "one queue, number 0".to_owned(),
+                more => format!("{more} queues, numbers 0 to {}", more - 1),
+            };
+            let message = format!("`{key}` is {queue}, and the devices of the path have {there}");
+            let help = format!("write a number that is there, or path.queues = {}", queue + 1);
+            view.keep::<()>(Err(view.combination(&[key, "path.queues".to_owned()], message, help)));
+        }
+    }
+}
+
 /// Which CPU a thread will have, as far as the file decides it.
 #[derive(Clone, Copy, PartialEq)]
 enum Slot {

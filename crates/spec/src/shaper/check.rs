@@ -111,7 +111,7 @@ pub(super) fn device(table: &Table<'_>, cell: &Rest<'_>, shaper: &Shaper) -> Res
     let ptp = table.get("ptp_priority", integer)? as u32;
     let gives_times = matches!(shaper, Shaper::Taprio(Taprio { mode: Mode::TxtimeAssist { .. }, .. }));
     if cell.path.traits().carries_ptp && !cell.is_simulated() && shaper.etf(ptp).is_some() && !gives_times {
-        let message = format!("PTP's own frames, of priority {ptp}, would be dropped by etf: they bear no launch time");
+        let message = format!("PTP's own frames, of priority {ptp}, would be dropped by etf: they have no launch time");
         let fields = ["etf.classes", "ptp_priority", "kind"];
         return Err(table.wrong(&fields, message, "give etf a class of its own, below mqprio"));
     }
@@ -124,7 +124,9 @@ pub(super) fn launches(view: &View<'_>, table: &Table<'_>, cell: &Rest<'_>, shap
     let gives_times = matches!(shaper, Shaper::Taprio(Taprio { mode: Mode::TxtimeAssist { .. }, .. }));
     for stream in cell.streams {
         if let Some(etf) = shaper.etf(stream.priority) {
-            view.keep(taken_by_etf(view, stream, etf, gives_times).and_then(|()| held_by_etf(view, stream, etf)));
+            let is_known = view.is_sound("shaper.etf.delta");
+            let held = || if is_known { held_by_etf(view, stream, etf) } else { Ok(()) };
+            view.keep(taken_by_etf(view, stream, etf, gives_times).and_then(|()| held()));
         }
         if let Some(taprio) = shaper.taprio().filter(|_| stream.launch.is_some()) {
             view.keep(in_windows(view, stream, taprio, bit_s));
@@ -133,7 +135,7 @@ pub(super) fn launches(view: &View<'_>, table: &Table<'_>, cell: &Rest<'_>, shap
     let load = cell.loads.iter().find(|load| sends(&load.kind) && shaper.etf(0).is_some() && !gives_times);
     if let Some(load) = load {
         let message =
-            format!("etf drops every packet of load `{}`, of priority 0: they bear no launch time", load.name);
+            format!("etf drops every packet of load `{}`, of priority 0: they have no launch time", load.name);
         let keys = [format!("load.{}.kind", load.name), "shaper.etf.classes".to_owned()];
         return Err(view.combination(&keys, message, "give etf a class of its own, below mqprio".to_owned()));
     }
@@ -192,7 +194,7 @@ fn taken_by_etf(view: &View<'_>, stream: &Stream, etf: &Etf, gives_times: bool) 
     let launch = launch_key(stream);
     let keys = |shaper: &str| [launch.clone(), format!("shaper.{shaper}")];
     if !stream.launch.is_some() && !gives_times {
-        let message = format!("etf drops every packet of stream `{}`: they bear no launch time", stream.name);
+        let message = format!("etf drops every packet of stream `{}`: they have no launch time", stream.name);
         return Err(view.combination(&keys("kind"), message, format!("write {launch} = \"strict\"")));
     }
     if !stream.launch.is_some() && !etf.skip_sock_check {
