@@ -221,6 +221,15 @@ fn lines_of_documents_fit_on_a_screen() {
 }
 
 #[test]
+fn the_readme_is_no_longer_than_what_one_reads_at_once() {
+    let text = std::fs::read_to_string(root().join("README.md")).expect("a README");
+    assert!(text.lines().count() <= 150, "{} lines", text.lines().count());
+    // Tables and output too.
+    let wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > 100).collect();
+    assert!(wide.is_empty(), "{wide:#?}");
+}
+
+#[test]
 fn lines_of_comments_fit_on_a_screen() {
     let wide = |files: &Vec<String>| {
         files.iter().flat_map(|text| text.lines()).filter(is_comment).filter(|line| is_wide(line)).count()

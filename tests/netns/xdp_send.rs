@@ -369,14 +369,16 @@ fn a_sender_used_one_queue_of_a_device_that_had_more() {
         return;
     }
     let before = machine();
-    let cases = "[path]\nqueues = 2\n[[case]]\nname = \"all\"\n[[case]]\nname = \"one\"\nset = { \"stream.ctl.tx.queue\" = 1 }\n";
+    let cases = "[path]\nqueues = 2\n[[case]]\nname = \"all\"\n[[case]]\nname = \"one\"\nset = { \"stream.ctl.tx.queue\" = 1 }\n[[case]]\nname = \"receiver\"\nset = { \"stream.ctl.rx.queue\" = 1 }\n";
     let text = experiment() + cases;
     let place = Place::new();
     let run = run(&place, &text);
     run.ran();
-    for (cell, queues, came) in
-        [("all", json!([0, 1]), json!({"0": 300, "1": 300})), ("one", json!([1]), json!({"1": 600}))]
-    {
+    for (cell, queues, came) in [
+        ("all", json!([0, 1]), json!({"0": 300, "1": 300})),
+        ("one", json!([1]), json!({"1": 600})),
+        ("receiver", json!([1]), json!({"1": 600})),
+    ] {
         let record = record(&place, cell);
         let bytes = queues.as_array().map_or(0, Vec::len) * 4_096 * 4_096;
         let sent = &record["xdp_sent"];

@@ -21,8 +21,9 @@ use tardy_engine::order::{
     AskOrder, EndOrder, ObjectOrder, ReceiveOrder, ReflectOrder, SendOrder, StreamOrder, ThreadOrder, launch_order,
 };
 use tardy_model::ethernet::{self, Mac};
+use tardy_model::path::Devices;
 use tardy_model::port::TagBy;
-use tardy_model::shaper::Shaper;
+use tardy_model::shaper::{Classes, Shaper};
 use tardy_model::stream::{Ip, Kind, Rx, Side, Stream};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
@@ -155,28 +156,28 @@ pub fn orders(
     for (id, stream) in StreamId::each(&setup.streams)? {
         let (at_from, at_to) = (plan.station(&stream.from)?, plan.station(&stream.to)?);
         let phase = launching::phase(setup, stream, random);
-        let ends = ends(
-            plan,
-            stream,
-            StreamOrder::of(stream, id, nonce),
-            id.of(chosen)?,
-            phase,
-            queues(&setup.shaper, stream),
-        )?;
+        let ends =
+            ends(plan, stream, StreamOrder::of(stream, id, nonce), id.of(chosen)?, phase, queues(setup, stream))?;
         ordered.push(Ordered { id, stream: stream.clone(), from: at_from, to: at_to, ends, phase });
     }
     Ok((nonce, ordered))
 }
 
 /// The transmit queues of a stream whose port chooses them: that of the file, or those of its
-/// class, for nothing on the way would choose them. `None` for all.
-fn queues(shaper: &Shaper, stream: &Stream) -> Option<Range<u32>> {
-    if let Some(queue) = stream.tx.queue {
+/// class, for nothing on the way would choose them. `None` for all. Devices keep launch times by
+/// queue, so packets that have some take one.
+pub fn queues(setup: &Setup, stream: &Stream) -> Option<Range<u32>> {
+    // What goes out by a queue of a veth comes in by the queue of that number at its peer.
+    let is_veth = setup.path.traits().devices == (Devices::Made { driver: None }) && stream.rx.port.passes_xdp();
+    if let Some(queue) = stream.tx.queue.or(stream.rx.queue.filter(|_| is_veth)) {
         return Some(queue..queue + 1);
     }
-    let classes = shaper.classes()?;
-    let of = classes.queues.get(usize::from(classes.of(stream.priority)))?;
-    Some(of.offset..of.offset + of.count)
+    let of_class = |classes: &Classes| classes.queues.get(usize::from(classes.of(stream.priority))).copied();
+    let of_class = setup.shaper.classes().and_then(of_class).map(|of| of.offset..of.offset + of.count);
+    match stream.launch.is_some() {
+        true => Some(of_class.map_or(0, |of| of.start)).map(|first| first..first + 1),
+        false => of_class,
+    }
 }
 
 /// The orders of a stream's ends. The first is the end that sends or asks.

@@ -423,8 +423,7 @@ fn words(metric: &str) -> String {
 const NAMED: usize = 2;
 
 /// The remarks on all cells that are `wanted`, the most severe first. Those that differ only in
-/// figures become one: each cell's name once, with the figures of the first cell, or all of a sole
-/// one.
+/// figures become one: each cell's name once, with all the figures of the first cell.
 pub(crate) fn common_remarks(picture: &Picture<'_>, wanted: impl Fn(&CellResult, &Remark) -> bool) -> Vec<Remark> {
     let mut merged: Vec<(Remark, Vec<&str>, Vec<String>)> = Vec::new();
     let all = Cells::of(picture);
@@ -432,7 +431,8 @@ pub(crate) fn common_remarks(picture: &Picture<'_>, wanted: impl Fn(&CellResult,
         for remark in all.remarks(cell).into_iter().filter(|remark| wanted(cell, remark)) {
             let says_the_same = |other: &Remark| other.label == remark.label && kind(&other.says) == kind(&remark.says);
             match merged.iter_mut().find(|(other, ..)| says_the_same(other)) {
-                Some((_, cells, more)) if cells.last() == Some(&cell.id.as_str()) => more.push(remark.says),
+                Some((_, cells, more)) if cells[..] == [cell.id.as_str()] => more.push(remark.says),
+                Some((_, cells, _)) if cells.last() == Some(&cell.id.as_str()) => {}
                 Some((_, cells, _)) => cells.push(&cell.id),
                 None => merged.push((remark, vec![&cell.id], Vec::new())),
             }
@@ -447,11 +447,8 @@ pub(crate) fn common_remarks(picture: &Picture<'_>, wanted: impl Fn(&CellResult,
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
-            let (example, again) = match cells.len() {
-                1 => ("", again.as_slice()),
-                _ => (", in the first", [].as_slice()),
-            };
-            let all: Vec<&str> = std::iter::once(&remark.says).chain(again).map(String::as_str).collect();
+            let example = if cells.len() > 1 { ", in the first" } else { "" };
+            let all: Vec<&str> = std::iter::once(&remark.says).chain(&again).map(String::as_str).collect();
             remark.says = format!("{}{more}{example}: {}", named.join("; "), all.join("; "));
             remark
         })

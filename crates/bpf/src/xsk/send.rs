@@ -168,8 +168,7 @@ impl Outlet {
                 (copying(asked, index, &queues)?, XdpSendMode::Copy, refused)
             }
         };
-        let bytes = |outlet: &Outlet| outlet.base + outlet.memory.length() as u64;
-        let umem_bytes = outlets.iter().map(bytes).sum();
+        let umem_bytes = outlets.iter().map(|of| of.base + of.memory.length() as u64).sum();
         let small_pages = outlets.first().and_then(|outlet| outlet.memory.small_pages.clone());
         Ok((outlets, OpenedToSend { mode, refused, queues, umem_bytes, small_pages }))
     }
@@ -466,7 +465,9 @@ fn zero_copy(asked: &ToSend<'_>, index: u32, queues: &Range<u32>) -> Result<Vec<
     let link = bpf::attach_xdp(program.as_fd(), index, bpf::XDP_FLAGS_DRV_MODE)
         .map_err(|why| format!("the driver needs an XDP program to send so, and refuses tardy's: {why}"))?;
     let memories = memories(asked, queues, 2).map_err(says)?;
-    let one = |(queue, memory)| zero_copy_at(asked, index, queue, memory, &link);
+    let one = |(queue, memory)| {
+        zero_copy_at(asked, index, queue, memory, &link).map_err(|why| format!("at queue {queue}: {why}"))
+    };
     queues.clone().zip(memories).map(one).collect()
 }
 

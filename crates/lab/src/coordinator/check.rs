@@ -15,7 +15,7 @@ use crate::loads;
 use crate::machine::FactsByHost;
 use crate::names::Names;
 use crate::not_found::NotFound;
-use crate::orders::{Ordered, is_same_path};
+use crate::orders::{self, Ordered, is_same_path};
 use crate::path::{Ends, LinkEnd};
 use crate::placement::place;
 use crate::plan::{self, Kinds, Plan, PlanError, plan_of};
@@ -55,9 +55,10 @@ pub fn memory(setup: &Setup) -> u64 {
 /// What of that the ends of port `xdp` share with the kernel, bytes.
 fn frames(setup: &Setup) -> u64 {
     // How many queues a device has that is there already is not known here; its driver has them.
-    let queues = |one: Option<u32>| u64::from(one.map_or(setup.path.queues.unwrap_or(1), |_| 1));
-    let received = |stream: &Stream| queues(stream.rx.queue) * u64::from(stream.rx.frames);
-    let sent = |stream: &Stream| queues(stream.tx.queue) * u64::from(stream.tx.frames);
+    let all = setup.path.queues.unwrap_or(1);
+    let received = |stream: &Stream| u64::from(stream.rx.queue.map_or(all, |_| 1)) * u64::from(stream.rx.frames);
+    let sends = |stream: &Stream| orders::queues(setup, stream).map_or(all, |of| of.len() as u32);
+    let sent = |stream: &Stream| u64::from(sends(stream)) * u64::from(stream.tx.frames);
     let frames = |stream: &Stream| {
         let of = |is_by_xdp: bool, frames: u64| if is_by_xdp { frames } else { 0 };
         of(stream.rx.port.passes_xdp(), received(stream)) + of(!stream.port.traits().passes_qdisc, sent(stream))

@@ -12,12 +12,13 @@
 use crate::order::{SendOrder, StreamOrder};
 use crate::port::queue::STAMP_BYTES;
 use crate::port::{DRAIN, SendPort, TxPoint, TxStamp};
-use std::io;
+use std::{io, mem};
 use tardy_bpf::program::Filter;
 use tardy_bpf::xsk::{Outlet, ToSend, WithPackets};
 use tardy_model::ethernet;
 use tardy_model::time::{Instant, Tai};
 use tardy_model::xdp::{XdpSendRecord, XdpSent};
+use tardy_sys::thread::close_together;
 use tardy_sys::{SysError, nic};
 
 pub struct XdpSend {
@@ -68,12 +69,26 @@ impl XdpSend {
         self.outlets.iter().map(room).sum::<u64>() * STAMP_BYTES
     }
 
-    /// The queue whose turn it is.
+    /// Sends through the queue whose turn it is; where that has no room, through the next one that
+    /// has some.
     #[inline]
-    fn turn(&mut self) -> Result<&mut Outlet, i32> {
-        let at = self.next;
-        self.next = if at + 1 < self.outlets.len() { at + 1 } else { 0 };
-        self.outlets.get_mut(at).ok_or(libc::ENXIO)
+    fn in_turn<T>(&mut self, mut send: impl FnMut(&mut Outlet) -> Result<T, i32>) -> Result<T, i32> {
+        let mut result = Err(libc::ENXIO);
+        for _ in 0..self.outlets.len() {
+            let at = self.next;
+            self.next = if at + 1 < self.outlets.len() { at + 1 } else { 0 };
+            result = send(&mut self.outlets[at]);
+            if !matches!(result, Err(libc::ENOBUFS)) {
+                break;
+            }
+        }
+        result
+    }
+}
+
+impl Drop for XdpSend {
+    fn drop(&mut self) {
+        close_together(mem::take(&mut self.outlets));
     }
 }
 
@@ -105,16 +120,23 @@ pub fn stamps(device: &str) -> Result<(), String> {
 impl SendPort for XdpSend {
     #[inline]
     fn send(&mut self, payload: &[u8], key: u32, launch: Option<Instant<Tai>>) -> Result<u32, i32> {
-        self.turn()?.send(payload, key, launch.map(Instant::ns)).map(|()| key)
+        self.in_turn(|outlet| outlet.send(payload, key, launch.map(Instant::ns))).map(|()| key)
     }
     fn send_batch(&mut self, payloads: &[u8], size: usize, keys: &mut [u32]) -> Result<usize, i32> {
-        self.turn()?.send_batch(payloads, size, keys)
+        self.in_turn(|outlet| outlet.send_batch(payloads, size, keys))
     }
     #[inline]
     fn drain(&mut self, mut each: impl FnMut(TxStamp)) -> usize {
         let mut taken = 0;
+        let mut one = |key, ns| each(TxStamp { key, at: TxPoint::Hardware, ns: ns as i64 });
         for outlet in &mut self.outlets {
-            taken += outlet.reap(DRAIN - taken, |key, ns| each(TxStamp { key, at: TxPoint::Hardware, ns: ns as i64 }));
+            // What came since it last looked, it sees only when all that it knew of is taken.
+            while taken < DRAIN {
+                match outlet.reap(DRAIN - taken, &mut one) {
+                    0 => break,
+                    more => taken += more,
+                }
+            }
         }
         taken
     }
