@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Over the HTML files of a folder, called there: does every link within it lead to a file, and to a place in that file?
+# Over the HTML files of a folder, called there: does every link within it lead to a file, and to a
+# place in that file?
 
 # `./a/b.html` and `../c.html` give `./c.html`.
 function resolve(from, to,    parts, kept, n, i, count, path) {
