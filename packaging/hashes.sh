@@ -15,6 +15,7 @@ trap 'rm -rf "$work"' EXIT
   --no-emit-find-links --no-emit-index-url --output-file "$work/made.txt" requirements.in
 {
   echo '# SPDX-License-Identifier: MIT OR Apache-2.0'
-  echo '# Made by packaging/hashes.sh of packaging/requirements.in: do not edit it. pip installs nothing whose hash is not here.'
+  echo '# Made by packaging/hashes.sh of packaging/requirements.in: do not edit it.'
+  echo '# pip installs nothing whose hash is not here.'
   grep -v '^ *#' "$work/made.txt" | sed '/^$/d'
 } > requirements.txt
