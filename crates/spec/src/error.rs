@@ -453,8 +453,8 @@ impl Broken {
         self.by_table.values().flatten()
     }
 
-    /// True if `key`, something above it or something below it is among them, in the file or in the
-    /// case.
+    /// True if `key`, something above it or something below it is among them, in the file or in
+    /// the case.
     pub(crate) fn touches(&self, key: &str, case: Option<usize>) -> bool {
         let is_it = |(broken, of): &(String, Option<usize>)| (of.is_none() || *of == case) && touches(key, broken);
         let (table, root) = (table_of(key), root_of(key));

@@ -93,8 +93,8 @@ const MOST_MEANT: usize = 64;
 /// Most rows of a table that are guessed one by one: its key table has fewer.
 const MOST_ROWS: usize = 32;
 
-/// The keys that the author of a key or table with a wrong name most likely wanted to set: `meant`,
-/// or those of `node` below it.
+/// The keys that the author of a key or table with a wrong name most likely wanted to set:
+/// `meant`, or those of `node` below it.
 pub(crate) fn meant_keys(meant: String, rest: &[String], node: &Node) -> Vec<String> {
     let mut keys = Vec::new();
     meant_below(meant.clone(), rest, node, &mut keys);
