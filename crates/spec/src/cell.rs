@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One cell while it is worked out: the file's values with its case's and its axes' laid over them.
 
-use crate::error::{At, Faults, Origin, Problem, Reason, touches};
+use crate::error::{At, Broken, Faults, Origin, Problem, Reason};
 use crate::schema::{Default, KEYS, Key, Kind, Value};
 use crate::sheet::{Assignment, Case, Named, Sheet};
 use crate::synonyms;
-use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::cell::{OnceCell, RefCell};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::LazyLock;
 use tardy_model::stream::{CpuChoice, Policy};
 use tardy_model::time::Nanos;
@@ -20,6 +20,27 @@ static DEFAULTS: LazyLock<HashMap<&'static str, Value>> = LazyLock::new(|| {
         })
         .collect()
 });
+
+/// Keys that cases and axes set, and the words among their values. It is put together once, when
+/// all is read: each key of each cell is looked for in it.
+#[derive(Debug, Default)]
+pub(crate) struct Varied(OnceCell<HashMap<String, HashSet<String>>>);
+
+impl Varied {
+    /// The words that cases and axes have for the key; `None` if they do not set it.
+    fn words(&self, sheet: &Sheet, key: &str) -> Option<&HashSet<String>> {
+        let all = || {
+            let mut varied: HashMap<String, HashSet<String>> = HashMap::new();
+            let of_axes = sheet.axes.iter().flat_map(|axis| &axis.values);
+            for row in sheet.cases.iter().flat_map(|case| case.set.values()).chain(of_axes) {
+                let words = varied.entry(row.key.clone()).or_default();
+                words.extend(text(&row.value));
+            }
+            varied
+        };
+        self.0.get_or_init(all).get(key)
+    }
+}
 
 /// Who set a value; the later one wins, and is blamed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,7 +65,7 @@ pub(crate) struct View<'a> {
     /// What is wrong with this cell.
     found: RefCell<Vec<Problem>>,
     /// Keys, and what is below them, that this cell could not use.
-    lost: RefCell<Vec<String>>,
+    lost: RefCell<Broken>,
 }
 
 impl<'a> View<'a> {
@@ -93,7 +114,7 @@ impl<'a> View<'a> {
 
     /// True if the key and what is above and below it have values that somebody meant.
     pub(crate) fn is_sound(&self, key: &str) -> bool {
-        self.faults.is_sound(key, self.case) && !self.lost.borrow().iter().any(|lost| touches(key, lost))
+        self.faults.is_sound(key, self.case) && !self.lost.borrow().touches(key, None)
     }
 
     /// True if every key has the value that somebody meant.
@@ -108,7 +129,7 @@ impl<'a> View<'a> {
 
     /// Notes that a key, and what is below it, cannot be used.
     pub(crate) fn lose(&self, key: String) {
-        self.lost.borrow_mut().push(key);
+        self.lost.borrow_mut().insert(key, None);
     }
 
     /// What was found wrong with this cell, but for what only follows from something else.
@@ -152,17 +173,14 @@ impl<'a> View<'a> {
     pub(crate) fn is_somewhere(&self, key: &str, word: &str) -> bool {
         let sheet = self.sheet;
         let written = sheet.base.get(key);
-        let cases = sheet.cases.iter().filter_map(|case| case.set.get(key));
-        let axes = sheet.axes.iter().filter(|axis| axis.key == key).flat_map(|axis| &axis.values);
-        let mut all = written.into_iter().chain(cases).chain(axes);
+        let varies = || sheet.varied.words(sheet, key).is_some_and(|words| words.contains(word));
         let by_default = || written.is_none() && DEFAULTS.get(key) == Some(&Value::Text(word.to_owned()));
-        all.any(|assignment| assignment.value == Value::Text(word.to_owned())) || by_default()
+        written.is_some_and(|row| row.value == Value::Text(word.to_owned())) || varies() || by_default()
     }
 
     /// True if cells of the experiment may have different values of `key`.
     pub(crate) fn differs(&self, key: &str) -> bool {
-        self.sheet.axes.iter().any(|axis| axis.key == key)
-            || self.sheet.cases.iter().any(|case| case.set.contains_key(key))
+        self.sheet.varied.words(self.sheet, key).is_some()
     }
 
     /// True if `--set` gave the key its value.

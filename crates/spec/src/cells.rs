@@ -7,7 +7,7 @@ use crate::experiment::{Cell, Setup};
 use crate::schema::KEYS;
 use crate::setup;
 use crate::sheet::{Assignment, Axis, Case, Sheet};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use tardy_model::expect::Expectation;
 use tardy_model::load::{Load, LoadKind};
 use tardy_model::stream::Stream;
@@ -25,11 +25,17 @@ const LONGEST_ID: usize = 200;
 struct Combination<'a> {
     case: Option<&'a Case>,
     axes: Vec<&'a Assignment>,
+    /// The number of each of these values on its axis.
+    picked: Vec<usize>,
+    /// Its beginning, if it is too long, which is reported.
     id: String,
 }
 
-/// After this number of cells in a row without a new fault the others are not checked.
+/// After the first fault no cell is kept. This number of further ones is looked at, and besides
+/// them those that are the first with a case or a value of an axis.
 const REPEATS: usize = 64;
+/// Most streams and loads that are looked at after the first fault.
+const MOST_LOOKED_AT: usize = 1 << 13;
 
 /// Works out all cells. The case changes slowest, the last axis fastest. What is wrong is noted;
 /// then not all cells are there.
@@ -44,25 +50,27 @@ pub(crate) fn cells(sheet: &Sheet, faults: &mut Faults) -> Vec<Cell> {
         are_all = false;
     }
     let mut bytes = 0;
-    let (mut cells, mut found, mut repeats) = (Vec::new(), Vec::new(), 0);
+    let (mut cells, mut found) = (Vec::new(), Vec::new());
+    let mut sample = Sample::new(sheet);
     // A fault that many cells have is reported for the first one.
     let mut reported = HashSet::new();
     for combination in &combinations {
+        if found.len() >= faults.room() {
+            break;
+        }
+        let is_lost = !are_all || !found.is_empty() || !faults.is_empty();
+        if !sample.takes(combination, is_lost) {
+            continue;
+        }
         let id = Some(combination.id.as_str()).filter(|id| *id != "all");
         let view = View::new(sheet, faults, combination.case, &combination.axes, id);
         let made = setup::setup(&view);
         let problems = view.found();
         let is_right = problems.is_empty();
-        let known = found.len();
         found.extend(
             problems.into_iter().filter(|of| reported.insert((of.at.span.clone(), of.at.origin, of.message.clone()))),
         );
-        // Ten thousand cells with one fault are one fault, which each of them takes time to find.
-        repeats = if found.len() > known { 0 } else { repeats + usize::from(!is_right) };
-        if found.len() >= MOST || repeats >= REPEATS {
-            break;
-        }
-        let Some((setup, expect)) = made.filter(|_| is_right && are_all && found.is_empty()) else { continue };
+        let Some((setup, expect)) = made.filter(|_| is_right && !is_lost && found.is_empty()) else { continue };
         bytes += size_of::<Cell>() + bytes_of(&setup, &expect);
         if bytes > MOST_BYTES {
             found.push(too_much(sheet, combinations.len()));
@@ -78,6 +86,51 @@ pub(crate) fn cells(sheet: &Sheet, faults: &mut Faults) -> Vec<Cell> {
     }
     found.into_iter().for_each(|problem| faults.add(problem));
     cells
+}
+
+/// Which cells are looked at, once there is a fault.
+struct Sample<'a> {
+    /// The cases and the values that a cell was looked at with.
+    seen: HashSet<Part<'a>>,
+    /// Cells that may still be looked at though all that they have was seen.
+    repeats: usize,
+    /// Cells that may still be looked at.
+    left: usize,
+}
+
+/// What a cell is made of: a case, or a value of an axis, each by its number.
+#[derive(PartialEq, Eq, Hash)]
+enum Part<'a> {
+    Case(usize),
+    Value(&'a str, usize),
+}
+
+impl<'a> Sample<'a> {
+    fn new(sheet: &Sheet) -> Sample<'a> {
+        let each = (sheet.streams.len() + sheet.loads.len()).max(1);
+        let left = MOST_LOOKED_AT.div_ceil(each);
+        Sample { seen: HashSet::new(), repeats: REPEATS.min(left / 2), left }
+    }
+
+    /// True if the cell is to be looked at; each is, as long as it may be kept.
+    fn takes(&mut self, cell: &Combination<'a>, is_lost: bool) -> bool {
+        if is_lost && self.left == 0 {
+            return false;
+        }
+        let mut is_new = cell.case.is_some_and(|case| self.seen.insert(Part::Case(case.number)));
+        for (value, n) in cell.axes.iter().zip(&cell.picked) {
+            is_new |= self.seen.insert(Part::Value(&value.key, *n));
+        }
+        if !is_lost {
+            return true;
+        }
+        if !is_new && self.repeats == 0 {
+            return false;
+        }
+        self.repeats -= usize::from(!is_new);
+        self.left -= 1;
+        true
+    }
 }
 
 /// About what the lists of a cell take, bytes.
@@ -123,27 +176,28 @@ fn combinations(sheet: &Sheet) -> (Vec<Combination<'_>>, Vec<Problem>) {
         problems.push(Problem::new(Reason::Combination, at.unwrap_or(&At::START), message, help));
     }
     let most = if problems.is_empty() { number } else { REPEATS };
-    let suffixes: Vec<String> = sheet.axes.iter().map(|axis| suffix(sheet, axis)).collect();
+    let names = Names::new(sheet);
     let cases: Vec<Option<&Case>> =
         if sheet.cases.is_empty() { vec![None] } else { sheet.cases.iter().map(Some).collect() };
     let mut out = Vec::with_capacity(most);
     let mut seen: HashSet<String> = HashSet::new();
     for case in cases {
         for index in (0..number / sheet.cases.len().max(1)).take(most - out.len()) {
-            let axes = pick(&sheet.axes, index);
-            let parts =
-                suffixes.iter().zip(&axes).map(|(suffix, value)| format!("{suffix}={}", in_id(&value.node.plain())));
-            let id = case.map(|case| in_id(&case.name)).into_iter().chain(parts).collect::<Vec<_>>().join(",");
+            let picked = pick(&sheet.axes, index);
+            let axes: Vec<&Assignment> = sheet.axes.iter().zip(&picked).map(|(axis, n)| &axis.values[*n]).collect();
+            let (id, length) = names.id(case, &picked);
             let at = || axes.last().map(|value| &value.node.at).or(case.map(|case| &case.at)).unwrap_or(&At::START);
-            if id.len() > LONGEST_ID {
-                let message = format!("the cell's id would have {} characters, more than {LONGEST_ID}", id.len());
+            if length > LONGEST_ID {
+                let message = format!("the cell's id would have {length} characters, more than {LONGEST_ID}");
                 let help = "shorten names, or make named cases of the axes";
                 note(&mut problems, Problem::new(Reason::Combination, at(), message, help));
-            } else if !seen.insert(id.clone()) {
-                note(&mut problems, repeated(sheet, case, &axes, &id));
+            } else if !seen.insert(unique(case, &id)) {
+                if problems.len() < MOST {
+                    note(&mut problems, names.repeated(sheet, case, &picked, &id));
+                }
                 continue;
             }
-            out.push(Combination { case, axes, id });
+            out.push(Combination { case, axes, picked, id });
         }
     }
     if let [only] = out.as_mut_slice() {
@@ -159,34 +213,117 @@ fn note(problems: &mut Vec<Problem>, problem: Problem) {
     }
 }
 
-/// The values of the `index`-th combination, the last axis changing fastest.
-fn pick(axes: &[Axis], mut index: usize) -> Vec<&Assignment> {
-    let mut picked: Vec<&Assignment> = Vec::with_capacity(axes.len());
+/// Which value of each axis the `index`-th combination has, the last axis changing fastest.
+fn pick(axes: &[Axis], mut index: usize) -> Vec<usize> {
+    let mut picked = Vec::with_capacity(axes.len());
     for axis in axes.iter().rev() {
-        picked.push(&axis.values[index % axis.values.len()]);
+        picked.push(index % axis.values.len());
         index /= axis.values.len();
     }
     picked.reverse();
     picked
 }
 
-/// Two cells with one id: reports which case or value is there twice.
-fn repeated(sheet: &Sheet, case: Option<&Case>, axes: &[&Assignment], id: &str) -> Problem {
-    let message = format!("two cells would have the id `{id}`");
-    if let Some(case) = case
-        && let Some(last) = sheet.cases.iter().filter(|other| in_id(&other.name) == in_id(&case.name)).nth(1)
-    {
-        return Problem::new(Reason::Combination, &last.at, message, "give each case its own name");
+/// An id among those of other cells. What stands for the name of a case that has none is nobody's
+/// name.
+fn unique(case: Option<&Case>, id: &str) -> String {
+    if case.is_some_and(|case| !case.is_named) { format!("\0{id}") } else { id.to_owned() }
+}
+
+/// What ids are made of, put together once: a value may be a megabyte long and in thousands of
+/// cells.
+struct Names {
+    /// By the number of the case.
+    cases: HashMap<usize, Name>,
+    /// Of each axis, its values.
+    axes: Vec<Vec<Name>>,
+    /// The second case that has a name.
+    case_twice: HashMap<String, At>,
+    /// Of each axis, where a value is for the second time.
+    twice: Vec<HashMap<String, At>>,
+}
+
+/// A part of an id, as far as an id may go.
+struct Name {
+    text: String,
+    length: usize,
+}
+
+impl Name {
+    fn new(mut text: String) -> Name {
+        let length = text.len();
+        text.truncate(text.floor_char_boundary(LONGEST_ID));
+        Name { text, length }
     }
-    for (axis, value) in sheet.axes.iter().zip(axes) {
-        if let Some(last) =
-            axis.values.iter().filter(|other| in_id(&other.node.plain()) == in_id(&value.node.plain())).nth(1)
-        {
-            return Problem::new(Reason::Combination, &last.node.at, message, "leave one of the two values out");
+}
+
+impl Names {
+    fn new(sheet: &Sheet) -> Names {
+        let named = sheet.cases.iter().filter(|case| case.is_named);
+        let axis = |axis: &Axis| {
+            let suffix = suffix(sheet, axis);
+            axis.values.iter().map(|value| Name::new(format!("{suffix}={}", in_id(&value.node.plain())))).collect()
+        };
+        let axes: Vec<Vec<Name>> = sheet.axes.iter().map(axis).collect();
+        let values = sheet.axes.iter().zip(&axes);
+        Names {
+            cases: sheet.cases.iter().map(|case| (case.number, Name::new(in_id(&case.name)))).collect(),
+            case_twice: second(named.map(|case| (in_id(&case.name), &case.at))),
+            twice: values
+                .map(|(axis, names)| {
+                    second(names.iter().map(|name| name.text.clone()).zip(axis.values.iter().map(|of| &of.node.at)))
+                })
+                .collect(),
+            axes,
         }
     }
-    let at = axes.last().map_or(At::START, |value| value.node.at.clone());
-    Problem::new(Reason::Combination, &at, message, "make named cases of the axes")
+
+    /// The id's beginning, and how long all of it would be.
+    fn id(&self, case: Option<&Case>, picked: &[usize]) -> (String, usize) {
+        let of_case = case.and_then(|case| self.cases.get(&case.number));
+        let parts = of_case.into_iter().chain(self.axes.iter().zip(picked).map(|(names, n)| &names[*n]));
+        let (mut id, mut length) = (String::new(), 0);
+        for (n, part) in parts.enumerate() {
+            if n > 0 {
+                id.push(',');
+                length += 1;
+            }
+            let room = LONGEST_ID.saturating_sub(id.len());
+            id.push_str(&part.text[..part.text.floor_char_boundary(room)]);
+            length += part.length;
+        }
+        id.truncate(id.floor_char_boundary(LONGEST_ID));
+        (id, length)
+    }
+
+    /// Two cells with one id: reports which case or value is there twice.
+    fn repeated(&self, sheet: &Sheet, case: Option<&Case>, picked: &[usize], id: &str) -> Problem {
+        let message = format!("two cells would have the id `{id}`");
+        let of_case = case.filter(|case| case.is_named).and_then(|case| self.case_twice.get(&in_id(&case.name)));
+        if let Some(last) = of_case {
+            return Problem::new(Reason::Combination, last, message, "give each case its own name");
+        }
+        for ((names, twice), n) in self.axes.iter().zip(&self.twice).zip(picked) {
+            if let Some(last) = twice.get(&names[*n].text) {
+                return Problem::new(Reason::Combination, last, message, "leave one of the two values out");
+            }
+        }
+        let last = sheet.axes.last().zip(picked.last()).map(|(axis, n)| &axis.values[*n].node.at);
+        Problem::new(Reason::Combination, last.unwrap_or(&At::START), message, "make named cases of the axes")
+    }
+}
+
+/// Where each text is that is there more than once, for the second time.
+fn second<'a>(texts: impl Iterator<Item = (String, &'a At)>) -> HashMap<String, At> {
+    let (mut once, mut twice) = (HashSet::new(), HashMap::new());
+    for (text, at) in texts {
+        if once.contains(&text) {
+            twice.entry(text).or_insert_with(|| at.clone());
+        } else {
+            once.insert(text);
+        }
+    }
+    twice
 }
 
 /// A name or value as it is in an id.

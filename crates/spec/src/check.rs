@@ -283,7 +283,9 @@ fn by_xdp(table: &Table<'_>, stream: &Stream) {
     if !table.are_sound(PORTS) {
         return;
     }
-    let field = ["rx.port", "tx.port"].into_iter().find(|end| table.is_written(end)).unwrap_or("port");
+    // The other end may be written too, and be on another port.
+    let ends = [("rx.port", stream.rx.port.passes_xdp()), ("tx.port", !stream.port.traits().passes_qdisc)];
+    let field = ends.into_iter().find(|(end, is_it)| *is_it && table.is_written(end)).map_or("port", |(end, _)| end);
     if stream.kind.is_answered() && table.are_sound(KIND) {
         let message = format!(
             "`{}` is \"xdp\" and the stream is answered: AF_XDP has one memory for a queue, which in this version is \
@@ -402,7 +404,8 @@ fn cpus(table: &Table<'_>, stream: &Stream) {
         let [cpu_field, other_field, policy_field] =
             [format!("{end}.cpu"), format!("{other_end}.cpu"), format!("{end}.policy")];
         // A reply has the policy of its request where it has none of its own.
-        if end != "reply" || table.are_sound(&["kind", "reflect", "tx.policy"]) {
+        let has_own = || table.is_written("reply.policy") || table.are_sound(&["tx.policy"]);
+        if end != "reply" || table.are_sound(&["kind", "reflect"]) && has_own() {
             let threads = [&*cpu_field, &*other_field, &*policy_field];
             table.check(&threads, || cpu_of_end(table, end, [cpu, other], policy, &other_field));
         }

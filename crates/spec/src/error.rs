@@ -6,7 +6,7 @@
 //! reported once.
 
 use miette::{Diagnostic, NamedSource, SourceSpan};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -289,8 +289,7 @@ pub const LARGEST: u64 = 1 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     found: Vec<Problem>,
-    /// Each with the number of the case that has it wrong, if it is one.
-    broken: BTreeSet<(String, Option<usize>)>,
+    broken: Broken,
     /// The case that is read.
     case: Option<usize>,
     /// Roots of which not all names are known, because somebody misspelled the root.
@@ -331,11 +330,14 @@ impl Faults {
         self.case = case;
     }
 
-    /// The layer that was read has these keys. What is written next to an unknown key is not what
-    /// that one should have been.
-    pub(crate) fn settle(&mut self, is_written: impl Fn(&str) -> bool) {
-        for key in std::mem::take(&mut self.guessed) {
-            if !is_written(&key) {
+    /// The layer that was read has the keys of `written`. What is written next to an unknown key is
+    /// not what that one should have been.
+    pub(crate) fn settle(&mut self, written: impl FnOnce() -> HashSet<String>) {
+        let guessed = std::mem::take(&mut self.guessed);
+        // Most files have no unknown key, and a set of all keys costs memory.
+        let written = if guessed.is_empty() { HashSet::new() } else { written() };
+        for key in guessed {
+            if !written.contains(&key) {
                 self.broke(key);
             }
         }
@@ -352,10 +354,7 @@ impl Faults {
 
     /// The key, or all below it, has no value that is known.
     pub(crate) fn broke(&mut self, key: String) {
-        // A file of nothing but wrong keys takes no more memory than what is reported about it.
-        if self.broken.len() < MOST * 2 {
-            self.broken.insert((key, self.case));
-        }
+        self.broken.insert(key, self.case);
     }
 
     /// Whoever misspelled a root may have named something below it.
@@ -365,12 +364,17 @@ impl Faults {
 
     /// True if no more are reported, so the search can stop.
     pub(crate) fn is_full(&self) -> bool {
-        self.found.len() + self.strangers.len() >= MOST
+        self.room() == 0
+    }
+
+    /// How many more are reported.
+    pub(crate) fn room(&self) -> usize {
+        MOST.saturating_sub(self.found.len() + self.strangers.len())
     }
 
     /// True if no key is broken where the case, if any, is laid over the file.
     pub(crate) fn has_all(&self, case: Option<usize>) -> bool {
-        self.broken.iter().all(|(_, of)| of.is_some() && *of != case)
+        self.broken.all().all(|(_, of)| of.is_some() && *of != case)
     }
 
     /// True if there is none.
@@ -381,7 +385,7 @@ impl Faults {
     /// True unless `key`, something above it or something below it is broken, in the file or in
     /// the case; `*` matches any name.
     pub(crate) fn is_sound(&self, key: &str, case: Option<usize>) -> bool {
-        !self.broken.iter().any(|(broken, of)| (of.is_none() || *of == case) && touches(key, broken))
+        !self.broken.touches(key, case)
     }
 
     /// True if `key` itself, or something above it, is broken, or if not all names below it are
@@ -389,7 +393,7 @@ impl Faults {
     pub(crate) fn is_lost(&self, key: &str) -> bool {
         let is_broken = self
             .broken
-            .iter()
+            .all()
             .any(|(broken, _)| key == broken || key.strip_prefix(broken).is_some_and(|rest| rest.starts_with('.')));
         is_broken || self.open.contains(key)
     }
@@ -416,7 +420,61 @@ fn place(at: &At) -> (usize, usize, usize) {
     (text, at.span.start, at.span.end)
 }
 
+/// Keys that have no value, each with the number of the case in which it has none, if it is one.
+/// They are sorted by the table that they are in, for each check of each cell asks for some.
+#[derive(Debug, Default)]
+pub(crate) struct Broken {
+    by_table: HashMap<String, Vec<(String, Option<usize>)>>,
+    count: usize,
+}
+
+impl Broken {
+    /// The key, or all below it. Beyond a number that no person's file has, the table that the key
+    /// is in stands for it, and at last the root: then less is checked, and memory ends.
+    pub(crate) fn insert(&mut self, mut key: String, case: Option<usize>) {
+        if self.count >= MOST * 2 {
+            let kept = if self.count < MOST * 10 { table_of(&key).len() } else { root_of(&key).len() };
+            key.truncate(kept);
+        }
+        let table = table_of(&key);
+        let rows = self.by_table.entry(if table.contains('*') { "*" } else { table }.to_owned()).or_default();
+        let row = (key, case);
+        if !rows.contains(&row) {
+            rows.push(row);
+            self.count += 1;
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    fn all(&self) -> impl Iterator<Item = &(String, Option<usize>)> {
+        self.by_table.values().flatten()
+    }
+
+    /// True if `key`, something above it or something below it is among them, in the file or in
+    /// the case.
+    pub(crate) fn touches(&self, key: &str, case: Option<usize>) -> bool {
+        let is_it = |(broken, of): &(String, Option<usize>)| (of.is_none() || *of == case) && touches(key, broken);
+        let (table, root) = (table_of(key), root_of(key));
+        if table == root || table.contains('*') {
+            return self.all().any(is_it);
+        }
+        [table, root, "*"].iter().filter_map(|of| self.by_table.get(*of)).flatten().any(is_it)
+    }
+}
+
+fn root_of(key: &str) -> &str {
+    key.split('.').next().unwrap_or(key)
+}
+
+/// The root and the name, as `stream.ctl`.
+fn table_of(key: &str) -> &str {
+    key.match_indices('.').nth(1).map_or(key, |(at, _)| &key[..at])
+}
+
 /// True if one of the two keys is the other, or is above it; `*` matches any name.
-pub(crate) fn touches(pattern: &str, key: &str) -> bool {
+fn touches(pattern: &str, key: &str) -> bool {
     pattern.split('.').zip(key.split('.')).all(|(part, of)| part == "*" || of == "*" || part == of)
 }

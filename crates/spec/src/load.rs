@@ -340,6 +340,14 @@ fn policy_of(
     cpu: CpuChoice,
     policy: Policy,
 ) -> Option<Problem> {
+    // Whatever its CPU is, the program cannot start.
+    if matches!(policy, Policy::Deadline { .. }) && matches!(load.kind, LoadKind::Command { .. }) {
+        let message = format!(
+            "`{}` is deadline: a program cannot inherit that, for the kernel refuses such a thread's fork (EAGAIN)",
+            table.key(policy_field)
+        );
+        return Some(table.wrong(&[policy_field, "kind"], message, "write other, fifo:N or rr:N"));
+    }
     if matches!(policy, Policy::Deadline { .. }) && cpu != CpuChoice::Any && table.are_sound(&[cpu_field]) {
         let message = format!(
             "`{}` is deadline and `{}` is \"{cpu}\": the kernel refuses SCHED_DEADLINE on a pinned thread (EPERM)",
@@ -347,13 +355,6 @@ fn policy_of(
             table.key(cpu_field)
         );
         return Some(table.wrong(&[policy_field, cpu_field], message, format!("write {cpu_field} = \"any\"")));
-    }
-    if matches!(policy, Policy::Deadline { .. }) && matches!(load.kind, LoadKind::Command { .. }) {
-        let message = format!(
-            "`{}` is deadline: a program cannot inherit that, for the kernel refuses such a thread's fork (EAGAIN)",
-            table.key(policy_field)
-        );
-        return Some(table.wrong(&[policy_field, "kind"], message, "write other, fifo:N or rr:N"));
     }
     let busy = match load.kind {
         LoadKind::Cpu { duty, .. } => duty,

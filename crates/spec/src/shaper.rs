@@ -192,9 +192,13 @@ fn children(
     classes: &Classes,
     by_default: Option<Vec<u8>>,
 ) -> Result<Option<(Etf, Vec<u8>)>, Problem> {
-    let at = table.keep("etf.classes", listed(table, "etf.classes", classes)).flatten();
     let assists = by_default.is_some();
-    match at.or(by_default) {
+    let at = match table.keep("etf.classes", listed(table, "etf.classes", classes)) {
+        Some(at) => at.or(by_default),
+        // It was reported, and etf may lack something else.
+        None => Some(vec![0]),
+    };
+    match at {
         Some(at) if !at.is_empty() => Ok(Some((etf(table, assists)?, at))),
         _ => Ok(None),
     }

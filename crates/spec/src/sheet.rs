@@ -4,11 +4,12 @@
 
 mod layer;
 
+use crate::cell::Varied;
 use crate::error::{At, Faults, Origin, Problem, Reason};
 use crate::schema::{self, KeyOrTable};
 use crate::synonyms;
 use crate::tree::{self, Node, Toml, WrittenKey};
-use crate::unknown::{Unknown, is_there, meant_root, unknown};
+use crate::unknown::{Unknown, is_there, meant_keys, meant_root, unknown};
 pub(crate) use layer::{Assignment, Layer};
 use layer::{Leaf, both, layer, settle, twice};
 use tardy_model::validity;
@@ -24,6 +25,8 @@ pub(crate) struct Named {
 #[derive(Debug)]
 pub(crate) struct Case {
     pub name: String,
+    /// False if it has no name of its own, and is called by its number.
+    pub is_named: bool,
     /// From 0, in the order of the file.
     pub number: usize,
     pub at: At,
@@ -55,6 +58,7 @@ pub(crate) struct Sheet {
     pub loads: Vec<Named>,
     pub cases: Vec<Case>,
     pub axes: Vec<Axis>,
+    pub varied: Varied,
 }
 
 impl Sheet {
@@ -208,10 +212,7 @@ impl Sheet {
         match schema::lookup(&path) {
             KeyOrTable::Unknown => {
                 let Unknown { above, problem, meant } = unknown(&path, &key.at);
-                let mut keys = Vec::new();
-                if let Some(meant) = meant {
-                    meant_below(meant, &path[above.len() + 1..], node, &mut keys);
-                }
+                let keys = meant.map_or_else(Vec::new, |meant| meant_keys(meant, &path[above.len() + 1..], node));
                 faults.add_unknown(above, problem, keys);
             }
             KeyOrTable::Table => match &node.value {
@@ -354,8 +355,9 @@ impl Sheet {
             let help = "write name = \"idle\" in it";
             faults.add(Problem::new(Reason::MissingKey, &item.at, "this case has no name", help));
         }
+        let is_named = name.is_some();
         let (name, at) = name.unwrap_or_else(|| (format!("case-{}", n + 1), item.at.clone()));
-        Some(Case { name, number: n, at, set, optional })
+        Some(Case { name, is_named, number: n, at, set, optional })
     }
 
     fn set_by_case(&self, node: &Node, faults: &mut Faults) -> Layer {
@@ -408,20 +410,7 @@ impl Sheet {
     }
 }
 
-/// The keys that the author of a table with a wrong name most likely wanted to set.
-fn meant_below(meant: String, rest: &[String], node: &Node, keys: &mut Vec<String>) {
-    if !matches!(schema::lookup(&schema::split(&meant)), KeyOrTable::Table) {
-        return keys.push(meant);
-    }
-    let whole = std::iter::once(meant.as_str()).chain(rest.iter().map(String::as_str)).collect::<Vec<_>>().join(".");
-    match rows(node) {
-        _ if keys.len() > MOST_NAMES => {}
-        [] => keys.push(whole),
-        rows => rows.iter().for_each(|(key, node)| meant_below(format!("{whole}.{}", key.text), &[], node, keys)),
-    }
-}
-
-fn rows(node: &Node) -> &[(WrittenKey, Node)] {
+pub(crate) fn rows(node: &Node) -> &[(WrittenKey, Node)] {
     match &node.value {
         Toml::Table(rows) => rows,
         _ => &[],

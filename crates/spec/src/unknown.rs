@@ -3,7 +3,9 @@
 
 use crate::error::{At, Problem, Reason};
 use crate::schema::{self, KeyOrTable};
+use crate::sheet::rows;
 use crate::synonyms;
+use crate::tree::Node;
 
 /// True if a full key, in which `*` may match a name, is a key or a table of an experiment.
 pub(crate) fn is_there(key: &str) -> bool {
@@ -84,4 +86,32 @@ fn elsewhere(above: &[String], wrong: &str) -> Option<String> {
         })
         .collect();
     Some(segments.join("."))
+}
+
+/// Most keys that one unknown key is guessed to mean; where there are more, a table is.
+const MOST_MEANT: usize = 64;
+/// Most rows of a table that are guessed one by one: its key table has fewer.
+const MOST_ROWS: usize = 32;
+
+/// The keys that the author of a key or table with a wrong name most likely wanted to set:
+/// `meant`, or those of `node` below it.
+pub(crate) fn meant_keys(meant: String, rest: &[String], node: &Node) -> Vec<String> {
+    let mut keys = Vec::new();
+    meant_below(meant.clone(), rest, node, &mut keys);
+    if keys.len() < MOST_MEANT { keys } else { vec![meant] }
+}
+
+fn meant_below(meant: String, rest: &[String], node: &Node, keys: &mut Vec<String>) {
+    if keys.len() >= MOST_MEANT {
+        return;
+    }
+    if !matches!(schema::lookup(&schema::split(&meant)), KeyOrTable::Table) {
+        return keys.push(meant);
+    }
+    let whole = std::iter::once(meant.as_str()).chain(rest.iter().map(String::as_str)).collect::<Vec<_>>().join(".");
+    match rows(node) {
+        [] => keys.push(whole),
+        rows if rows.len() > MOST_ROWS => keys.push(whole),
+        rows => rows.iter().for_each(|(key, node)| meant_below(format!("{whole}.{}", key.text), &[], node, keys)),
+    }
 }

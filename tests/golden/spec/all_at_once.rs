@@ -143,6 +143,94 @@ fn a_file_of_another_format_makes_no_more_errors_than_anybody_reads() {
     assert!(lines(cells, &[]).len() <= 7, "{:?}", lines(cells, &[]));
 }
 
+/// Two axes of a hundred CPUs each.
+fn cells(of: &str) -> String {
+    let cpus = (0..100).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
+    format!("[matrix]\n\"stream.{of}.rx.cpu\" = [{cpus}]\n\"stream.{of}.tx.cpu\" = [{cpus}]\n")
+}
+
+fn streams(many: usize) -> String {
+    (0..many).map(|n| format!("[stream.s{n}]\nfrom = \"a\"\nto = \"b\"\n")).collect()
+}
+
+#[test]
+fn a_file_that_is_refused_already_had_each_of_ten_thousand_cells_worked_out() {
+    // More memory than there may be, and a slip: only a sample of the cells is looked at.
+    let said = lines(&format!("sizee = 3\n{}{}", streams(250), cells("s0")), &[]);
+    assert!(said.len() == 3 && said[0].contains("`stream.ctl.sizee`") && said[1].contains("10000 cells"), "{said:?}");
+    let rows: String = (0..256).map(|n| format!("k{n} = 1\n")).collect();
+    let said = lines(&format!("[stream.ctl.rxx]\n{rows}{}{}", streams(200), cells("s0")), &[]);
+    assert!(said.len() == 3 && said[0].contains("`stream.ctl.rxx`"), "{said:?}");
+    // Each value of an axis and each case is in the sample.
+    let late = "tx.spinn = \"1us\"\n[matrix]\n\"stream.ctl.size\" = [";
+    let sizes = (1..100).map(|n| format!("\"{}B\"", n + 63)).chain(["\"9000B\"".to_owned()]);
+    let counts = (1..=100).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
+    let body = format!("{late}{}]\n\"stream.ctl.count\" = [{counts}]\n", sizes.collect::<Vec<_>>().join(", "));
+    let said = lines(&body, &[]);
+    assert!(said.len() == 3 && said[1].contains("`stream.ctl.size` of 9000B does not fit"), "{said:?}");
+    let case = |n: usize, set: &str| format!("[[case]]\nname = \"c{n}\"\nset = {{ {set} }}\n");
+    let cases: String = (0..5_000).map(|n| case(n, "\"stream.ctl.priority\" = 1")).collect();
+    let said = lines(&format!("sizee = 3\n{cases}{}", case(5_000, "\"stream.ctl.tx.spin\" = \"2s\"")), &[]);
+    assert!(said.len() == 3 && said[1].contains("in cell `c5000`"), "{said:?}");
+}
+
+#[test]
+fn the_text_of_a_value_was_kept_in_the_id_of_each_cell() {
+    let load = "[load.n]\nkind = \"command\"\nfrom = \"a\"\ncommand = [\"true\"]\n";
+    let body = format!("{load}{}\"load.n.command\" = [[\"{}\"]]\n", cells("ctl"), "x".repeat(300_000));
+    let said = lines(&body, &[]);
+    assert!(said.len() == 1 && said[0].contains("would have 300026 characters, more than 200"), "{said:?}");
+}
+
+#[test]
+fn a_name_that_is_there_twice_was_looked_for_among_all_for_each_cell() {
+    let name = "n".repeat(90);
+    let cases: String = (0..9_000).map(|n| format!("[[case]]\nname = \"{name}{}\"\n", n % 5_000)).collect();
+    let said = lines(&cases, &[]);
+    assert_eq!((said.len(), said.last().map(String::as_str)), (101, Some("100 errors, and perhaps more")));
+    // The second of the two is reported, as the only one would be.
+    assert!(said[0].starts_with("x.toml:10007:8: two cells would have the id `nnn"), "{}", said[0]);
+    let values = (1..=5_000).chain(1..=5_000).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
+    assert_eq!(lines(&format!("[matrix]\n\"stream.ctl.count\" = [{values}]\n"), &[]).len(), 101);
+}
+
+#[test]
+fn each_key_was_compared_with_each_guess() {
+    let rows: String = (0..256).map(|n| format!("k{n} = 1\n")).collect();
+    let limits: String =
+        (0..250).map(|n| format!("[expect.s{n}]\nlost = 0\nlate = 0\n\"send..receive\" = \"p99 < 1s\"\n")).collect();
+    let slips: String = (0..99).map(|n| format!("[stream.s{n}.rxx]\n{rows}")).collect();
+    let said = lines(&[streams(250), limits, slips].concat(), &[]);
+    assert_eq!(said.len(), 100, "{said:#?}");
+    assert!(said[..99].iter().all(|line| line.contains("did you mean `rx`?")), "{said:#?}");
+}
+
+#[test]
+fn the_rows_of_a_misspelled_table_made_tardy_forget_what_else_is_wrong() {
+    let rows: String = (0..256).map(|n| format!("k{n} = 1\n")).collect();
+    let said = lines(
+        &format!("kind = \"pingpongg\"\nin_flight = 2\n[stream.t]\nfrom = \"a\"\nto = \"b\"\n[stream.t.rxx]\n{rows}"),
+        &[],
+    );
+    assert_eq!(said.len(), 3, "{said:#?}");
+    assert!(said[0].contains("`pingpongg`") && said[1].contains("`stream.t.rxx`"), "{said:#?}");
+    // So did many tables, each with a few.
+    let few: String = (0..25).map(|n| format!("k{n} = 1\n")).collect();
+    let tables: String = (0..60).map(|n| format!("[stream.s{n}.rxx]\n{few}")).collect();
+    let said = lines(
+        &format!("{}{tables}[stream.z]\nfrom = \"a\"\nto = \"b\"\nkind = \"x\"\nin_flight = 2\n", streams(60)),
+        &[],
+    );
+    assert_eq!(said.len(), 62, "{said:#?}");
+}
+
+#[test]
+fn a_case_without_a_name_took_the_name_of_another() {
+    let cases = "[[case]]\nset = { \"stream.ctl.cycle\" = \"1ms\" }\n[[case]]\nname = \"case-1\"\n";
+    assert_eq!(lines(cases, &[]), ["x.toml:6:1: this case has no name (write name = \"idle\" in it)"]);
+    assert_eq!(lines(&cases.replace("case-1", "case 1"), &[]).len(), 1);
+}
+
 #[test]
 fn every_word_of_another_tool_leads_to_a_key_that_there_is() {
     let is_there = |key: &str| {

@@ -5,7 +5,7 @@
 use crate::error::{At, Faults, MOST, Problem, Reason};
 use crate::schema::{self, Value};
 use crate::tree::{Node, Toml};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// A key with the value that somebody wrote.
 #[derive(Clone, Debug)]
@@ -82,7 +82,7 @@ pub(super) fn layer(leaves: &[Leaf<'_>], faults: &mut Faults) -> Layer {
 
 /// Decides what the unknown keys next to these leaves were meant to be.
 pub(super) fn settle(leaves: &[Leaf<'_>], faults: &mut Faults) {
-    faults.settle(|key| leaves.iter().any(|leaf| leaf.key() == key));
+    faults.settle(|| leaves.iter().map(Leaf::key).collect::<HashSet<String>>());
 }
 
 pub(super) fn twice(key: &str, at: &At) -> Problem {
