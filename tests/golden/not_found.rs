@@ -161,7 +161,7 @@ fn streams_beyond_the_last_had_the_numbers_of_the_first() {
     let ghost = StreamId::named(&streams, "ghost").expect_err("nobody is called so");
     assert_eq!(ghost.to_string(), "there is no stream `ghost`: write a section [stream.ghost]");
     assert_eq!(StreamId::at(StreamId::MOST), Err(NoStream::Beyond(256)));
-    let error = StreamId::each(&[0; 257]).map(|_| ()).expect_err("a frame cannot bear it");
+    let error = StreamId::each(&[0; 257]).map(|_| ()).expect_err("a frame has no room for it");
     assert_eq!(error.to_string(), "stream 256 is one too many, for a frame numbers them in one byte: use at most 256");
     let of = |list: &[u8]| StreamId::each(list).map(|each| each.map(|(id, _)| id.number()).collect::<Vec<_>>());
     assert_eq!(of(&[7, 7, 7]), Ok(vec![0, 1, 2]));

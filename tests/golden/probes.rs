@@ -81,7 +81,7 @@ fn what_programs_of_others_do_on_the_path_is_named_with_what_was_measured() {
     assert_eq!(of.keys().collect::<Vec<_>>(), ["generic-xdp", "programs"]);
     assert_is(&of["programs"], "programs", Level::Note, "what they do was not checked at b (no BTF)");
 
-    // Not even the list of programs could be had.
+    // Not even the programs could be listed.
     let mut blind = inspected(ProgramHook::XdpNative, None, &[(0, 8)]);
     blind.programs.clear();
     assert!(!verdicts(blind.clone()).contains_key("programs"), "there is none");

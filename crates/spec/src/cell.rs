@@ -5,8 +5,8 @@ use crate::error::{At, Broken, Faults, Origin, Problem, Reason};
 use crate::schema::{Default, KEYS, Key, Kind, Value};
 use crate::sheet::{Assignment, Case, Named, Sheet};
 use crate::synonyms;
-use std::cell::{OnceCell, RefCell};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
 use tardy_model::stream::{CpuChoice, Policy};
 use tardy_model::time::Nanos;
@@ -20,27 +20,6 @@ static DEFAULTS: LazyLock<HashMap<&'static str, Value>> = LazyLock::new(|| {
         })
         .collect()
 });
-
-/// Keys that cases and axes set, and the words among their values. It is put together once, when
-/// all is read: each key of each cell is looked for in it.
-#[derive(Debug, Default)]
-pub(crate) struct Varied(OnceCell<HashMap<String, HashSet<String>>>);
-
-impl Varied {
-    /// The words that cases and axes have for the key; `None` if they do not set it.
-    fn words(&self, sheet: &Sheet, key: &str) -> Option<&HashSet<String>> {
-        let all = || {
-            let mut varied: HashMap<String, HashSet<String>> = HashMap::new();
-            let of_axes = sheet.axes.iter().flat_map(|axis| &axis.values);
-            for row in sheet.cases.iter().flat_map(|case| case.set.values()).chain(of_axes) {
-                let words = varied.entry(row.key.clone()).or_default();
-                words.extend(text(&row.value));
-            }
-            varied
-        };
-        self.0.get_or_init(all).get(key)
-    }
-}
 
 /// Who set a value; the later one wins, and is blamed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -173,14 +152,14 @@ impl<'a> View<'a> {
     pub(crate) fn is_somewhere(&self, key: &str, word: &str) -> bool {
         let sheet = self.sheet;
         let written = sheet.base.get(key);
-        let varies = || sheet.varied.words(sheet, key).is_some_and(|words| words.contains(word));
+        let varies = || sheet.varied_words(key).is_some_and(|words| words.contains(word));
         let by_default = || written.is_none() && DEFAULTS.get(key) == Some(&Value::Text(word.to_owned()));
         written.is_some_and(|row| row.value == Value::Text(word.to_owned())) || varies() || by_default()
     }
 
     /// True if cells of the experiment may have different values of `key`.
     pub(crate) fn differs(&self, key: &str) -> bool {
-        self.sheet.varied.words(self.sheet, key).is_some()
+        self.sheet.varied_words(key).is_some()
     }
 
     /// True if `--set` gave the key its value.

@@ -31,10 +31,10 @@ struct Combination<'a> {
     id: String,
 }
 
-/// After the first fault no cell is kept. This number of further ones is looked at, and besides
+/// After the first fault no cell is kept. This number of further ones is checked, and besides
 /// them those that are the first with a case or a value of an axis.
 const REPEATS: usize = 64;
-/// Most streams and loads that are looked at after the first fault.
+/// Most streams and loads that are checked after the first fault.
 const MOST_LOOKED_AT: usize = 1 << 13;
 
 /// Works out all cells. The case changes slowest, the last axis fastest. What is wrong is noted;
@@ -88,7 +88,7 @@ pub(crate) fn cells(sheet: &Sheet, faults: &mut Faults) -> Vec<Cell> {
     cells
 }
 
-/// Which cells are looked at, once there is a fault.
+/// Which cells are checked, once there is a fault.
 struct Sample<'a> {
     /// The cases and the values that a cell was looked at with.
     seen: HashSet<Part<'a>>,

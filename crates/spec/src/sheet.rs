@@ -4,14 +4,15 @@
 
 mod layer;
 
-use crate::cell::Varied;
 use crate::error::{At, Faults, Origin, Problem, Reason};
-use crate::schema::{self, KeyOrTable};
+use crate::schema::{self, KeyOrTable, Value};
 use crate::synonyms;
 use crate::tree::{self, Node, Toml, WrittenKey};
 use crate::unknown::{Unknown, is_there, meant_keys, meant_root, unknown};
 pub(crate) use layer::{Assignment, Layer};
 use layer::{Leaf, both, layer, settle, twice};
+use std::cell::OnceCell;
+use std::collections::{HashMap, HashSet};
 use tardy_model::validity;
 
 /// A name that the user gave to a station, stream or load.
@@ -58,10 +59,28 @@ pub(crate) struct Sheet {
     pub loads: Vec<Named>,
     pub cases: Vec<Case>,
     pub axes: Vec<Axis>,
-    pub varied: Varied,
+    /// Keys that cases and axes set, and the words among their values. It is put together once,
+    /// when all is read: each key of each cell is looked for in it.
+    varied: OnceCell<HashMap<String, HashSet<String>>>,
 }
 
 impl Sheet {
+    /// The words that cases and axes have for the key; `None` if they do not set it.
+    pub(crate) fn varied_words(&self, key: &str) -> Option<&HashSet<String>> {
+        let all = || {
+            let mut varied: HashMap<String, HashSet<String>> = HashMap::new();
+            let of_axes = self.axes.iter().flat_map(|axis| &axis.values);
+            for row in self.cases.iter().flat_map(|case| case.set.values()).chain(of_axes) {
+                let words = varied.entry(row.key.clone()).or_default();
+                if let Value::Text(word) = &row.value {
+                    words.insert(word.clone());
+                }
+            }
+            varied
+        };
+        self.varied.get_or_init(all).get(key)
+    }
+
     /// Sorts a parsed file, as far as it is right.
     pub(crate) fn new(document: &Node, faults: &mut Faults) -> Sheet {
         let mut sheet = Sheet::default();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! System calls: clocks, scheduling, memory locking, namespaces, UDP and packet sockets with
 //! kernel stamps, AF_XDP sockets, commands of bpf(2). Unsafe code is here, and in the rings of the
-//! crate `bpf`; each block says why it is sound. What is returned has been read back from the kernel, not assumed;
-//! what was refused is a [`SysError`].
+//! crate `bpf`; each block says why it is sound. What is returned has been read back from the
+//! kernel, not assumed; what was refused is a [`SysError`].
 
 pub mod bpf;
 mod call;

@@ -155,7 +155,7 @@ fn streams(many: usize) -> String {
 
 #[test]
 fn a_file_that_is_refused_already_had_each_of_ten_thousand_cells_worked_out() {
-    // More memory than there may be, and a slip: only a sample of the cells is looked at.
+    // More memory than there may be, and a slip: only a sample of the cells is checked.
     let said = lines(&format!("sizee = 3\n{}{}", streams(250), cells("s0")), &[]);
     assert!(said.len() == 3 && said[0].contains("`stream.ctl.sizee`") && said[1].contains("10000 cells"), "{said:?}");
     let rows: String = (0..256).map(|n| format!("k{n} = 1\n")).collect();
