@@ -56,7 +56,7 @@ fn ids(experiment: &Experiment) -> Vec<&str> {
 
 #[test]
 fn wrong_files_are_refused_with_place_and_mend() {
-    let (_, blocks) = include_str!("spec/wrong.txt").split_once("====\n").expect("a head");
+    let (_, blocks) = include_str!("../data/wrong.txt").split_once("====\n").expect("a head");
     let mut seen = 0;
     for block in blocks.split("----\n") {
         let mut parts = block.trim_end().split("\n=> ");
