@@ -7,7 +7,7 @@ mod layer;
 use crate::error::{At, Faults, Origin, Problem, Reason};
 use crate::schema::{self, KeyOrTable, Value};
 use crate::synonyms;
-use crate::tree::{self, Node, Toml, WrittenKey};
+use crate::tree::{self, Node, Toml, WrittenKey, rows};
 use crate::unknown::{Unknown, is_there, meant_keys, meant_root, unknown};
 pub(crate) use layer::{Assignment, Layer};
 use layer::{Leaf, both, layer, settle, twice};
@@ -426,13 +426,6 @@ impl Sheet {
         }
         let values = items.iter().filter_map(|item| leaf.read(item, faults)).collect();
         Ok(Axis { key, schema: leaf.schema, at: leaf.key_at.clone(), values })
-    }
-}
-
-pub(crate) fn rows(node: &Node) -> &[(WrittenKey, Node)] {
-    match &node.value {
-        Toml::Table(rows) => rows,
-        _ => &[],
     }
 }
 

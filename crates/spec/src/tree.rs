@@ -92,6 +92,14 @@ impl Node {
     }
 }
 
+/// The rows of a table; none of another value.
+pub(crate) fn rows(node: &Node) -> &[(WrittenKey, Node)] {
+    match &node.value {
+        Toml::Table(rows) => rows,
+        _ => &[],
+    }
+}
+
 /// Text as a TOML string on one line.
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);

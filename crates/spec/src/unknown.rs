@@ -3,9 +3,8 @@
 
 use crate::error::{At, Problem, Reason};
 use crate::schema::{self, KeyOrTable};
-use crate::sheet::rows;
 use crate::synonyms;
-use crate::tree::Node;
+use crate::tree::{Node, rows};
 
 /// True if a full key, in which `*` may match a name, is a key or a table of an experiment.
 pub(crate) fn is_there(key: &str) -> bool {
