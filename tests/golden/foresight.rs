@@ -293,6 +293,9 @@ fn the_estimate_says_what_it_assumes() {
         two.contains("2 cells × 5 trials of 1 s to 60 min") && two.starts_with("estimate: about 5 h and 158 MB"),
         "{two}"
     );
+    // It said 0 s.
+    let short = of("count = 2_500\ncycle = \"10us\"\n");
+    assert!(short.contains("5 trials of 25 ms, 0.3 s around each"), "{short}");
     let load = of("count = 1_000\ncycle = \"1ms\"\n[load.x]\nkind = \"cpu\"\nfrom = \"a\"\nstart = \"-1s\"\n");
     assert!(load.contains("5 trials of 2 s"), "{load}");
     assert!(of("kind = \"pingpong\"\ncount = 20_000\n").contains("of 1 s, 0.3 s around each, 50 µs a round trip"));

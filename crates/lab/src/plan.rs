@@ -401,7 +401,7 @@ fn trial_s(setup: &Setup) -> Option<f64> {
 /// A time to two digits, in what people say.
 fn time(seconds: f64) -> String {
     match seconds {
-        s if s < 0.01 => format!("{:.1} ms", s * 1e3),
+        s if s < 0.1 => format!("{} ms", two(s * 1e3)),
         s if s < 10.0 => format!("{} s", two(s)),
         s if s < 120.0 => format!("{s:.0} s"),
         s if s < 7_200.0 => format!("{:.0} min", s / 60.0),
