@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The commands of bpf(2) that libbpf-rs has in no safe form: attaching a program to a device by a
 //! link, running one on a packet, listing those of a hook, and counting how long programs run. Each
-//! takes a prefix of `union bpf_attr` (include/uapi/linux/bpf.h); what is left out is zero.
+//! takes a prefix of `union bpf_attr` (include/uapi/linux/bpf.h); what is left out is zero. The
+//! prefix goes as far as the kernel writes: it takes no notice of the size where it answers.
 
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::{io, mem};
@@ -48,6 +49,7 @@ struct TestRun {
 }
 
 #[repr(C)]
+#[derive(Default)]
 struct Query {
     target_ifindex: u32,
     attach_type: u32,
@@ -56,12 +58,18 @@ struct Query {
     prog_ids: u64,
     prog_cnt: u32,
     padding: u32,
+    prog_attach_flags: u64,
+    link_ids: u64,
+    link_attach_flags: u64,
+    /// The kernel writes it whenever it lists programs of tcx.
+    revision: u64,
 }
 
 /// One command. A result of at least 0 is a descriptor or nothing.
 ///
 /// # Safety
-/// Each address in `attr` is valid for the size that is stated with it until the call returns.
+/// Each address in `attr` is valid for the size that is stated with it until the call returns, and
+/// `attr` has all that the kernel answers to this command.
 unsafe fn bpf<T>(command: libc::c_int, attr: &mut T) -> io::Result<i32> {
     // SAFETY: `attr` is valid for its size; the caller answers for the addresses in it.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attr), mem::size_of::<T>()) };
@@ -81,7 +89,7 @@ fn owned(fd: i32) -> OwnedFd {
 pub fn attach_xdp(program: BorrowedFd<'_>, index: u32, flags: u32) -> io::Result<OwnedFd> {
     let prog_fd = program.as_raw_fd() as u32;
     let mut attr = LinkCreate { prog_fd, target_ifindex: index, attach_type: XDP, flags };
-    // SAFETY: it has no address.
+    // SAFETY: it has no address, and no answer.
     unsafe { bpf(LINK_CREATE, &mut attr) }.map(owned)
 }
 
@@ -105,7 +113,8 @@ pub fn run_on(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<(u32, Vec<u8
         ctx_in: address(context.as_ptr().cast()),
         ..TestRun::default()
     };
-    // SAFETY: the packet, the room for it and the context outlive the call, each with its size.
+    // SAFETY: the packet, the room for it and the context outlive the call, each with its size; the
+    // answer is `retval`, `duration` and the sizes.
     unsafe { bpf(PROG_TEST_RUN, &mut attr)? };
     out.truncate(attr.data_size_out as usize);
     Ok((attr.retval, out))
@@ -124,13 +133,12 @@ pub fn tcx_programs(index: u32, egress: bool) -> io::Result<Vec<u32>> {
     let mut attr = Query {
         target_ifindex: index,
         attach_type: if egress { TCX_EGRESS } else { TCX_INGRESS },
-        query_flags: 0,
-        attach_flags: 0,
         prog_ids: ids.as_mut_ptr().expose_provenance() as u64,
         prog_cnt: MOST_PROGRAMS as u32,
-        padding: 0,
+        ..Query::default()
     };
-    // SAFETY: `ids` has room for as many ids as are stated, and outlives the call.
+    // SAFETY: `ids` has room for as many ids as are stated, and outlives the call; the answer ends
+    // with the revision.
     match unsafe { bpf(PROG_QUERY, &mut attr) } {
         Ok(_) => {
             ids.truncate(attr.prog_cnt as usize);
@@ -148,6 +156,6 @@ pub fn tcx_programs(index: u32, egress: bool) -> io::Result<Vec<u32>> {
 pub fn count_runs() -> io::Result<OwnedFd> {
     // What is counted (`enum bpf_stats_type`): the time of runs.
     let mut attr = 0u32;
-    // SAFETY: it has no address.
+    // SAFETY: it has no address, and no answer.
     unsafe { bpf(ENABLE_STATS, &mut attr) }.map(owned)
 }
