@@ -300,12 +300,10 @@ fn time_delays_of_af_xdp_repeat_on_two_kernels() {
         tardy_tests::skip("time_delays_of_af_xdp_repeat_on_two_kernels: debian:6.12-rt", "it was not fetched");
     }
     for kernel in kernels {
-        // With fewer trials the first and the last packets have no verdict.
-        let trials = if kernel == KERNEL { "5" } else { "1" };
         let run = || {
             let place = Place::new();
             let mut command = place.command("run");
-            command.args(["afxdp-delay", "--in", "guest:exact", "--kernel", kernel, "--json", "--trials", trials]);
+            command.args(["afxdp-delay", "--in", "guest:exact", "--kernel", kernel, "--trials", "1", "--json"]);
             command.args(["--set", "stream.ctl.count=40"]).arg("--out").arg(place.out());
             let run = place.call(&mut command);
             run.ran();
@@ -314,9 +312,6 @@ fn time_delays_of_af_xdp_repeat_on_two_kernels() {
         let (a, b) = (run(), run());
         assert_eq!(print(&a), print(&b), "{kernel}");
         assert_eq!(a["cells"], b["cells"], "{kernel}: every figure and every verdict");
-        let traces = a["verdicts"].as_array().into_iter().flatten().filter(|of| of["id"] == "own-trace").count();
-        assert_eq!(traces, 0, "{kernel}: {}", a["verdicts"]);
-        let packets = 40 * trials.parse::<u32>().expect("a number");
         let cells = a["cells"].as_array().expect("cells");
         for cell in cells {
             let id = cell["id"].as_str().expect("an id");
@@ -327,14 +322,10 @@ fn time_delays_of_af_xdp_repeat_on_two_kernels() {
                 assert!(why.contains("needs another CPU than the one"), "{kernel} {id}: {why}");
             } else if cell["not_available"].is_null() {
                 let delay = &cell["streams"]["ctl"]["metrics"]["rx_xdp..receive"];
-                assert_eq!(
-                    (&delay["count"], &delay["coverage"]),
-                    (&json!(packets), &json!(1.0)),
-                    "{kernel} {id}: {cell}"
-                );
+                assert_eq!((&delay["count"], &delay["coverage"]), (&json!(40), &json!(1.0)), "{kernel} {id}: {cell}");
                 assert_eq!(
                     (&cell["xdp"][0]["same"], &cell["valid"]),
-                    (&json!(packets), &json!(true)),
+                    (&json!(40), &json!(true)),
                     "{kernel} {id}: {cell}"
                 );
                 // Without idle states a bound has no effect.
