@@ -12,6 +12,7 @@ use tardy_analyze::cell::CellAnalysis;
 use tardy_bpf::hints::Layouts;
 use tardy_bpf::program::{MARK, OBJECT, RX_TIME, RxTime, Stamps, last_lines};
 use tardy_bpf::xsk::{METADATA, Putting, Taking, completion, no_huge_pages, request, went_out};
+use tardy_engine::port::xdp::send::where_there_is_room;
 use tardy_model::point::{Metric, Point};
 use tardy_model::result::{MetricResult, TrialResult};
 use tardy_model::sample::Batch;
@@ -209,6 +210,33 @@ fn nothing_counts_as_sent_that_the_kernel_did_not_send() {
     ] {
         assert_eq!(went_out(count, before, after, errno, futile), sent, "{count} {before}..{after}: {errno}, {futile}");
     }
+}
+
+#[test]
+fn packets_over_several_queues_were_reordered() {
+    use libc::{ENOBUFS, ENXIO};
+    // The number of packets for which each queue has room.
+    let (mut queues, mut at) = ([2, 0, 3], 0);
+    let mut send = |queues: &mut [i32]| {
+        where_there_is_room(queues, &mut at, |room| {
+            *room -= 1;
+            if *room < 0 { Err(ENOBUFS) } else { Ok(*room) }
+        })
+    };
+    let sent: Vec<_> = (0..6).map(|_| send(&mut queues)).collect();
+    assert_eq!(sent, [Ok(1), Ok(0), Ok(2), Ok(1), Ok(0), Err(ENOBUFS)]);
+    // It stays where it found room last, although the first queue has some again.
+    queues = [9, 9, 9];
+    let sent: Vec<_> = (0..3).map(|_| send(&mut queues)).collect();
+    assert_eq!((sent, queues), (vec![Ok(8), Ok(7), Ok(6)], [9, 9, 6]));
+    // Another error is the packet's, and no other queue is tried.
+    let mut tried = 0;
+    let refused = where_there_is_room(&mut queues, &mut 1, |_| {
+        tried += 1;
+        Err::<(), i32>(ENXIO)
+    });
+    assert_eq!((refused, tried), (Err(ENXIO), 1));
+    assert_eq!(where_there_is_room(&mut [0; 0], &mut 0, |_| Ok(())), Err(ENXIO), "no queue");
 }
 
 /// An attribute of netlink.

@@ -375,7 +375,7 @@ fn a_sender_used_one_queue_of_a_device_that_had_more() {
     let run = run(&place, &text);
     run.ran();
     for (cell, queues, came) in [
-        ("all", json!([0, 1]), json!({"0": 300, "1": 300})),
+        ("all", json!([0, 1]), json!({"0": 600})),
         ("one", json!([1]), json!({"1": 600})),
         ("receiver", json!([1]), json!({"1": 600})),
     ] {

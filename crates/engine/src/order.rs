@@ -141,8 +141,8 @@ pub struct SendOrder {
     /// frames.
     pub macs: [Mac; 2],
     pub priority: u32,
-    /// The transmit queues that it is to go through in turn, where its port chooses them; `None`
-    /// for all that the device has.
+    /// The transmit queues that it may go through, where its port chooses them; `None` for all that
+    /// the device has.
     pub queues: Option<Range<u32>>,
     /// Frames of the memory that it sends from, on port `xdp`.
     pub frames: u32,

@@ -462,7 +462,7 @@ pub struct XdpSendRecord {
     pub mode: XdpSendMode,
     /// Faster modes that were refused.
     pub refused: Vec<XdpRefusal>,
-    /// The queues of the device that it sends through in turn.
+    /// The queues of the device at which it has a socket.
     #[serde(alias = "queue", deserialize_with = "one_or_more")]
     pub queues: Vec<u32>,
     /// Bytes of the memories of all queues.

@@ -24,8 +24,8 @@ use tardy_sys::{SysError, nic};
 pub struct XdpSend {
     /// One for each queue.
     outlets: Vec<Outlet>,
-    /// The one whose turn it is.
-    next: usize,
+    /// The one that packets go through while it has room.
+    at: usize,
     record: XdpSendRecord,
 }
 
@@ -60,7 +60,7 @@ impl XdpSend {
             small_pages: opened.small_pages,
             counted: counted(&outlets),
         };
-        Ok(XdpSend { outlets, next: 0, record })
+        Ok(XdpSend { outlets, at: 0, record })
     }
 
     /// What stamps of the device have room for until they are taken, bytes; 0 where there are none.
@@ -68,22 +68,29 @@ impl XdpSend {
         let room = |outlet: &Outlet| outlet.stamps().map_or(0, |(_, room)| u64::from(room));
         self.outlets.iter().map(room).sum::<u64>() * STAMP_BYTES
     }
+}
 
-    /// Sends through the queue whose turn it is; where that has no room, through the next one that
-    /// has some.
-    #[inline]
-    fn in_turn<T>(&mut self, mut send: impl FnMut(&mut Outlet) -> Result<T, i32>) -> Result<T, i32> {
-        let mut result = Err(libc::ENXIO);
-        for _ in 0..self.outlets.len() {
-            let at = self.next;
-            self.next = if at + 1 < self.outlets.len() { at + 1 } else { 0 };
-            result = send(&mut self.outlets[at]);
-            if !matches!(result, Err(libc::ENOBUFS)) {
-                break;
-            }
+/// Sends through the queue of the packet before; where that has no room, through the next one that
+/// has some. The kernel keeps a flow on a queue too: packets of two queues can overtake each other,
+/// and a receiver would count packets as reordered that the path had kept in order.
+///
+/// # Errors
+/// ENOBUFS if no queue has room, and what else the queue says.
+#[inline]
+pub fn where_there_is_room<Q, T>(
+    queues: &mut [Q],
+    at: &mut usize,
+    mut send: impl FnMut(&mut Q) -> Result<T, i32>,
+) -> Result<T, i32> {
+    let mut result = Err(libc::ENXIO);
+    for _ in 0..queues.len() {
+        result = send(&mut queues[*at]);
+        if !matches!(result, Err(libc::ENOBUFS)) {
+            break;
         }
-        result
+        *at = if *at + 1 < queues.len() { *at + 1 } else { 0 };
     }
+    result
 }
 
 impl Drop for XdpSend {
@@ -120,10 +127,12 @@ pub fn stamps(device: &str) -> Result<(), String> {
 impl SendPort for XdpSend {
     #[inline]
     fn send(&mut self, payload: &[u8], key: u32, launch: Option<Instant<Tai>>) -> Result<u32, i32> {
-        self.in_turn(|outlet| outlet.send(payload, key, launch.map(Instant::ns))).map(|()| key)
+        let launch_ns = launch.map(Instant::ns);
+        where_there_is_room(&mut self.outlets, &mut self.at, |outlet| outlet.send(payload, key, launch_ns))
+            .map(|()| key)
     }
     fn send_batch(&mut self, payloads: &[u8], size: usize, keys: &mut [u32]) -> Result<usize, i32> {
-        self.in_turn(|outlet| outlet.send_batch(payloads, size, keys))
+        where_there_is_room(&mut self.outlets, &mut self.at, |outlet| outlet.send_batch(payloads, size, keys))
     }
     #[inline]
     fn drain(&mut self, mut each: impl FnMut(TxStamp)) -> usize {
