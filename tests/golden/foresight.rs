@@ -296,6 +296,8 @@ fn the_estimate_says_what_it_assumes() {
     // It said 0 s.
     let short = of("count = 2_500\ncycle = \"10us\"\n");
     assert!(short.contains("5 trials of 25 ms, 0.3 s around each"), "{short}");
+    let shorter = of("count = 1\ncycle = \"10us\"\n");
+    assert!(shorter.contains("5 trials of 10 µs, 0.3 s around each"), "{shorter}");
     let load = of("count = 1_000\ncycle = \"1ms\"\n[load.x]\nkind = \"cpu\"\nfrom = \"a\"\nstart = \"-1s\"\n");
     assert!(load.contains("5 trials of 2 s"), "{load}");
     assert!(of("kind = \"pingpong\"\ncount = 20_000\n").contains("of 1 s, 0.3 s around each, 50 µs a round trip"));

@@ -12,7 +12,7 @@ use tardy_analyze::cell::CellAnalysis;
 use tardy_bpf::hints::Layouts;
 use tardy_bpf::program::{MARK, OBJECT, RX_TIME, RxTime, Stamps, last_lines};
 use tardy_bpf::xsk::{METADATA, Putting, Taking, completion, no_huge_pages, request, went_out};
-use tardy_engine::port::xdp::send::where_there_is_room;
+use tardy_engine::port::xdp::send::{waiting, where_there_is_room};
 use tardy_model::point::{Metric, Point};
 use tardy_model::result::{MetricResult, TrialResult};
 use tardy_model::sample::Batch;
@@ -214,7 +214,7 @@ fn nothing_counts_as_sent_that_the_kernel_did_not_send() {
 
 #[test]
 fn packets_over_several_queues_were_reordered() {
-    use libc::{ENOBUFS, ENXIO};
+    use libc::{EAGAIN, ENOBUFS, ENXIO};
     // The number of packets for which each queue has room.
     let (mut queues, mut at) = ([2, 0, 3], 0);
     let mut send = |queues: &mut [i32]| {
@@ -229,6 +229,10 @@ fn packets_over_several_queues_were_reordered() {
     queues = [9, 9, 9];
     let sent: Vec<_> = (0..3).map(|_| send(&mut queues)).collect();
     assert_eq!((sent, queues), (vec![Ok(8), Ok(7), Ok(6)], [9, 9, 6]));
+    // A driver's queue that is full has no room either.
+    let mut full = [EAGAIN, 0];
+    let sent = where_there_is_room(&mut full, &mut 0, |errno| if *errno == 0 { Ok(()) } else { Err(*errno) });
+    assert_eq!(sent, Ok(()));
     // Another error is the packet's, and no other queue is tried.
     let mut tried = 0;
     let refused = where_there_is_room(&mut queues, &mut 1, |_| {
@@ -237,6 +241,16 @@ fn packets_over_several_queues_were_reordered() {
     });
     assert_eq!((refused, tried), (Err(ENXIO), 1));
     assert_eq!(where_there_is_room(&mut [0; 0], &mut 0, |_| Ok(())), Err(ENXIO), "no queue");
+}
+
+#[test]
+fn stamps_of_one_full_queue_counted_as_often_as_there_were_queues() {
+    // Of each queue: how many stamps wait there, for how many it has room.
+    let queues = [Some((4_000, 4_096)), Some((0, 4_096)), None];
+    let of = |at| waiting(&queues, at, |of| *of);
+    assert_eq!(of(0), Some((4_000 << 10, 4_096 << 10)), "a full queue is full, whatever the others have");
+    assert_eq!(of(1), Some((0, 4_096 << 10)));
+    assert_eq!((of(2), of(3)), (None, None), "it takes none, or there is none");
 }
 
 /// An attribute of netlink.

@@ -32,7 +32,10 @@ pub fn judge(record: &TrialRecord) -> Option<Verdict> {
             [one] => format!("{} of {}", one.metric, one.stream),
             several => format!("{} metrics", several.len()),
         };
-        format!("what they add to {metrics} is too little to be seen (it may be up to {})", says::time(most))
+        format!(
+            "what they add to {metrics} cannot be told from nothing (it is at most {} either way)",
+            says::time(most)
+        )
     });
     let what = match (&seen[..], unknown) {
         ([], None) => return None,

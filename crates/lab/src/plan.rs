@@ -401,6 +401,7 @@ fn trial_s(setup: &Setup) -> Option<f64> {
 /// A time to two digits, in what people say.
 fn time(seconds: f64) -> String {
     match seconds {
+        s if s < 1e-3 => format!("{} µs", two(s * 1e6)),
         s if s < 0.1 => format!("{} ms", two(s * 1e3)),
         s if s < 10.0 => format!("{} s", two(s)),
         s if s < 120.0 => format!("{s:.0} s"),

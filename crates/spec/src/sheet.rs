@@ -10,7 +10,7 @@ use crate::synonyms;
 use crate::tree::{self, Node, Toml, WrittenKey, rows};
 use crate::unknown::{Unknown, is_there, meant_keys, meant_root, unknown};
 pub(crate) use layer::{Assignment, Layer};
-use layer::{Leaf, both, layer, settle, twice};
+use layer::{Leaf, both, layer, settle, too_many_axes, twice};
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 use tardy_model::validity;
@@ -393,6 +393,9 @@ impl Sheet {
             return faults.add(Problem::new(Reason::Value, &key.at, message, "write [matrix]"));
         }
         let leaves = self.overrides(node, "an axis", faults);
+        if let Some(problem) = too_many_axes(leaves.len(), &key.at) {
+            return faults.add(problem);
+        }
         settle(&leaves, faults);
         for leaf in leaves {
             let axis = self.axis(&leaf, faults);

@@ -347,7 +347,8 @@ fn stamps_that_made_a_wake_up_earlier_were_said_to_add_a_negative_time() {
     assert_eq!(says(&[takes]), Some(format!("all: tx stamps {off}, {end}")));
     let to = "add 1.5 µs to scheduled..rx_kernel of ctl (1.4 µs to 1.6 µs)";
     assert_eq!(says(&[takes, adds]), Some(format!("all: tx stamps {to}; they {off}, {end}")));
-    let open = "what they add to scheduled..wakeup of ctl is too little to be seen (it may be up to 5.0 µs)";
+    let open =
+        "what they add to scheduled..wakeup of ctl cannot be told from nothing (it is at most 5.0 µs either way)";
     assert_eq!(says(&[adds, (woke, [0, -5_000, 3_000])]), Some(format!("all: tx stamps {to}; {open}, {end}")));
     assert_eq!(says(&[]), None);
 }

@@ -183,6 +183,16 @@ fn the_text_of_a_value_was_kept_in_the_id_of_each_cell() {
 }
 
 #[test]
+fn thousands_of_axes_were_read_before_the_id_of_a_cell_was_too_long() {
+    let axes = |of: usize| -> String { (0..of).map(|n| format!("\"stream.s{n}.priority\" = [1]\n")).collect() };
+    let body = |of| lines(&format!("{}[matrix]\n{}", streams(of), axes(of)), &[]);
+    let said = body(51);
+    assert!(said.len() == 1 && said[0].contains("has 51 axes; the id of a cell"), "{said:?}");
+    let said = body(50);
+    assert!(said.len() == 1 && said[0].contains("characters, more than 200"), "{said:?}");
+}
+
+#[test]
 fn a_name_that_is_there_twice_was_looked_for_among_all_for_each_cell() {
     let name = "n".repeat(90);
     let cases: String = (0..9_000).map(|n| format!("[[case]]\nname = \"{name}{}\"\n", n % 5_000)).collect();

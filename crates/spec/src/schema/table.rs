@@ -131,7 +131,7 @@ pub const KEYS: &[Key] = &[
     key("stream.*.tx.advance", SPAN, Text("0us"), "The sender aims to wake this long before the scheduled instant."),
     key("stream.*.tx.spin", SPAN, Text("0us"), "The sender spins for the last stretch of this length instead of sleeping."),
     key("stream.*.tx.wait", choice(&Wait::WORDS, &[]), Text("block"), "How the station that asked waits for replies; `scheduled` is for a receiver on port `xdp`."),
-    key("stream.*.tx.queue", number(0, 63), None("all of them, or all of the stream's class"), "tx.port `xdp`: the one transmit queue of the device that is sent through; otherwise each send call takes the next one."),
+    key("stream.*.tx.queue", number(0, 63), None("all of them, or all of the stream's class"), "tx.port `xdp`: the one transmit queue of the device that is sent through; otherwise packets stay on one queue while it has room."),
     key("stream.*.tx.frames", SOME_FRAMES, Integer(FRAMES as i64), "tx.port `xdp`: frames of 4096 bytes in the memory that it sends from, a power of two."),
     key("stream.*.rx.port", choice(&Port::WORDS, &[]), None("as `port`"), "What they are received through: `xdp` gets by AF_XDP sockets what `packet` or `xdp` sends, each packet stamped by an XDP program (`rx_xdp`)."),
     key("stream.*.rx.cpu", Kind::Cpu, Text("different"), "CPU of the receiving thread: auto, same or different (as the sender's), any (not pinned), or a number."),

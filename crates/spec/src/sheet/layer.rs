@@ -7,6 +7,17 @@ use crate::schema::{self, Value};
 use crate::tree::{Node, Toml};
 use std::collections::{BTreeMap, HashSet};
 
+/// Most axes: the id of a cell has a value of each, and names a folder.
+const MOST_AXES: usize = 50;
+
+/// What is wrong with this number of axes, if anything is.
+pub(super) fn too_many_axes(axes: usize, at: &At) -> Option<Problem> {
+    let message =
+        format!("the experiment has {axes} axes; the id of a cell, which names each, has room for {MOST_AXES}");
+    let help = "set in a [[case]] what belongs together, or write several experiments";
+    (axes > MOST_AXES).then(|| Problem::new(Reason::Combination, at, message, help))
+}
+
 /// A key with the value that somebody wrote.
 #[derive(Clone, Debug)]
 pub(crate) struct Assignment {

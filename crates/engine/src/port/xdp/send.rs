@@ -2,8 +2,8 @@
 //! The sending half of port `xdp`: the frames of port `packet`, byte for byte, through AF_XDP
 //! sockets. They pass no queue discipline, and the kernel stamps none of them.
 //!
-//! Each queue of the device has a socket, and each send call takes the next one. A call hands over
-//! one packet, or a batch of overdue ones, which so stay in order.
+//! Each queue of the device has a socket. Packets stay on one queue while it has room. A call hands
+//! over one packet, or a batch of overdue ones.
 //!
 //! In copy mode the sender's own thread runs the driver, in its send call, as it does on port
 //! `packet` where no queue discipline is set. The kernel then reports by its completion ring when
@@ -63,10 +63,10 @@ impl XdpSend {
         Ok(XdpSend { outlets, at: 0, record })
     }
 
-    /// What stamps of the device have room for until they are taken, bytes; 0 where there are none.
+    /// What stamps of the device have room for until they are taken, bytes: that of one queue, for
+    /// packets stay on one. 0 where there are none.
     pub fn room_bytes(&self) -> u64 {
-        let room = |outlet: &Outlet| outlet.stamps().map_or(0, |(_, room)| u64::from(room));
-        self.outlets.iter().map(room).sum::<u64>() * STAMP_BYTES
+        waiting(&self.outlets, self.at, Outlet::stamps).map_or(0, |(_, room)| room)
     }
 }
 
@@ -75,7 +75,7 @@ impl XdpSend {
 /// and a receiver would count packets as reordered that the path had kept in order.
 ///
 /// # Errors
-/// ENOBUFS if no queue has room, and what else the queue says.
+/// ENOBUFS or EAGAIN if no queue has room, and what else the queue says.
 #[inline]
 pub fn where_there_is_room<Q, T>(
     queues: &mut [Q],
@@ -85,12 +85,21 @@ pub fn where_there_is_room<Q, T>(
     let mut result = Err(libc::ENXIO);
     for _ in 0..queues.len() {
         result = send(&mut queues[*at]);
-        if !matches!(result, Err(libc::ENOBUFS)) {
+        // No frame is free, or the driver's queue is full.
+        if !matches!(result, Err(libc::ENOBUFS | libc::EAGAIN)) {
             break;
         }
         *at = if *at + 1 < queues.len() { *at + 1 } else { 0 };
     }
     result
+}
+
+/// Bytes of the stamps that wait at the queue that packets go through, and for which it has room;
+/// `None` where it takes none. Those of the other queues would say nothing: a stamp comes back to
+/// the queue of its packet.
+pub fn waiting<Q>(queues: &[Q], at: usize, stamps: impl FnOnce(&Q) -> Option<(u32, u32)>) -> Option<(u64, u64)> {
+    let (waiting, room) = stamps(queues.get(at)?)?;
+    Some((u64::from(waiting) * STAMP_BYTES, u64::from(room) * STAMP_BYTES))
 }
 
 impl Drop for XdpSend {
@@ -149,12 +158,9 @@ impl SendPort for XdpSend {
         }
         taken
     }
-    /// Stamps wait in the completion rings: those of the fullest, and what it has room for, as
-    /// often as there are queues.
+    /// Stamps wait in the completion ring of the queue that packets go through.
     fn error_queue(&self) -> (u64, u64) {
-        let stamps = self.outlets.iter().filter_map(Outlet::stamps).max_by_key(|(waiting, _)| *waiting);
-        let bytes = |count: u32| u64::from(count) * self.outlets.len() as u64 * STAMP_BYTES;
-        stamps.map_or((0, u64::MAX), |(waiting, room)| (bytes(waiting), bytes(room)))
+        waiting(&self.outlets, self.at, Outlet::stamps).unwrap_or((0, u64::MAX))
     }
     fn xdp(&self) -> Option<XdpSendRecord> {
         Some(XdpSendRecord { counted: counted(&self.outlets), ..self.record.clone() })
