@@ -137,6 +137,22 @@ fn invalid_run_judges_no_expectations() {
 }
 
 #[test]
+fn a_valid_run_ended_with_exit_4_and_no_reason() {
+    let mut run = run(&["all"]);
+    run.results.expectations_met = None;
+    let open = &mut run.results.expectations[0];
+    (open.met, open.why) = (None, Some("threads of ctl waited for others".to_owned()));
+    let text = run.draw("text", 100);
+    assert!(text.contains("\nnot judged   all: ctl "), "{text}");
+    assert!(text.contains("threads of ctl waited"), "{text}");
+    let page = run.draw("html", 100);
+    assert!(page.contains("not judged</b> all: ctl ") && page.contains("threads of ctl waited"), "{}", page.len());
+    // Where the cell is not valid, its verdicts say why.
+    run.results.cells[0].valid = false;
+    assert!(!run.draw("text", 100).contains("\nnot judged"));
+}
+
+#[test]
 fn trials_that_do_not_count_are_named() {
     let mut run = run(&["all"]);
     run.results.cells[0].trials.truncate(4);

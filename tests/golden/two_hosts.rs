@@ -203,7 +203,7 @@ fn run(mut stations: Stations) -> Ran {
     // Another address for each process, and for each trial of this one: tests run at the same time.
     let process = std::process::id().to_be_bytes();
     for end in plan.ends.values_mut() {
-        end.address = IpAddr::V4(Ipv4Addr::new(127, process[2], process[3], NEXT.fetch_add(1, Relaxed)));
+        end.address = IpAddr::V4(Ipv4Addr::new(127, 128 + process[2] % 64, process[3], NEXT.fetch_add(1, Relaxed)));
     }
     let (chosen, _) = place(&setup, &found).expect("placed");
     let mut random = orders::random_of(1, "all", 1);

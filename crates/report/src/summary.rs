@@ -30,15 +30,17 @@ pub(crate) fn failing(results: &Results) -> impl Iterator<Item = &ExpectationRes
     results.expectations.iter().filter(|e| e.met == Some(false))
 }
 
-/// The limits on what became of packets that could not be judged although the cell ran. Where
-/// figures are not valid, verdicts say why.
+/// The limits that could not be judged although the cell ran: those on what became of packets, and
+/// in cells whose figures are valid all of them. Where figures are not valid, verdicts say why.
 pub(crate) fn not_judged(results: &Results) -> impl Iterator<Item = &ExpectationResult> {
     let ran: BTreeSet<&str> =
         results.cells.iter().filter(|cell| !cell.trials.is_empty()).map(|cell| cell.id.as_str()).collect();
-    results
-        .expectations
-        .iter()
-        .filter(move |e| e.met.is_none() && e.needs_no_validity() && ran.contains(e.cell.as_str()))
+    let valid: BTreeSet<&str> = results.cells.iter().filter(|cell| cell.valid).map(|cell| cell.id.as_str()).collect();
+    let can_be = move |e: &&ExpectationResult| {
+        let cell = e.cell.as_str();
+        ran.contains(cell) && (e.needs_no_validity() || e.why.is_some() && valid.contains(cell))
+    };
+    results.expectations.iter().filter(|e| e.met.is_none()).filter(can_be)
 }
 
 /// What was limited: `ctl scheduled..rx_kernel p99.9`, `ctl lost`.

@@ -279,15 +279,22 @@ pub fn sql_view(points: &[Point]) -> String {
         let _ = write!(sql, ",\n    coalesce({}) AS {at}", ways.join(", "));
     }
     let _ = write!(sql, ",\n    {}\n  FROM spans\n)", rest(stages));
-    let delta = chain.contains(&Point::RxKernel);
+    // A packet that port `xdp` takes in never comes to the kernel's stack.
+    let stamped: Vec<&Point> = chain.iter().filter(|at| [Point::RxKernel, Point::RxXdp].contains(at)).collect();
+    let delta = !stamped.is_empty();
     if delta {
         sql += ",\narrivals AS (\n  -- an arrival without a stamp stands right behind the stamped packet before it\n";
         // Of an answered stream a request may have come whose reply did not.
         let seen = [Point::RxKernel, Point::Receive].into_iter().filter(|point| chain.contains(point));
         let arrived: String = seen.map(|point| format!(" OR {point} IS NOT NULL")).collect();
+        // The kernel's stamp if there is one: a row of port `xdp` has none.
+        let stamp = match &stamped[..] {
+            [one] => one.to_string(),
+            _ => format!("coalesce({}, {})", Point::RxKernel, Point::RxXdp),
+        };
         let _ = writeln!(
             sql,
-            "  SELECT *, outcome = 'received'{arrived} AS \"..arrived\",\n    scheduled_ns + rx_kernel AS \"..stamp\","
+            "  SELECT *, outcome = 'received'{arrived} AS \"..arrived\",\n    scheduled_ns + {stamp} AS \"..stamp\","
         );
         sql += "    last_value(\"..stamp\" IGNORE NULLS) OVER (PARTITION BY filename, stream ORDER BY seq) AS \"..place\"\n";
         sql += "  FROM offsets\n)";

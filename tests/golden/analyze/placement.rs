@@ -166,6 +166,17 @@ fn napi_is_believed_only_with_an_id_and_switches() {
 }
 
 #[test]
+fn a_socket_of_af_xdp_on_a_veth_was_said_not_to_take_napi() {
+    let mut record = placed(SoftirqBy::Napi);
+    ctl(&mut record).rx.napi_id = Some(0);
+    ctl(&mut record).xdp = Some(tardy_tests::xdp_record());
+    assert!(verdicts(&record).iter().all(|verdict| verdict.id != "softirq"), "{:?}", verdicts(&record));
+    // Its device's threads must have run.
+    station(&mut record).threads[0].switches = 0;
+    assert!(verdicts(&record).iter().any(|verdict| verdict.says.contains("never ran")));
+}
+
+#[test]
 fn a_different_cpu_that_was_shared() {
     let mut record = placed(SoftirqBy::Rps);
     ctl(&mut record).rx.cpus_seen = vec![1, 0];

@@ -407,6 +407,16 @@ FROM arrivals;
 }
 
 #[test]
+fn the_view_had_no_delta_of_packets_that_af_xdp_took_in() {
+    let of = |chain: &[Point]| sql_view(chain);
+    let only = of(&[Point::Scheduled, Point::RxXdp, Point::Receive]);
+    assert!(only.contains("scheduled_ns + rx_xdp AS \"..stamp\"") && only.contains(" AS delta"), "{only}");
+    let both = of(&[Point::Scheduled, Point::RxXdp, Point::RxKernel, Point::Receive]);
+    assert!(both.contains("scheduled_ns + coalesce(rx_kernel, rx_xdp) AS \"..stamp\""), "{both}");
+    assert!(!of(&[Point::Scheduled, Point::Receive]).contains("delta"));
+}
+
+#[test]
 fn the_schema_names_the_columns_of_a_file() {
     let schema = samples_schema();
     assert_eq!(schema["format"], tardy_model::FORMAT);

@@ -95,8 +95,11 @@ fn no_napi(evidence: &Evidence<'_>, station: &SoftirqRecord) -> Option<String> {
     if station.packets == 0 {
         return None;
     }
-    let receives = |name: &String| station.receivers.contains(name);
-    let none = evidence.threads().find(|thread| receives(&thread.name()) && thread.record.napi_id == Some(0));
+    // A socket of AF_XDP on a veth has no NAPI id although its packets take NAPI: the XDP program
+    // runs in nothing else there.
+    let has_id = |thread: &Thread<'_>| thread.of.xdp.is_none();
+    let receives = |thread: &Thread<'_>| station.receivers.contains(&thread.name()) && has_id(thread);
+    let none = evidence.threads().find(|thread| receives(thread) && thread.record.napi_id == Some(0));
     if let Some(thread) = none {
         return Some(format!("the socket of {} has NAPI id 0: its packets did not take NAPI", thread.name()));
     }
