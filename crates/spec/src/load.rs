@@ -309,7 +309,9 @@ fn threads(view: &View<'_>, table: &Table<'_>, load: &Load, streams: &[Stream]) 
         (["cpu", "policy", "from"], load.cpu, load.policy, load.from.as_str()),
         (["peer_cpu", "peer_policy", "to"], load.peer_cpu, load.peer_policy, far),
     ];
-    let are_known = ["stream.*.*.cpu", "stream.*.from", "stream.*.to"].iter().all(|key| view.is_sound(key));
+    let are_known = ["stream.*.tx.cpu", "stream.*.rx.cpu", "stream.*.reply.cpu", "stream.*.from", "stream.*.to"]
+        .iter()
+        .all(|key| view.is_sound(key));
     for (fields @ [cpu_field, policy_field, end], cpu, policy, station) in sides {
         if table.are_sound(&[policy_field, "kind", "duty"])
             && let Some(problem) = policy_of(table, load, fields, cpu, policy)

@@ -49,13 +49,12 @@ pub(crate) fn setup(view: &View<'_>) -> Option<(Setup, Vec<Expectation>)> {
     check::sizes(view, &streams, mtu);
     check::queues(view, &streams, path.queues);
     view.keep(check::tags(view, &known(view, &streams, &["port", "tx.port", "vlan", "pcp", "priority"])));
-    let of_threads = ["*.cpu", "*.policy", "*.wait", "tx.spin", "kind", "reflect", "port", "*.port"];
-    view.keep(check::spinners(view, &known(view, &streams, &of_threads)));
+    view.keep(check::spinners(view, &known(view, &streams, &OF_THREADS)));
     let loads = load::loads(view, &streams, mtu);
     let softirq = view.keep(softirq(view, &path));
     if let Some(softirq) = &softirq {
-        let ends = ["*.from", "*.to", "*.kind", "*.reflect", "*.*.cpu", "*.rx.core", "*.rx.port"];
-        let ends = ends.map(|key| format!("stream.{key}"));
+        let ends = ["from", "to", "kind", "reflect", "tx.cpu", "rx.cpu", "reply.cpu", "rx.core", "rx.port"];
+        let ends = ends.map(|key| format!("stream.*.{key}"));
         let ends = ends.each_ref().map(String::as_str);
         view.check(&ends, || check::softirq(view, softirq, &streams));
         view.check(&["stream.*.vlan", "stream.*.port"], || check::pcp_queues(view, softirq, &streams));
@@ -68,6 +67,25 @@ pub(crate) fn setup(view: &View<'_>) -> Option<(Setup, Vec<Expectation>)> {
     let setup = Setup { stations: stations?, path, shaper, streams, loads, softirq, dma_latency_us };
     Some((setup, expect)).filter(|_| all)
 }
+
+/// What decides on which CPUs the threads of a stream spin. No end is `*` here: that would also
+/// match a key of the stream itself, and a wrong `count` would hide two spinners.
+const OF_THREADS: [&str; 14] = [
+    "tx.cpu",
+    "rx.cpu",
+    "reply.cpu",
+    "tx.policy",
+    "rx.policy",
+    "reply.policy",
+    "tx.wait",
+    "rx.wait",
+    "tx.spin",
+    "kind",
+    "reflect",
+    "port",
+    "tx.port",
+    "rx.port",
+];
 
 /// The streams of which these keys have values that somebody meant: what is wrong with one of them
 /// says nothing about the others.

@@ -8,7 +8,9 @@ use crate::error::{At, Faults, Origin, Problem, Reason};
 use crate::schema::{self, KeyOrTable, Value};
 use crate::synonyms;
 use crate::tree::{self, Node, Toml, WrittenKey, rows};
-use crate::unknown::{Unknown, is_there, meant_keys, meant_root, unknown};
+use crate::unknown::{
+    Unknown, check_metric, lacks_name, meant_keys, meant_root, named, nameless, unknown, without_stream,
+};
 pub(crate) use layer::{Assignment, Layer};
 use layer::{Leaf, both, layer, settle, too_many_axes, twice};
 use std::cell::OnceCell;
@@ -119,6 +121,20 @@ impl Sheet {
         sheet
     }
 
+    /// The names below a root, if it has any.
+    pub(crate) fn names(&self, root: &str) -> &[Named] {
+        match root {
+            "station" => &self.stations,
+            "stream" => &self.streams,
+            "load" => &self.loads,
+            _ => &[],
+        }
+    }
+
+    fn called(&self, root: &str) -> Vec<&str> {
+        self.names(root).iter().map(|named| named.name.as_str()).collect()
+    }
+
     /// Makes `KEY=VALUE` win over everything: over the file's own value, over cases, and over an
     /// axis, which it pins.
     pub(crate) fn pin(&mut self, argument: &str, n: usize, faults: &mut Faults) {
@@ -199,6 +215,9 @@ impl Sheet {
         if above.len() < 2
             && let Err(problem) = self.check_names(&path, &key.at, faults)
         {
+            if lacks_name(&path) {
+                return faults.add_unknown(&path, problem, vec![nameless(&path)]);
+            }
             let is_known = !problem.knock_on;
             faults.add(problem);
             if is_known {
@@ -230,7 +249,7 @@ impl Sheet {
         }
         match schema::lookup(&path) {
             KeyOrTable::Unknown => {
-                let Unknown { above, problem, meant } = unknown(&path, &key.at);
+                let Unknown { above, problem, meant } = unknown(&path, &key.at, node, &|root| self.called(root));
                 let keys = meant.map_or_else(Vec::new, |meant| meant_keys(meant, &path[above.len() + 1..], node));
                 faults.add_unknown(above, problem, keys);
             }
@@ -249,9 +268,8 @@ impl Sheet {
     /// The station, stream or load in a key must be one of the file's.
     fn check_names(&self, path: &[String], at: &At, faults: &Faults) -> Result<(), Problem> {
         let (what, names) = match path {
-            [root, ..] if root == "station" => ("station", &self.stations),
-            [root, ..] if root == "stream" || root == "expect" => ("stream", &self.streams),
-            [root, ..] if root == "load" => ("load", &self.loads),
+            [root, ..] if HAS_NAMES.contains(&root.as_str()) => (root.as_str(), self.names(root)),
+            [root, ..] if root == "expect" => ("stream", self.names("stream")),
             [root, id, ..] if root == "validity" => {
                 let ids = validity::RULES.iter().map(|rule| rule.id);
                 if ids.clone().any(|known| known == id) {
@@ -274,10 +292,14 @@ impl Sheet {
         }
         // The first part of a name that has a dot in it, which was reported.
         let knock_on = names.iter().any(|known| known.name.split('.').next() == Some(name));
-        let help = match names.as_slice() {
+        let help = match names {
             // The user never sees it.
             _ if knock_on => String::new(),
             [] => format!("write [{what}.{name}]"),
+            [one, ..] if lacks_name(path) && path[0] == "expect" => {
+                format!("write \"scheduled..rx_kernel\" = \"{name} < 80us\" below [expect.{}]", one.name)
+            }
+            _ if lacks_name(path) => format!("did you mean {}?", named(&nameless(path), &|root| self.called(root))),
             names => synonyms::suggestion(name, names.iter().map(|known| known.name.as_str())),
         };
         let message = format!("there is no {what} `{name}`");
@@ -446,6 +468,14 @@ fn parts(above: &[String], key: &str) -> Vec<String> {
     }
 }
 
+/// How to fix a limit that lacks its metric.
+fn lacks_metric(path: &[String], node: &Node) -> Option<String> {
+    let ([root, stream], Toml::Text(text)) = (path, &node.value) else { return None };
+    let help = schema::limit_meant(text).filter(|_| root == "expect")?;
+    let limit = help.trim_start_matches("write ");
+    Some(format!("name the metric too: \"scheduled..rx_kernel\" = {limit}, below [expect.{stream}]"))
+}
+
 /// A value where a table belongs.
 fn no_table(path: &[String], node: &Node) -> Problem {
     let dotted = path.join(".");
@@ -455,36 +485,9 @@ fn no_table(path: &[String], node: &Node) -> Problem {
         format!("[{dotted}]")
     };
     let message = format!("`{dotted}` is a table, this is {}", node.what());
-    let help = match synonyms::table_as_value(path, node) {
+    let help = match synonyms::table_as_value(path, node).or_else(|| lacks_metric(path, node)) {
         Some(help) => help,
         None => format!("write {header}, its keys below it"),
     };
     Problem::new(Reason::Value, &node.at, message, help)
-}
-
-/// The metric of a limit that was written without its stream: its dots part the key.
-fn without_stream(path: &[String]) -> Option<String> {
-    match path {
-        [root, from, to] if root == "expect" && to.starts_with('.') => Some(format!("{from}.{to}")),
-        _ => None,
-    }
-}
-
-/// What an expectation is about must be a metric; a count has a key of its own.
-fn check_metric(pattern: &str, path: &[String], at: &At) -> Result<(), Problem> {
-    // What is wrong is its stream, and that is reported.
-    if pattern != "expect.*.*" || without_stream(path).is_some() {
-        return Ok(());
-    }
-    let metric = path.last().map_or("", String::as_str);
-    let Err(wrong) = schema::metric(metric) else { return Ok(()) };
-    let counts = schema::children(&path[..2]);
-    let other = synonyms::of_key(&path[..2], metric, is_there);
-    let help = match (synonyms::nearest(metric, counts.iter().copied()), other) {
-        (Some(count), _) => format!("did you mean `{count}`?"),
-        (None, Some((_, says))) => says,
-        (None, None) if metric.contains("..") => wrong.help,
-        (None, None) => format!("{}, or a count: {}", wrong.help, synonyms::list(counts)),
-    };
-    Err(Problem::new(Reason::UnknownKey, at, wrong.message, help))
 }

@@ -166,7 +166,7 @@ const VALUES: &[(&str, &[&str], &str)] = &[
     ("shaper.kind", &["txtime", "so_txtime", "tbs", "launchtime"], "write \"etf\""),
     ("station.*.kind", &["namespace", "ns", "container", "local"], "write \"netns\""),
     ("stream.*.*.wait", &["busy", "busy-wait", "busywait", "nonblocking", "non-blocking"], "write \"spin\""),
-    ("stream.*.*.wait", &["sleep", "recv", "recvmsg", "blocking"], "write \"block\""),
+    ("stream.*.*.wait", &["sleep", "recv", "recvmsg", "blocking"], "write \"block\", which sleeps in the receive call, or \"poll\", \"select\" or \"epoll\""),
     ("stream.*.overrun", &["drop", "ignore"], "write \"skip\""),
 ];
 

@@ -360,31 +360,53 @@ pub(crate) fn metric(text: &str) -> Result<Metric, Wrong> {
 pub(super) fn limit(text: &str) -> Result<(Of, i64, bool), Wrong> {
     let wrong = |message: String, help: String| Wrong { message, help };
     let Some(at) = text.find(['<', '>', '=', '≤']) else {
-        return Err(wrong(format!("\"{text}\" is not a limit"), LIMIT.into()));
+        return Err(match limit_meant(text) {
+            Some(help) => wrong(format!("\"{text}\" is not a limit: it has no `<`"), help),
+            None => wrong(format!("\"{text}\" is not a limit"), LIMIT.into()),
+        });
     };
     let (figure, rest) = text.split_at(at);
     let figure = figure.trim();
     let (inclusive, span) = match (rest.strip_prefix("<="), rest.strip_prefix('<')) {
         (Some(span), _) => (true, span),
         (None, Some(span)) => (false, span),
-        _ => return Err(wrong(format!("\"{text}\": a limit is an upper one, < or <="), LIMIT.into())),
+        _ => {
+            let help = limit_meant(text).unwrap_or_else(|| LIMIT.into());
+            return Err(wrong(format!("\"{text}\": a limit is an upper one, < or <="), help));
+        }
     };
-    let of = match figure {
-        "min" => Of::Min,
-        "mean" => Of::Mean,
-        "stddev" => Of::Stddev,
-        "max" => Of::Max,
-        _ => match QUANTILES.iter().position(|quantile| quantile.1 == figure) {
-            Some(index) => Of::Quantile(index),
-            None => {
-                let known = || ["min", "mean", "stddev", "max"].into_iter().chain(QUANTILES.iter().map(|q| q.1));
-                let help = match synonyms::of_figure(figure) {
-                    Some(figure) => format!("write {figure}"),
-                    None => format!("known here: {}", synonyms::list(known())),
-                };
-                return Err(wrong(format!("\"{text}\": `{figure}` is not a figure"), help));
-            }
-        },
+    let Some(of) = figure_called(figure) else {
+        let known = || MOMENTS.iter().map(|of| of.0).chain(QUANTILES.iter().map(|q| q.1));
+        if let (true, Some(help)) = (figure.is_empty(), limit_meant(text)) {
+            return Err(wrong(format!("\"{text}\" names no figure"), help));
+        }
+        let help = match synonyms::of_figure(figure) {
+            Some(figure) => format!("write {figure}"),
+            None => format!("known here: {}", synonyms::list(known())),
+        };
+        return Err(wrong(format!("\"{text}\": `{figure}` is not a figure"), help));
     };
     Ok((of, units::duration(span.trim())?.0, inclusive))
+}
+
+const MOMENTS: [(&str, Of); 4] = [("min", Of::Min), ("mean", Of::Mean), ("stddev", Of::Stddev), ("max", Of::Max)];
+
+/// The figure of this name, as a limit has it.
+pub(crate) fn figure_called(name: &str) -> Option<Of> {
+    let quantile = || QUANTILES.iter().position(|quantile| quantile.1 == name).map(Of::Quantile);
+    MOMENTS.iter().find(|of| of.0 == name).map(|of| of.1).or_else(quantile)
+}
+
+/// How to write a limit of which the figure, the time or both are there: `p99 300us`, `300us`.
+pub(crate) fn limit_meant(text: &str) -> Option<String> {
+    let is_time = |word: &str| word.starts_with(|c: char| c.is_ascii_digit()) && units::duration(word).is_ok();
+    let signs = |c: char| c.is_whitespace() || "<>=≤≥:,".contains(c);
+    let words: Vec<&str> = text.split(signs).filter(|word| !word.is_empty()).take(3).collect();
+    let (figure, time) = match words[..] {
+        [time] if is_time(time) => ("p99", time),
+        [figure, time] if is_time(time) => (figure, time),
+        _ => return None,
+    };
+    let figure = if figure_called(figure).is_some() { figure } else { synonyms::of_figure(figure)? };
+    Some(format!("write \"{figure} < {time}\""))
 }

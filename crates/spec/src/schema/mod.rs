@@ -17,7 +17,7 @@ pub use key::{Default, Key, Kind, metric_meant};
 pub use table::KEYS;
 pub use units::show_duration;
 
-pub(crate) use key::{Value, checked_name, metric};
+pub(crate) use key::{Value, checked_name, figure_called, limit_meant, metric};
 
 /// What `optional` of a case means, in one line.
 pub const OPTIONAL: &str = "If a machine cannot set the case up, its cells are not available, and that does not make the run invalid; whatever was measured counts as usual.";

@@ -237,6 +237,10 @@ impl<'w> Written<'w> {
             Toml::Text(text) if text.replace('_', "").parse::<i64>().is_ok() => {
                 Err(self.not("a whole number", &format!("write {text} without quotes")))
             }
+            // TOML has 2e3 for a number with a fraction.
+            Toml::Float(number) if number.fract() == 0.0 && number.abs() < 1e18 => {
+                Err(self.not("a whole number", &format!("write {}", *number as i64)))
+            }
             _ => Err(self.not("a whole number", &format!("write a number, from {min}"))),
         }
     }
