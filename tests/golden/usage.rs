@@ -57,6 +57,24 @@ fn a_key_written_as_a_flag_was_advised_to_be_a_value() {
 }
 
 #[test]
+fn a_cpu_that_is_not_here_is_shown_with_its_place_and_with_what_else_is_wrong() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("x.toml");
+    let body = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\ntx.cpu = 8191\n";
+    std::fs::write(&file, body).expect("a file");
+    let plan = |more: &[&str]| call_in(folder.path(), &[&["plan", "x.toml"], more].concat());
+    let answer = plan(&[]);
+    assert_eq!(answer.code, Some(3), "{}", answer.stderr);
+    assert!(answer.stderr.starts_with("tardy: x.toml:6:10: `stream.ctl.tx.cpu`: CPU 8191"), "{}", answer.stderr);
+    let answer = plan(&["--set", "stream.ctl.count=0", "--set", "stream.ctl.rx.cpu=8190"]);
+    assert_eq!(answer.code, Some(2), "the file is wrong too: {}", answer.stderr);
+    let lines: Vec<&str> = answer.stderr.lines().collect();
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    assert!(lines[0].contains("count") && lines[1].contains("x.toml:6:10"), "{lines:?}");
+    assert!(lines[2].contains("--set stream.ctl.rx.cpu=8190") && lines[3].ends_with("3 errors"), "{lines:?}");
+}
+
+#[test]
 fn a_wrong_verb_was_refused_without_a_list_of_the_right_ones() {
     let said = refused(&["rnu"]);
     assert!(said.contains("there is no verb `rnu` (did you mean `run`?)"), "{said}");
@@ -133,7 +151,11 @@ fn a_cpu_that_is_not_there_was_refused_without_its_key_and_its_set() {
     let text = tardy_tests::experiment("load on a CPU that is not there");
     std::fs::write(folder.path().join("load.toml"), text).expect("written");
     let answer = call_in(folder.path(), &["plan", "load.toml", "--set", "stream.ctl.count=5"]);
-    assert!(answer.stderr.starts_with("tardy: `load.x.cpu`: CPU 1023 was asked for"), "{}", answer.stderr);
+    assert!(
+        answer.stderr.starts_with("tardy: load.toml:10:7: `load.x.cpu`: CPU 1023 was asked for"),
+        "{}",
+        answer.stderr
+    );
 }
 
 #[test]

@@ -22,7 +22,7 @@ use tardy_lab::host::ApplyError;
 use tardy_lab::plan::PlanError;
 use tardy_lab::run::RunError;
 use tardy_lab::undo::own_leftovers;
-use tardy_spec::SpecError;
+use tardy_spec::{Reason, SpecError};
 use tardy_store::StoreError;
 
 /// The contract's exit codes.
@@ -97,8 +97,8 @@ impl Failure {
 pub fn code_of(error: &anyhow::Error) -> Exit {
     if let Some(failure) = error.downcast_ref::<Failure>() {
         failure.exit
-    } else if error.is::<SpecError>() {
-        Exit::Usage
+    } else if let Some(error) = error.downcast_ref::<SpecError>() {
+        if error.all().all(|fault| fault.reason == Reason::Machine) { Exit::Cannot } else { Exit::Usage }
     } else if let Some(error) = error.downcast_ref::<StoreError>() {
         match error {
             StoreError::Io { .. } => Exit::Cannot,

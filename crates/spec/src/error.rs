@@ -35,6 +35,8 @@ pub enum Reason {
     NotBuilt,
     /// Values that are each right, but do not go together.
     Combination,
+    /// A value that is right, and that the machine cannot serve.
+    Machine,
     /// The table of keys contradicts its reader: a fault of tardy, not of the file.
     Internal,
 }
@@ -95,6 +97,16 @@ impl SpecError {
     /// This fault and those that follow, each alone.
     pub fn all(&self) -> impl Iterator<Item = &SpecError> {
         std::iter::once(self).chain(&self.others)
+    }
+
+    /// These faults, and then the `others`.
+    pub fn and(mut self, others: Option<SpecError>) -> SpecError {
+        if let Some(mut other) = others {
+            let behind = std::mem::take(&mut other.others);
+            self.others.extend(std::iter::once(other).chain(behind));
+        }
+        self.others.truncate(MOST - 1);
+        self
     }
 
     /// How many faults there are, for the last line; `None` if this is the only one.

@@ -34,6 +34,8 @@ use sheet::Sheet;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::Path;
+use tardy_model::port::Port;
+use tardy_model::stream::CpuChoice;
 
 /// Reads and checks an experiment. `overrides` are `KEY=VALUE` as after `--set`: the value is TOML,
 /// or else text; a later one wins over an earlier one and over the file, its cases and its axes.
@@ -138,6 +140,38 @@ pub fn keys_set(source: &Source, overrides: &[String]) -> Result<BTreeSet<String
     let sheet = sorted(source, overrides)?;
     let set = sheet.base.values().filter(|row| matches!(row.key_at.origin, Origin::Set(_)));
     Ok(set.map(|row| row.key.clone()).collect())
+}
+
+/// Numbers of CPUs that an experiment asks for and that are not among the `usable` ones of the
+/// machine, each with its place; `None` if there is none. The rest of the experiment may be wrong.
+pub fn absent_cpus(source: &Source, overrides: &[String], usable: &[u32]) -> Option<SpecError> {
+    open::check_size(source).ok()?;
+    let mut faults = Faults::default();
+    let sheet = pinned(&tree::document(&source.text, &mut faults)?, overrides, &mut faults);
+    let simulated = schema::Value::Text(Port::Sim.name().to_owned());
+    let (base, cases, axes) = (&sheet.base, &sheet.cases, &sheet.axes);
+    let replaced = |key: &String| {
+        let by_cases = !cases.is_empty() && cases.iter().all(|case| case.set.contains_key(key));
+        by_cases || axes.iter().any(|axis| axis.key == *key)
+    };
+    let of_base = base.values().filter(|row| !replaced(&row.key));
+    let rows =
+        of_base.chain(cases.iter().flat_map(|case| case.set.values())).chain(axes.iter().flat_map(|of| &of.values));
+    // Simulated threads run on no CPU of the machine.
+    if rows.clone().any(|row| row.key.ends_with(".port") && row.value == simulated) {
+        return None;
+    }
+    let mut absent = Faults::default();
+    for row in rows {
+        let schema::Value::Cpu(CpuChoice::Number(cpu)) = row.value else { continue };
+        if usable.contains(&cpu) {
+            continue;
+        }
+        let usable = usable.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+        let message = format!("`{}`: CPU {cpu} was asked for and this process may use only {usable}", row.key);
+        absent.add(Problem::new(Reason::Machine, &row.node.at, message, "choose one of those, or \"auto\""));
+    }
+    SpecError::of(absent.in_order(), source, overrides)
 }
 
 /// The file with the overrides laid over it, if each of its values is right by itself.

@@ -316,6 +316,33 @@ fn a_share_was_taken_for_hours() {
 }
 
 #[test]
+fn a_cpu_that_the_machine_lacks_had_no_place_and_came_one_at_a_time() {
+    let absent = |body: &str, set: &[&str]| {
+        let set: Vec<String> = set.iter().map(|set| (*set).to_owned()).collect();
+        tardy_spec::absent_cpus(&source(&format!("{HEAD}{body}")), &set, &[0, 1]).map(|error| error.lines())
+    };
+    let says = |place: &str, key: &str, cpu: u32| {
+        format!(
+            "{place}: `{key}`: CPU {cpu} was asked for and this process may use only 0, 1 (choose one of those, or \"auto\")"
+        )
+    };
+    // The rest of the file may be wrong.
+    let body = "count = 0\ntx.cpu = 7\nrx.cpu = 1\n[load.x]\nkind = \"cpu\"\nfrom = \"a\"\ncpu = 2\n";
+    let both = [says("x.toml:7:10", "stream.ctl.tx.cpu", 7), says("x.toml:12:7", "load.x.cpu", 2)];
+    assert_eq!(absent(body, &[]).expect("two"), [&both[..], &["2 errors".to_owned()]].concat());
+    let set = ["stream.ctl.tx.cpu=0", "load.x.cpu=9"];
+    assert_eq!(absent(body, &set).expect("one"), [says("--set load.x.cpu=9", "load.x.cpu", 9)]);
+    let axis = "tx.cpu = 7\n[matrix]\n\"stream.ctl.tx.cpu\" = [0, 5, 1]\n";
+    assert_eq!(absent(axis, &[]).expect("the axis's"), [says("x.toml:8:27", "stream.ctl.tx.cpu", 5)]);
+    assert_eq!(absent("tx.cpu = 1\n", &[]), None);
+    assert_eq!(absent("port = \"sim\"\ntx.cpu = 7\n", &[]), None, "nothing runs there");
+    // What is wrong with the file comes first, and is counted with the rest.
+    let wrong = try_load("count = 0\n", &[]).expect_err("a count");
+    let lacks = tardy_spec::absent_cpus(&source(&format!("{HEAD}tx.cpu = 7\n")), &[], &[0]);
+    assert_eq!(wrong.and(lacks).lines().len(), 3);
+}
+
+#[test]
 fn a_key_of_a_stream_without_the_stream_led_nowhere() {
     for (set, key) in [
         ("rx.wait=spin", "stream.ctl.rx.wait"),

@@ -21,8 +21,12 @@ use anyhow::Result;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use tardy_judge::foresight::{self, Foreseen, Machine};
+use tardy_lab::loads::LoadError;
 use tardy_lab::machine::FactsByHost;
+use tardy_lab::placement::PlaceError;
+use tardy_lab::plan::PlanError;
 use tardy_lab::run::RunError;
+use tardy_spec::SpecError;
 use tardy_store::StoreError;
 use tardy_sys::{clock, thread};
 
@@ -73,8 +77,18 @@ fn foresee(experiment: &tardy_spec::experiment::Experiment, found: &FactsByHost,
     foresight::foresee(experiment, &machine)
 }
 
-/// What a machine cannot do, with the `--set` that asks for it, if one does.
-fn blamed(error: RunError, args: &Experiment) -> anyhow::Error {
+/// What a machine cannot do: every CPU that it does not have, with the place that asks for it, and
+/// anything else with the `--set` that asks, if one does.
+fn blamed(error: RunError, args: &Experiment, usable: &[u32]) -> anyhow::Error {
+    let lacks_cpu = matches!(
+        &error,
+        RunError::Place(PlaceError::Cpu { .. } | PlaceError::Softirq { .. })
+            | RunError::Plan(PlanError::Place(PlaceError::Cpu { .. } | PlaceError::Softirq { .. }))
+            | RunError::Load(LoadError::Cpu { .. })
+    );
+    if let Some(absent) = absent_cpus(args, usable).filter(|_| lacks_cpu) {
+        return absent.into();
+    }
     let says = error.to_string();
     let asks =
         |set: &&String| set.split_once('=').is_some_and(|(key, _)| says.starts_with(&format!("`{}`", key.trim())));
@@ -84,10 +98,26 @@ fn blamed(error: RunError, args: &Experiment) -> anyhow::Error {
     }
 }
 
+/// What is wrong with an experiment that is to be run on this machine, with the CPUs that it does
+/// not have: who fixes the one should not meet the other only then.
+fn with_machine(error: anyhow::Error, args: &Experiment) -> anyhow::Error {
+    match error.downcast::<SpecError>() {
+        Ok(wrong) => wrong.and(absent_cpus(args, &tardy_host::cpus::usable())).into(),
+        Err(other) => other,
+    }
+}
+
+fn absent_cpus(args: &Experiment, usable: &[u32]) -> Option<SpecError> {
+    tardy_spec::absent_cpus(&tardy_spec::resolve(&args.experiment).ok()?, &overrides(args, &[]), usable)
+}
+
 /// The checked experiment that was asked for, with `sets` laid over it after the caller's own.
 fn load(args: &Experiment, sets: &[String]) -> Result<tardy_spec::experiment::Experiment> {
     let source = tardy_spec::resolve(&args.experiment)?;
+    Ok(tardy_spec::load(&source, &overrides(args, sets))?)
+}
+
+fn overrides(args: &Experiment, sets: &[String]) -> Vec<String> {
     let trials = args.trials.map(|trials| format!("trials={trials}"));
-    let overrides: Vec<String> = args.set.iter().cloned().chain(trials).chain(sets.iter().cloned()).collect();
-    Ok(tardy_spec::load(&source, &overrides)?)
+    args.set.iter().cloned().chain(trials).chain(sets.iter().cloned()).collect()
 }

@@ -25,7 +25,9 @@ use tardy_model::path::Where;
 use tardy_spec::experiment::Setup;
 
 pub fn call(args: Plan) -> Result<Exit> {
-    let mut experiment = object::load(&args.experiment, args.xdp_object.as_deref())?;
+    let here = args.guest.place.is_none();
+    let mut experiment = object::load(&args.experiment, args.xdp_object.as_deref())
+        .map_err(|error| if here { super::with_machine(error, &args.experiment) } else { error })?;
     let mut out = Script::new();
     let (cells, trials) = (count(experiment.cells.len(), "cell"), count(experiment.trials as usize, "trial"));
     out.comment(&format!("{}: {cells}, {trials} of each", experiment.name));
@@ -55,7 +57,7 @@ pub fn call(args: Plan) -> Result<Exit> {
     };
     let foreseen = super::foresee(&experiment, &found, guest.is_some()).into_iter().chain(unresolved(&experiment));
     foreseen.for_each(|foreseen| out.comment(&foreseen.to_string()));
-    let blamed = |error: RunError| super::blamed(error, &args.experiment);
+    let blamed = |error: RunError| super::blamed(error, &args.experiment, &found.here().usable);
     let mut said: Vec<(Script, Vec<&str>)> = Vec::new();
     for cell in &experiment.cells {
         let script = of_setup(&cell.setup, guest.is_some(), &found).map_err(blamed)?;

@@ -32,7 +32,9 @@ use tardy_store::{RunFolder, StoreError};
 
 pub fn call(args: Run) -> Result<Exit> {
     let began = Instant::now();
-    let mut experiment = object::load(&args.experiment, args.xdp_object.as_deref())?;
+    let here = args.guest.place.is_none();
+    let mut experiment = object::load(&args.experiment, args.xdp_object.as_deref())
+        .map_err(|error| if here { verbs::with_machine(error, &args.experiment) } else { error })?;
     let state = verbs::state();
     let stop = exit::on_signal(state.clone()).context("signal handlers")?;
     let guest = guest::asked(&args.guest)?;
@@ -57,7 +59,7 @@ pub fn call(args: Run) -> Result<Exit> {
         None => Where::Here {
             found: Box::new(
                 coordinator::check(&experiment, &Kinds::default(), &mut hosts)
-                    .map_err(|error| verbs::blamed(error, &args.experiment))?,
+                    .map_err(|error| verbs::blamed(error, &args.experiment, &tardy_host::cpus::usable()))?,
             ),
             hosts: &mut hosts,
         },
