@@ -71,6 +71,14 @@ fn a_wait_that_polls_a_device_which_is_none_was_found_out_by_the_run() {
 }
 
 #[test]
+fn advice_about_sudo_was_the_same_for_root() {
+    use tardy_sys::process::{be_root, not_be_root};
+    assert!(be_root(false).contains("sudo") && !be_root(true).contains("sudo"));
+    assert!(not_be_root(true).contains("sudo") && !not_be_root(false).contains("sudo"));
+    assert!(!advice(libc::EPERM).contains("sudo"), "an agent is root already");
+}
+
+#[test]
 fn a_thread_that_spins_beyond_the_limit_was_found_out_after_the_run() {
     let spin = "duration = \"5s\"\ntx.policy = \"fifo:90\"\nrx = { wait = \"spin\", policy = \"fifo:80\" }\n";
     let said = reported(spin, &usual());

@@ -318,7 +318,7 @@ fn a_missing_program_and_missing_rights_are_named() {
     let mut runner = Recorder::new(|_| Some(says.to_owned()));
     let error = applied(&two().steps, slot.journal().unwrap(), &mut runner).err().expect("not root");
     assert!(matches!(error, ApplyError::NeedsRoot { .. }), "{error}");
-    assert!(error.to_string().contains("needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN)"), "{error}");
+    assert!(error.to_string().contains("needs root's CAP_NET_ADMIN and CAP_SYS_ADMIN"), "{error}");
 }
 
 fn commands<'a>(inverses: impl IntoIterator<Item = &'a Inverse>) -> Vec<String> {

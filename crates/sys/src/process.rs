@@ -70,6 +70,29 @@ pub fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
+/// How this caller gets root's rights: one who is root already lacks them for another reason.
+pub fn how_to_be_root() -> &'static str {
+    be_root(is_root())
+}
+
+/// The same for a caller who is root, or is not.
+pub fn be_root(is_root: bool) -> &'static str {
+    match is_root {
+        true => "this root lacks them: a container or service must be given them",
+        false => "run it as root, or with sudo",
+    }
+}
+
+/// How this caller, who is root, runs a program without root's rights.
+pub fn how_not_to_be_root() -> &'static str {
+    not_be_root(std::env::var_os("SUDO_UID").is_some())
+}
+
+/// The same for a caller by sudo, or one who is root otherwise.
+pub fn not_be_root(by_sudo: bool) -> &'static str {
+    if by_sudo { "run it without sudo" } else { "run it as another user" }
+}
+
 /// Sends a signal to one process by its own id.
 pub fn signal(pid: u32, signal: i32) -> Result<(), SysError> {
     // SAFETY: takes numbers only; the id is positive, so no group is meant.

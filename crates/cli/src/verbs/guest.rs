@@ -36,7 +36,8 @@ pub fn call(args: Call) -> Result<Exit> {
                 // What is built belongs to the kernel that is there.
                 if !with.is_empty() && tardy_sys::process::is_root() {
                     eprintln!(
-                        "tardy: a module is compiled as root here, by programs out of fetched packages, and needs no root: run it without sudo"
+                        "tardy: a module is compiled as root here, by programs out of fetched packages, and needs no root: {}",
+                        tardy_sys::process::how_not_to_be_root()
                     );
                 }
                 if with.is_empty() || kernel::fetched(&kernel::cache(), which.name).is_none() {
@@ -187,7 +188,8 @@ pub fn facts(guest: &Guest) -> Facts {
 pub fn warn(guest: &Guest) {
     if tardy_sys::process::is_root() {
         eprintln!(
-            "tardy: QEMU runs as root here, with all rights of root, and a guest needs none: run it without sudo"
+            "tardy: QEMU runs as root here, with all rights of root, and a guest needs none: {}",
+            tardy_sys::process::how_not_to_be_root()
         );
     }
     if !guest.sandbox {

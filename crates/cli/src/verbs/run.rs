@@ -97,7 +97,10 @@ fn may_build(experiment: &Experiment, state: &Path) -> Result<()> {
         return Ok(());
     }
     if !tardy_sys::process::may_build() {
-        let why = "network namespaces need root (CAP_NET_ADMIN and CAP_SYS_ADMIN): run it with sudo; port = \"sim\" needs none";
+        let why = format!(
+            "network namespaces need root's CAP_NET_ADMIN and CAP_SYS_ADMIN: {}; port = \"sim\" and --in guest need no root",
+            tardy_sys::process::how_to_be_root()
+        );
         return Err(Failure::new(Exit::Cannot, why).into());
     }
     super::undo::offer(state)

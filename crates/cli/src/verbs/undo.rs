@@ -94,8 +94,11 @@ fn one_line(text: &str) -> String {
     printable(&text.replace('\n', " "))
 }
 
-fn needs_root() -> &'static str {
-    if tardy_sys::process::may_build() { "" } else { ": this needs root; run it with sudo" }
+fn needs_root() -> String {
+    if tardy_sys::process::may_build() {
+        return String::new();
+    }
+    format!(": this needs root's CAP_NET_ADMIN and CAP_SYS_ADMIN: {}", tardy_sys::process::how_to_be_root())
 }
 
 /// Reports what killed runs left, and on a terminal shows how it is put back and offers to do it. A

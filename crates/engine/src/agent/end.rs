@@ -383,7 +383,9 @@ pub fn advice(errno: i32) -> &'static str {
         libc::EADDRNOTAVAIL => {
             "the address is not in this namespace any more: something outside tardy removed it; run again"
         }
-        libc::EPERM | libc::EACCES => "it needs rights that root has (CAP_NET_RAW for port packet): run it with sudo",
+        libc::EPERM | libc::EACCES => {
+            "this process lacks rights that it needs (CAP_NET_RAW for port packet): run tardy as root, and give a container them"
+        }
         libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT | libc::ESOCKTNOSUPPORT => {
             "this kernel does not have it, or it is switched off: take another port, or ip = \"ipv4\""
         }

@@ -37,7 +37,10 @@ pub enum ApplyError {
     /// The journal cannot be written: nothing is done that could not be undone.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    #[error("`{command}`: {says}: needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN); run it with sudo")]
+    #[error(
+        "`{command}`: {says}: needs root's CAP_NET_ADMIN and CAP_SYS_ADMIN: {}",
+        tardy_sys::process::how_to_be_root()
+    )]
     NeedsRoot {
         command: Command,
         /// The program's own words.
