@@ -71,6 +71,18 @@ fn a_wait_that_polls_a_device_which_is_none_was_found_out_by_the_run() {
 }
 
 #[test]
+fn an_exact_run_had_too_few_trials_to_be_compared_and_only_compare_reported_it() {
+    let exact = Machine { is_exact: true, ..usual() };
+    let said = reported("", &exact);
+    let says = "note: `trials`: `tardy compare` claims nothing about two exact runs of 5 trials: it needs 20 \
+                phases, and a trial is one (write --trials 20 if the run is to be compared)";
+    assert_eq!(said, [says]);
+    let source = Source { name: "x.toml".into(), text: format!("trials = 20\n{HEAD}") };
+    assert_eq!(foresee(&load(&source, &[]).expect("it loads"), &exact), []);
+    assert_eq!(reported("", &usual()), Vec::<String>::new());
+}
+
+#[test]
 fn advice_about_sudo_was_the_same_for_root() {
     use tardy_sys::process::{be_root, not_be_root};
     assert!(be_root(false).contains("sudo") && !be_root(true).contains("sudo"));

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use tardy_analyze::clusters::NEEDED;
+use tardy_analyze::compare::phases::LEAST as LEAST_PHASES;
 use tardy_analyze::repeats::LEAST_TRIALS;
 use tardy_analyze::ruler::GRAIN_NS;
 use tardy_analyze::statistics::{packets_for, rank_of};
@@ -28,6 +29,8 @@ pub struct Machine {
     pub timer_slack_ns: Option<i64>,
     /// How fine the kernel's timers are: the length of a tick where none are finer.
     pub timer_resolution_ns: Option<i64>,
+    /// True for a guest in exact virtual time.
+    pub is_exact: bool,
 }
 
 /// One thing that is foreseen.
@@ -102,7 +105,7 @@ pub fn foresee(experiment: &Experiment, machine: &Machine) -> Vec<Foreseen> {
         true => found,
         false => Foreseen { cells: of.iter().map(|n| cells[*n].id.clone()).collect(), ..found },
     });
-    let mut foreseen: Vec<Foreseen> = named.chain(trials(experiment)).collect();
+    let mut foreseen: Vec<Foreseen> = named.chain(trials(experiment)).chain(phases(experiment, machine)).collect();
     foreseen.sort_by_key(|found| std::cmp::Reverse(found.level));
     if more > 0 {
         let why = format!("{more} more warnings, of other cells, are not listed");
@@ -450,6 +453,17 @@ fn just_resolved((stream, counts): &(&str, BTreeSet<u64>), trials: u64) -> Optio
     );
     let roomy = number((packets_for(q, NEEDED) * 2).div_ceil(trials));
     Some(Foreseen::new(Level::Note, format!("stream.{stream}.count"), why, format!("a count of {roomy} leaves room")))
+}
+
+/// Fewer trials in exact time than `tardy compare` needs: it sets them side by side by their phase.
+fn phases(experiment: &Experiment, machine: &Machine) -> Option<Foreseen> {
+    let (trials, least) = (experiment.trials, LEAST_PHASES as u32);
+    let runs = if trials == 1 { "one trial".to_owned() } else { format!("{trials} trials") };
+    let why = format!(
+        "`tardy compare` claims nothing about two exact runs of {runs}: it needs {least} phases, and a trial is one"
+    );
+    let help = format!("write --trials {least} if the run is to be compared");
+    (machine.is_exact && trials < least).then(|| Foreseen::new(Level::Note, "trials".to_owned(), why, help))
 }
 
 /// Fewer trials than it takes to tell whether a figure repeats.

@@ -40,7 +40,10 @@ fn what_is_missing_never_lets_a_condition_pass() {
     let few = one(&exact("aa", 5, |_| ()), &exact("bb", 5, higher(5)), CONDITION);
     assert_eq!(
         (few.decision, few.says.as_str()),
-        (Decision::Undecided, "5 phases of 5 can be set side by side, and 20 are needed")
+        (
+            Decision::Undecided,
+            "5 phases of 5 can be set side by side, and 20 are needed: run both again with --trials 20"
+        )
     );
     // Packets that never arrived are later than any.
     let gone = exact("bb", 25, |run| {

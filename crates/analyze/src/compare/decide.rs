@@ -269,9 +269,13 @@ impl Asked<'_> {
                 None => String::new(),
             };
             let phases = says::count(n as u64, "phase", "phases");
+            let again = match decision {
+                Decision::Undecided => format!(": run both again with --trials {LEAST}"),
+                _ => String::new(),
+            };
             return Answer::new(
                 decision,
-                format!("{phases} of {trials} can be set side by side{why}, and {LEAST} are needed"),
+                format!("{phases} of {trials} can be set side by side{why}, and {LEAST} are needed{again}"),
             );
         }
         let Some(phases) = known else { return Answer::new(Decision::NoData, "there are no phases") };

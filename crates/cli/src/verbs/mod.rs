@@ -21,11 +21,13 @@ use anyhow::Result;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use tardy_judge::foresight::{self, Foreseen, Machine};
+use tardy_lab::guest::Guest;
 use tardy_lab::loads::LoadError;
 use tardy_lab::machine::FactsByHost;
 use tardy_lab::placement::PlaceError;
 use tardy_lab::plan::PlanError;
 use tardy_lab::run::RunError;
+use tardy_model::manifest::GuestMode;
 use tardy_spec::SpecError;
 use tardy_store::StoreError;
 use tardy_sys::{clock, thread};
@@ -64,15 +66,20 @@ fn state() -> PathBuf {
 
 /// What is foreseen of a run on these machines, where the coordinator's own represents all of them.
 /// The timers of a guest are not known before it boots.
-fn foresee(experiment: &tardy_spec::experiment::Experiment, found: &FactsByHost, in_guest: bool) -> Vec<Foreseen> {
+fn foresee(
+    experiment: &tardy_spec::experiment::Experiment,
+    found: &FactsByHost,
+    guest: Option<&Guest>,
+) -> Vec<Foreseen> {
     let here = found.here();
     // The agents inherit the slack of this process.
     let slack = thread::timer_slack_ns().ok().and_then(|ns| i64::try_from(ns).ok());
     let machine = Machine {
         rt_limit: here.rt_limit,
         release: here.release.clone(),
-        timer_slack_ns: slack.filter(|_| !in_guest),
-        timer_resolution_ns: clock::timer_resolution_ns().filter(|_| !in_guest),
+        timer_slack_ns: slack.filter(|_| guest.is_none()),
+        timer_resolution_ns: clock::timer_resolution_ns().filter(|_| guest.is_none()),
+        is_exact: guest.is_some_and(|guest| guest.mode == GuestMode::Exact),
     };
     foresight::foresee(experiment, &machine)
 }

@@ -55,7 +55,7 @@ pub fn call(args: Plan) -> Result<Exit> {
             coordinator::look(&experiment, &Kinds::default(), &mut Hosts::here(&mut steward))?
         }
     };
-    let foreseen = super::foresee(&experiment, &found, guest.is_some()).into_iter().chain(unresolved(&experiment));
+    let foreseen = super::foresee(&experiment, &found, guest.as_ref()).into_iter().chain(unresolved(&experiment));
     foreseen.for_each(|foreseen| out.comment(&foreseen.to_string()));
     let blamed = |error: RunError| super::blamed(error, &args.experiment, &found.here().usable);
     let mut said: Vec<(Script, Vec<&str>)> = Vec::new();

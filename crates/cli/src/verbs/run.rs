@@ -65,8 +65,8 @@ pub fn call(args: Run) -> Result<Exit> {
         },
     };
     let foreseen = match &place {
-        Where::Here { found, .. } => verbs::foresee(&experiment, found, false),
-        Where::Inside { guest, .. } => verbs::foresee(&experiment, &guest::facts(guest).into(), true),
+        Where::Here { found, .. } => verbs::foresee(&experiment, found, None),
+        Where::Inside { guest, .. } => verbs::foresee(&experiment, &guest::facts(guest).into(), Some(guest)),
     };
     let folder = match args.out {
         Some(out) => RunFolder::create(out)?,
