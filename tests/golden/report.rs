@@ -134,6 +134,8 @@ fn invalid_run_judges_no_expectations() {
     assert!(text.contains("\n  invalid    do not use these figures\n"), "{text}");
     assert!(text.contains("\nNOT VALID    do not use these figures; expectations not judged"), "{text}");
     assert!(!text.contains("not met"), "{text}");
+    // Which limits stay open was not to be seen.
+    assert!(text.contains("\nnot judged   ctl scheduled..rx_kernel p99.9: the figures are not valid\n"), "{text}");
 }
 
 #[test]
@@ -147,9 +149,11 @@ fn a_valid_run_ended_with_exit_4_and_no_reason() {
     assert!(text.contains("threads of ctl waited"), "{text}");
     let page = run.draw("html", 100);
     assert!(page.contains("not judged</b> all: ctl ") && page.contains("threads of ctl waited"), "{}", page.len());
-    // Where the cell is not valid, its verdicts say why.
+    // Where the cell is not valid, its verdicts say why, and the limit is only named.
     run.results.cells[0].valid = false;
-    assert!(!run.draw("text", 100).contains("\nnot judged"));
+    let text = run.draw("text", 100);
+    let open: Vec<&str> = text.lines().filter(|line| line.starts_with("not judged")).collect();
+    assert_eq!(open, ["not judged   ctl scheduled..rx_kernel p99.9: the figures are not valid"]);
 }
 
 #[test]

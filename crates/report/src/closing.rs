@@ -4,7 +4,8 @@
 
 use crate::picture::Picture;
 use crate::summary::limited;
-use tardy_model::result::{ExpectationResult, Results};
+use std::collections::BTreeSet;
+use tardy_model::result::{CellResult, ExpectationResult, Results};
 
 /// Limits that are named in the line.
 const NAMED: usize = 2;
@@ -74,8 +75,23 @@ fn expectations(results: &Results) -> String {
 /// those of cells that are valid.
 fn which<'a>(met: impl Iterator<Item = &'a ExpectationResult> + Clone) -> String {
     let counts = if met.clone().all(ExpectationResult::needs_no_validity) { ", counts only" } else { "" };
+    format!("{counts}: {}", names(met))
+}
+
+/// Which limits stay open because the figures that they are of are not valid; `None` if there are
+/// none. What else was not judged has a reason of its own: [`crate::summary::not_judged`].
+pub(crate) fn open(results: &Results) -> Option<String> {
+    let is_of = |cell: &&CellResult| !cell.valid && !cell.trials.is_empty() && cell.not_available.is_none();
+    let cells: BTreeSet<&str> = results.cells.iter().filter(is_of).map(|cell| cell.id.as_str()).collect();
+    let waits = |e: &&ExpectationResult| e.met.is_none() && !e.needs_no_validity() && cells.contains(e.cell.as_str());
+    let open = names(results.expectations.iter().filter(waits));
+    (!open.is_empty()).then(|| format!("{open}: the figures are not valid"))
+}
+
+/// What they limit, each once.
+fn names<'a>(limits: impl Iterator<Item = &'a ExpectationResult>) -> String {
     let mut names: Vec<String> = Vec::new();
-    for name in met.map(limited) {
+    for name in limits.map(limited) {
         if !names.contains(&name) {
             names.push(name);
         }
@@ -85,5 +101,5 @@ fn which<'a>(met: impl Iterator<Item = &'a ExpectationResult> + Clone) -> String
         more => format!(" and {more} more"),
     };
     names.truncate(NAMED);
-    format!("{counts}: {}{more}", names.join(", "))
+    format!("{}{more}", names.join(", "))
 }

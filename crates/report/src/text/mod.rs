@@ -111,6 +111,9 @@ fn closing(picture: &Picture<'_>, layout: Option<&Layout>, page: &mut Page) {
     for open in summary::not_judged(results) {
         page.labelled(0, "not judged", CLOSING, &summary::failure_below(open, results), Ink::Doubtful);
     }
+    if let Some(open) = closing::open(results) {
+        page.labelled(0, "not judged", CLOSING, &open, Ink::Doubtful);
+    }
     if !fits {
         page.uncut(CLOSING, &files);
     }
