@@ -182,9 +182,10 @@ pub(crate) fn unit<'a>(metrics: impl Iterator<Item = (&'a str, &'a MetricResult)
     Unit::fitting(median, greatest)
 }
 
-/// The unit that fits all streams of a cell.
-pub(crate) fn cell_unit(cell: &CellResult) -> Unit {
-    unit(cell.streams.values().flat_map(|s| s.metrics.iter()).map(|(name, metric)| (name.as_str(), metric)))
+/// The unit that fits all cells of a run: their tables are read side by side.
+pub(crate) fn run_unit(results: &Results) -> Unit {
+    let metrics = results.cells.iter().flat_map(|cell| cell.streams.values()).flat_map(|stream| &stream.metrics);
+    unit(metrics.map(|(name, metric)| (name.as_str(), metric)))
 }
 
 /// The least share of stamps among the available metrics of a stream, and the name of that metric

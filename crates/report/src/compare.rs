@@ -125,7 +125,8 @@ fn whole(compared: &Comparison) -> String {
              shows\n",
         );
     }
-    cells().for_each(|cell| self::cell(&mut out, cell));
+    let unit = unit(&compared.cells);
+    cells().for_each(|cell| self::cell(&mut out, cell, unit));
     facts::rows(&mut out, compared);
     conditions(&mut out, compared);
     out
@@ -198,7 +199,7 @@ fn flaws(cell: &CellComparison) -> Vec<String> {
     flaws
 }
 
-fn cell(out: &mut String, cell: &CellComparison) {
+fn cell(out: &mut String, cell: &CellComparison, unit: Unit) {
     let id = plain(&cell.id);
     let lacks = match (cell.a_valid, cell.b_valid) {
         (Some(_), None) => Some("B has no such cell"),
@@ -213,7 +214,6 @@ fn cell(out: &mut String, cell: &CellComparison) {
         let _ = writeln!(out, "\n{id}: identical");
         return;
     }
-    let unit = unit(cell);
     let flaws = flaws(cell);
     let head = if flaws.is_empty() { id } else { format!("{id} ({})", flaws.join("; ")) };
     let columns = Columns::of(cell, unit);
@@ -253,12 +253,12 @@ fn cell(out: &mut String, cell: &CellComparison) {
     }
 }
 
-/// Exact runs differ by nanoseconds; noisy ones have the unit in which their table reads best.
-fn unit(cell: &CellComparison) -> Unit {
-    if cell.identical.is_some() {
+/// Exact runs differ by nanoseconds; noisy ones have the unit in which their tables read best.
+fn unit(cells: &[CellComparison]) -> Unit {
+    if cells.iter().any(|cell| cell.identical.is_some()) {
         return Unit::Ns;
     }
-    let metrics = cell.streams.values().flat_map(|stream| stream.metrics.values());
+    let metrics = cells.iter().flat_map(|cell| cell.streams.values()).flat_map(|stream| stream.metrics.values());
     let figures: Vec<&FigureComparison> = metrics.flat_map(|metric| &metric.figures).collect();
     let values = |of: Option<&'static str>| {
         let chosen = figures.iter().filter(move |figure| of.is_none_or(|of| figure.of == of));

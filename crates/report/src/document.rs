@@ -4,11 +4,12 @@
 
 use crate::block::{Block, Table};
 use crate::closing;
-use crate::column::{Column, cell_unit, in_order, lead, lead_of, point_of, received_only, title, unit};
+use crate::column::{Column, in_order, lead, lead_of, point_of, received_only, run_unit, title, unit};
 use crate::figure::{self, SPACE, Unit};
 use crate::picture::{Facts, Picture};
 use crate::summary::{self, Cells};
 use std::collections::BTreeMap;
+use tardy_model::machine::RulerRecord;
 use tardy_model::manifest::Manifest;
 use tardy_model::result::{CellResult, MetricResult, Outcomes, Results, StreamResult};
 use tardy_model::verdict::{Figure, Verdict};
@@ -29,7 +30,8 @@ pub(crate) fn of(picture: &Picture<'_>) -> Vec<Block> {
     blocks.extend(comparison(picture, None).into_iter().map(Block::Table));
     blocks.extend(list(summary::early(picture).into_iter().collect()));
     let cells = Cells::of(picture);
-    blocks.extend(results.cells.iter().flat_map(|cell| of_cell(picture, &cells, cell)));
+    let unit = run_unit(results);
+    blocks.extend(results.cells.iter().flat_map(|cell| of_cell(picture, &cells, cell, unit)));
     for id in cells.not_run() {
         blocks.push(Block::Heading(2, title(id)));
         let why = cells.refused(id).map_or("none finished".to_owned(), |remark| remark.says);
@@ -68,7 +70,7 @@ fn list(remarks: Vec<summary::Remark>) -> Option<Block> {
     (!remarks.is_empty()).then(|| Block::List(remarks.into_iter().map(|r| (r.label, r.says)).collect()))
 }
 
-fn of_cell(picture: &Picture<'_>, cells: &Cells<'_>, cell: &CellResult) -> Vec<Block> {
+fn of_cell(picture: &Picture<'_>, cells: &Cells<'_>, cell: &CellResult, unit: Unit) -> Vec<Block> {
     let mut blocks = vec![Block::Heading(2, title(&cell.id))];
     if !cell.valid && cell.not_available.is_none() {
         blocks.push(Block::Sentence("NOT VALID".to_owned(), "do not use these figures".to_owned()));
@@ -77,7 +79,7 @@ fn of_cell(picture: &Picture<'_>, cells: &Cells<'_>, cell: &CellResult) -> Vec<B
     let ran = !cell.trials.is_empty();
     for (name, stream) in picture.facts.in_order(&cell.streams).into_iter().filter(|_| ran) {
         blocks.push(Block::Heading(3, format!("stream {name}")));
-        blocks.push(Block::Table(metrics(stream, cell_unit(cell), None)));
+        blocks.push(Block::Table(metrics(stream, unit, None)));
         blocks.extend(reasons(stream));
         let mut became = outcomes(&stream.outcomes, None);
         for part in summary::replies(stream, None) {
@@ -326,6 +328,7 @@ pub(crate) fn placement(cell: &CellResult) -> Table {
     let mut table = Table::new(7, &head);
     table.head.extend(["migrations".to_owned(), "run-queue wait".to_owned()]);
     let absent = || figure::ABSENT.to_owned();
+    let waited = figure::about_all(cell.placement.iter().filter_map(|p| p.wait_ns));
     for p in &cell.placement {
         table.rows.push(vec![
             summary::on_host(&p.thread, p.host.as_deref()),
@@ -340,7 +343,7 @@ pub(crate) fn placement(cell: &CellResult) -> Table {
                 _ => "yes".to_owned(),
             },
             p.migrations.map_or_else(absent, |n| n.to_string()),
-            p.wait_ns.map_or_else(absent, figure::about),
+            p.wait_ns.map_or_else(absent, &waited),
         ]);
     }
     table
@@ -424,38 +427,33 @@ pub(crate) fn verdicts(verdicts: &[Verdict]) -> Table {
 
 /// The ruler, CPU by CPU.
 pub(crate) fn ruler(manifest: &Manifest) -> Table {
-    let mut table = Table::new(
-        5,
-        &[
-            "station",
-            "CPU",
-            "policy",
-            "threads",
-            "measured",
-            "stamp",
-            "timer p50",
-            "timer p99",
-            "timer max",
-            "wake-ups",
-            "gaps > 10 µs",
-            "longest",
-        ],
-    );
+    let mut table = Table::new(5, &["station", "CPU", "policy", "threads", "measured", "stamp"]);
+    table
+        .head
+        .extend(["timer p50", "timer p99", "timer max", "wake-ups", "gaps > 10 µs", "longest"].map(str::to_owned));
+    let column = |of: fn(&RulerRecord) -> Option<i64>| {
+        let show = figure::about_all(manifest.ruler.iter().filter_map(of));
+        move |r: &RulerRecord| of(r).map_or(figure::ABSENT.to_owned(), &show)
+    };
+    let times = [
+        column(|r| Some(r.stamp_ns)),
+        column(|r| Some(r.timer_p50_ns)),
+        column(|r| (r.timer_count >= FEW_WAKE_UPS).then_some(r.timer_p99_ns)),
+        column(|r| Some(r.timer_max_ns)),
+    ];
+    let longest = column(|r| r.longest_gap_ns);
     for r in &manifest.ruler {
-        table.rows.push(vec![
+        let mut row = vec![
             r.station.clone(),
             r.cpu.map_or("any".to_owned(), |cpu| cpu.to_string()),
             r.policy.clone(),
             r.threads.join(", "),
             if r.after { "after the trials" } else { "before the trials" }.to_owned(),
-            figure::about(r.stamp_ns),
-            figure::about(r.timer_p50_ns),
-            if r.timer_count < FEW_WAKE_UPS { figure::ABSENT.to_owned() } else { figure::about(r.timer_p99_ns) },
-            figure::about(r.timer_max_ns),
-            r.timer_count.to_string(),
-            format!("{} in {}", r.gaps_over_10us, figure::about(r.loop_ns)),
-            r.longest_gap_ns.map_or(figure::ABSENT.to_owned(), figure::about),
-        ]);
+        ];
+        row.extend(times.iter().map(|time| time(r)));
+        let gaps = format!("{} in {}", r.gaps_over_10us, figure::about(r.loop_ns));
+        row.extend([r.timer_count.to_string(), gaps, longest(r)]);
+        table.rows.push(row);
     }
     table
 }

@@ -137,20 +137,43 @@ pub fn about(ns: i64) -> String {
     }
 }
 
-/// A time without any rounding in the greatest unit that is not above it: `90.412 µs`. For limits
-/// and what was got, where a rounded figure could seem to keep a limit that it breaks.
-pub fn exact(ns: i64) -> String {
-    let size = ns.unsigned_abs();
-    let (unit, decimals, sign) = match size {
-        0..1_000 => (1, 0, "ns"),
-        1_000..1_000_000 => (1_000, 3, "µs"),
-        1_000_000..1_000_000_000 => (1_000_000, 6, "ms"),
-        _ => (1_000_000_000, 9, "s"),
-    };
-    let minus = if ns < 0 { "-" } else { "" };
+/// The same for the times of one column, all in the unit of the greatest: `0.035 ms` next to
+/// `23 ms`.
+pub fn about_all(column: impl Iterator<Item = i64>) -> impl Fn(i64) -> String {
+    let greatest = about(column.map(i64::saturating_abs).max().unwrap_or_default());
+    let sign = greatest.rsplit(' ').next().unwrap_or_default().to_owned();
+    move |ns| {
+        let alone = about(ns);
+        if alone.ends_with(&format!(" {sign}")) {
+            return alone;
+        }
+        if ns == 0 {
+            return format!("0 {sign}");
+        }
+        let value = ns as f64 / UNITS.iter().find(|unit| unit.1 == sign).map_or(1.0, |unit| unit.0 as f64);
+        // Two digits, as alone.
+        let decimals = (1.0 - value.abs().log10().floor()).clamp(0.0, 9.0) as usize;
+        format!("{value:.decimals$} {sign}")
+    }
+}
+
+/// Units of a time in running text, ns.
+const UNITS: [(u64, &str); 4] = [(1, "ns"), (1_000, "µs"), (1_000_000, "ms"), (1_000_000_000, "s")];
+
+/// [`exact`], in the unit that `like` has there.
+pub fn exact_like(ns: i64, like: i64) -> String {
+    let (unit, sign) = UNITS.into_iter().rev().find(|(unit, _)| like.unsigned_abs() >= *unit).unwrap_or(UNITS[0]);
+    let (size, minus) = (ns.unsigned_abs(), if ns < 0 { "-" } else { "" });
+    let decimals = unit.ilog10() as usize;
     let fraction = if decimals == 0 { String::new() } else { format!(".{:0decimals$}", size % unit) };
     let fraction = fraction.trim_end_matches('0').trim_end_matches('.');
     format!("{minus}{}{fraction} {sign}", size / unit)
+}
+
+/// A time without any rounding in the greatest unit that is not above it: `90.412 µs`. For limits
+/// and what was got, where a rounded figure could seem to keep a limit that it breaks.
+pub fn exact(ns: i64) -> String {
+    exact_like(ns, ns)
 }
 
 /// A limit in a table's unit, without zeros that nobody wrote: `80 µs`. One that is finer than the

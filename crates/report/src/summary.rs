@@ -2,7 +2,7 @@
 //! What a run comes to, in words: the judgements, the remarks on a cell, the line of what was
 //! sent. Shared by the pictures that people read.
 
-use crate::column::{Column, Value, cell_unit, lead, point_of, title};
+use crate::column::{Column, Value, lead, point_of, title};
 use crate::figure::{self, Unit};
 use crate::picture::{Facts, Picture};
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,9 +56,13 @@ pub(crate) fn limit(e: &ExpectationResult) -> String {
     e.limit_ns.map(figure::exact).or_else(|| e.limit.map(|n| n.to_string())).unwrap_or(figure::ABSENT.to_owned())
 }
 
-/// What was got, without rounding.
+/// What was got, without rounding, in the unit of its limit.
 pub(crate) fn got(e: &ExpectationResult) -> String {
-    e.got_ns.map(figure::exact).or_else(|| e.got.map(|n| n.to_string())).unwrap_or(figure::ABSENT.to_owned())
+    let like = e.limit_ns.unwrap_or_default();
+    e.got_ns
+        .map(|got| figure::exact_like(got, like))
+        .or_else(|| e.got.map(|n| n.to_string()))
+        .unwrap_or(figure::ABSENT.to_owned())
 }
 
 /// One line about a limit that was not kept, without rounding.
@@ -66,10 +70,9 @@ pub(crate) fn failure(e: &ExpectationResult) -> String {
     failed(e, &limit(e), (e.got_ns.is_some() || e.got.is_some()).then(|| got(e)))
 }
 
-/// The same for below the cell's table: in its unit, with its decimals.
-pub(crate) fn failure_below(e: &ExpectationResult, results: &Results) -> String {
+/// The same for below the tables of cells: in their unit, with its decimals.
+pub(crate) fn failure_below(e: &ExpectationResult, unit: Unit) -> String {
     let Some(limit_ns) = e.limit_ns else { return failure(e) };
-    let unit = results.cells.iter().find(|cell| cell.id == e.cell).map_or(Unit::fitting(e.got_ns, e.got_ns), cell_unit);
     failed(e, &figure::limit(limit_ns, unit), e.got_ns.map(|got| figure::beside(got, limit_ns, unit)))
 }
 

@@ -83,6 +83,32 @@ fn running_text_has_two_or_three_digits() {
 }
 
 #[test]
+fn one_column_had_times_in_several_units() {
+    let column = [35_000, 23_400_000, 0, 460, -1_200];
+    let show = figure::about_all(column.into_iter());
+    assert_eq!(column.map(show), ["0.035 ms", "23 ms", "0 ms", "0.00046 ms", "-0.0012 ms"]);
+    assert_eq!(figure::about_all([12_000].into_iter())(12_000), figure::about(12_000));
+    // What was got is read next to its limit, and neither is rounded.
+    let limit = 80_000;
+    assert_eq!(
+        [1_234_567, 80_001, 900].map(|got| figure::exact_like(got, limit)),
+        ["1234.567 µs", "80.001 µs", "0.9 µs"]
+    );
+}
+
+#[test]
+fn two_cells_of_a_table_had_two_units() {
+    let mut run = run(&["fast", "slow"]);
+    for shown in run.results.cells[0].streams.values_mut().flat_map(|stream| stream.metrics.values_mut()) {
+        *shown = metric([400, 900, 2_200], 4_100, 1, 300, 450.0, 80.0);
+    }
+    let text = run.draw("text", 100);
+    let heads: Vec<&str> = text.lines().filter(|line| line.contains("at packet")).collect();
+    assert!(heads.len() == 2 && heads.iter().all(|head| head.ends_with("µs")), "{heads:?}");
+    assert!(!run.draw("md", 100).contains("in ns"));
+}
+
+#[test]
 fn limits_are_never_rounded() {
     for (ns, wanted) in [
         (0, "0 ns"),

@@ -7,8 +7,8 @@ mod data;
 
 use crate::block::{Block, Table};
 use crate::closing;
-use crate::column::{Column, Value, cell_unit, in_order, lead, point_of, title};
-use crate::figure::THIN;
+use crate::column::{Column, Value, in_order, lead, point_of, run_unit, title};
+use crate::figure::{THIN, Unit};
 use crate::picture::{Options, Picture, ReportError};
 use crate::summary::{self, Cells};
 use crate::{document, figure};
@@ -44,8 +44,9 @@ pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportE
     bar(picture, &mut out);
     side_by_side(picture, &mut out);
     let cells = Cells::of(picture);
+    let unit = run_unit(results);
     for (i, cell) in results.cells.iter().enumerate() {
-        of_cell(picture, &cells, i, cell, &mut out);
+        of_cell(picture, (&cells, unit), i, cell, &mut out);
     }
     for id in cells.not_run() {
         let why = cells.refused(id).map_or("none finished".to_owned(), |remark| remark.says);
@@ -162,7 +163,7 @@ fn leading(picture: &Picture<'_>, out: &mut String) {
     let Some((who, stream)) = streams.first() else { return };
     let Some((name, metric)) = lead(stream).and_then(|name| stream.metrics.get_key_value(name)) else { return };
     let name = if streams.len() > 1 { format!("{who} {name}") } else { name.clone() };
-    let unit = cell_unit(cell);
+    let unit = run_unit(picture.results);
     let at = match (metric.max_seq, metric.max_trial) {
         (Some(seq), Some(trial)) => {
             format!(" <small>packet {}, trial {trial}</small>", escape(&Value::Packet(seq).show(unit, Some(THIN))))
@@ -229,7 +230,7 @@ fn side_by_side(picture: &Picture<'_>, out: &mut String) {
     *out += "</div>\n</section>\n";
 }
 
-fn of_cell(picture: &Picture<'_>, cells: &Cells<'_>, i: usize, cell: &CellResult, out: &mut String) {
+fn of_cell(picture: &Picture<'_>, (cells, unit): (&Cells<'_>, Unit), i: usize, cell: &CellResult, out: &mut String) {
     let state = match (cell.valid, &cell.not_available) {
         (true, _) => "",
         (false, None) => " <span class=\"bad\">not valid</span>",
@@ -245,7 +246,7 @@ fn of_cell(picture: &Picture<'_>, cells: &Cells<'_>, i: usize, cell: &CellResult
         if cell.streams.len() > 1 {
             *out += &format!("<h3>{}</h3>\n", escape(name));
         }
-        of_stream(picture, cell, &format!(" data-cell=\"{i}\" data-stream=\"{k}\""), (name, stream), out);
+        of_stream(picture, (cell, unit), &format!(" data-cell=\"{i}\" data-stream=\"{k}\""), (name, stream), out);
     }
     if data::gates(picture.facts, cell).is_some() {
         let place = format!(" data-cell=\"{i}\" data-stream=\"0\" class=\"wide\"");
@@ -301,12 +302,12 @@ fn behind_the_figures(picture: &Picture<'_>, cell: &CellResult) -> String {
 
 fn of_stream(
     picture: &Picture<'_>,
-    cell: &CellResult,
+    (cell, unit): (&CellResult, Unit),
     place: &str,
     (name, stream): (&String, &StreamResult),
     out: &mut String,
 ) {
-    *out += &table(&document::metrics(stream, cell_unit(cell), Some(THIN)), "");
+    *out += &table(&document::metrics(stream, unit, Some(THIN)), "");
     let mut became = document::outcomes(&stream.outcomes, Some(THIN));
     for part in summary::replies(stream, Some(THIN)) {
         became += &format!(" · {part}");
@@ -355,16 +356,23 @@ fn of_traces(picture: &Picture<'_>, cell: &CellResult, stream: &str) -> String {
     let whole: f64 = stages.iter().filter_map(|(_, shape)| shape.mean_ns()).sum();
     if !stages.is_empty() {
         let mut parts = Table::new(1, &["stage", "mean", "share of the mean", "p50", "p99", "max"]);
-        let ns = |ns: Option<i64>| ns.map_or(figure::ABSENT.to_owned(), figure::about);
+        let shapes = || stages.iter().map(|(_, shape)| shape);
+        let mean_of = |mean: f64| mean.round() as i64;
+        let means = figure::about_all(shapes().filter_map(|shape| shape.mean_ns()).map(mean_of));
+        let [p50, p99] = [0.5, 0.99].map(|q| {
+            let show = figure::about_all(shapes().filter_map(move |shape| shape.quantile_ns(q)));
+            move |ns: Option<i64>| ns.map_or(figure::ABSENT.to_owned(), &show)
+        });
+        let most = figure::about_all(shapes().map(|shape| shape.max_ns));
         for (stage, shape) in &stages {
             let mean = shape.mean_ns().unwrap_or(0.0);
             let row = [
                 stage.clone(),
-                figure::about(mean.round() as i64),
+                means(mean_of(mean)),
                 if whole > 0.0 { format!("{:.1} %", 100.0 * mean / whole) } else { figure::ABSENT.to_owned() },
-                ns(shape.quantile_ns(0.5)),
-                ns(shape.quantile_ns(0.99)),
-                figure::about(shape.max_ns),
+                p50(shape.quantile_ns(0.5)),
+                p99(shape.quantile_ns(0.99)),
+                most(shape.max_ns),
             ];
             parts.rows.push(row.to_vec());
         }
@@ -383,11 +391,11 @@ fn of_traces(picture: &Picture<'_>, cell: &CellResult, stream: &str) -> String {
     }
     latest.sort_by_key(|(ns, trial, seq)| (std::cmp::Reverse(*ns), *trial, *seq));
     latest.truncate(OUTLIERS);
-    if let (false, Some(leading)) = (latest.is_empty(), leading) {
+    if let (Some((worst, ..)), Some(leading)) = (latest.first(), leading) {
         let mut packets = Table::new(0, &["packet", "trial", leading]);
         packets.rows.extend(latest.iter().map(|(ns, trial, seq)| {
             let packet = figure::count(u64::try_from(*seq).unwrap_or(0), THIN);
-            vec![format!("#{packet}"), trial.to_string(), figure::exact(*ns)]
+            vec![format!("#{packet}"), trial.to_string(), figure::exact_like(*ns, *worst)]
         }));
         out += &table(&packets, &format!("{who}the packets that stand out, each from a time of its own"));
     }

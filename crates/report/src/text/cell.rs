@@ -3,7 +3,7 @@
 //! to be said, and where it ran.
 
 use super::page::{Ink, Layout, Page, columns, indent, remark, wrap};
-use crate::column::{Column, cell_unit, in_order, lead, received_only, title};
+use crate::column::{Column, in_order, lead, received_only, run_unit, title};
 use crate::figure::{SPACE, Unit, sparkline};
 use crate::picture::Picture;
 use crate::summary::Cells;
@@ -23,15 +23,21 @@ const LABEL: usize = 11;
 
 pub(super) fn draw(picture: &Picture<'_>, layout: &Layout, page: &mut Page) {
     let cells = Cells::of(picture);
+    let unit = run_unit(picture.results);
     for cell in &picture.results.cells {
         page.blank();
-        block(picture, &cells, cell, layout, page);
+        block(picture, (&cells, unit), cell, layout, page);
     }
     legend(&picture.results.cells, page);
 }
 
-fn block(picture: &Picture<'_>, cells: &Cells<'_>, cell: &CellResult, layout: &Layout, page: &mut Page) {
-    let unit = cell_unit(cell);
+fn block(
+    picture: &Picture<'_>,
+    (cells, unit): (&Cells<'_>, Unit),
+    cell: &CellResult,
+    layout: &Layout,
+    page: &mut Page,
+) {
     let heading = title(&cell.id);
     let titles = |label: &str| format!("{}   {}", layout.row(label, |c| c.title().to_owned()), unit.sign());
     // Rows without a single trial would only say so over and over; the remark says why once.
@@ -307,7 +313,9 @@ fn draw_placement(cell: &CellResult, page: &mut Page) {
         return;
     }
     page.blank();
-    let rows = cell.placement.iter().map(thread).chain(cell.softirq.iter().map(softirq));
+    let waited = figure::about_all(cell.placement.iter().filter_map(|placement| placement.wait_ns));
+    let threads = cell.placement.iter().map(|placement| thread(placement, &waited));
+    let rows = threads.chain(cell.softirq.iter().map(softirq));
     table(["thread", "CPU", "ran on", "moved", "waited", "policy"], rows.collect(), page);
     let work = cell.cpus.iter().map(|cpu| {
         let count = |n| figure::count(n, SPACE);
@@ -351,7 +359,7 @@ fn list(cpus: &[u32]) -> String {
     }
 }
 
-fn thread(placement: &Placement) -> [String; 6] {
+fn thread(placement: &Placement, waited: impl Fn(i64) -> String) -> [String; 6] {
     let absent = || figure::ABSENT.to_owned();
     let mut policy = placement.policy_granted.clone();
     if placement.policy_granted != placement.policy_asked {
@@ -365,7 +373,7 @@ fn thread(placement: &Placement) -> [String; 6] {
         placement.cpu_asked.clone(),
         list(&placement.cpus_seen),
         placement.migrations.map_or_else(absent, |n| figure::count(n, SPACE)),
-        placement.wait_ns.map_or_else(absent, figure::about),
+        placement.wait_ns.map_or_else(absent, waited),
         policy,
     ]
 }

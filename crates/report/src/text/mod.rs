@@ -7,6 +7,7 @@ mod compact;
 mod page;
 
 use crate::closing;
+use crate::column::run_unit;
 use crate::figure;
 use crate::figure::SPACE;
 use crate::picture::{Options, Picture, ReportError};
@@ -105,11 +106,12 @@ fn closing(picture: &Picture<'_>, layout: Option<&Layout>, page: &mut Page) {
     } else {
         page.labelled(0, state, CLOSING, &says, ink);
     }
+    let unit = run_unit(results);
     for failing in summary::failing(results) {
-        page.labelled(0, "not met", CLOSING, &summary::failure_below(failing, results), Ink::Bad);
+        page.labelled(0, "not met", CLOSING, &summary::failure_below(failing, unit), Ink::Bad);
     }
     for open in summary::not_judged(results) {
-        page.labelled(0, "not judged", CLOSING, &summary::failure_below(open, results), Ink::Doubtful);
+        page.labelled(0, "not judged", CLOSING, &summary::failure_below(open, unit), Ink::Doubtful);
     }
     if let Some(open) = closing::open(results) {
         page.labelled(0, "not judged", CLOSING, &open, Ink::Doubtful);

@@ -2,7 +2,7 @@
 //! Lines of a given width: wrapping with a hanging indent, right edges, colour, and which columns
 //! fit.
 
-use crate::column::{Column, cell_unit, in_order, title};
+use crate::column::{Column, in_order, run_unit, title};
 use crate::figure::{SPACE, is_within_number};
 use crate::picture::Options;
 use crate::summary::Remark;
@@ -222,8 +222,8 @@ impl Layout {
         let (mut label, mut heading) = (20, 0);
         let mut wants: Vec<(Column, usize)> = PRIORITY.map(|c| (c, columns(c.title()) + GAP)).to_vec();
         let mut far = false;
+        let unit = run_unit(results);
         for cell in &results.cells {
-            let unit = cell_unit(cell);
             let indent = indent(cell.streams.len());
             heading = heading.max(columns(&title(&cell.id)));
             for (name, metric) in cell.streams.values().flat_map(in_order) {
