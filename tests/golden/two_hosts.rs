@@ -265,6 +265,9 @@ fn a_trial_between_two_hosts_is_in_one_clock_and_records_its_bound() {
         assert_eq!(rx.is_some(), stream.to == "b");
         assert_eq!((offset.bound_ns(), offset.method.as_str()), (BOUND_NS, "told by the test"));
         assert_eq!(offset.drift_ppb(), Some(0.0));
+        assert_eq!(record.clock_bound_ns(crossing), Some(record.bound_ns(crossing)));
+        assert!(record.bound_ns(crossing) >= BOUND_NS);
+        assert_eq!(record.clock_bound_ns(Metric::Span(Point::RxKernel, Point::Receive)), None);
         assert!(offset.first.at_tai_ns < ran.base.ns(), "it is compared before the trial");
         assert!(offset.last.at_tai_ns > batch.scheduled_ns[COUNT - 1], "and behind it");
         // Its base time was ordered in its own clock.
@@ -364,9 +367,16 @@ fn an_offset_that_drifts_is_a_line_between_its_readings() {
     let alone = Offset { last: offset.first, ..offset.clone() };
     assert_eq!(alone.drift_ppb(), None);
     assert_eq!(alone.to_here(Instant::from_ns(500 * second)).ns(), 500 * second + 5_000);
-    // The difference of two hosts is as wrong as both.
-    let both = EndOffsets { tx: Some(alone), rx: Some(offset) };
-    assert_eq!(both.bound_ns(), 80);
+    // The difference of two hosts is as wrong as both. One instant of a trial may be wrong by the
+    // whole bound of the first reading, and another by that of the last, the other way.
+    let third = Offset { host: "c".to_owned(), ..alone.clone() };
+    let both = EndOffsets { tx: Some(third), rx: Some(offset.clone()) };
+    assert_eq!((both.bound_ns(), both.drift_bound_ns(), both.are_of_one_host()), (80, 145, false));
+    let one = EndOffsets { tx: None, rx: Some(offset.clone()) };
+    assert_eq!((one.bound_ns(), one.drift_bound_ns(), one.are_of_one_host()), (40, 65, false));
+    // What both ends share cancels.
+    let same = EndOffsets { tx: Some(offset.clone()), rx: Some(offset) };
+    assert_eq!((same.bound_ns(), same.drift_bound_ns(), same.are_of_one_host()), (0, 0, true));
     assert!(Metric::Span(Point::Send, Point::RxKernel).crosses_stations());
     assert!(Metric::Span(Point::ReplyTxKernel, Point::ReplyRxKernel).crosses_stations());
     for metric in

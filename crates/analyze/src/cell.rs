@@ -25,20 +25,22 @@ use crate::own_trace::{self, CellTrace};
 use crate::placement::Placements;
 use crate::repeats::{self, TrialBlocks};
 use crate::validity::shared_cpu::waited_share;
+use crate::validity::stamps::{self, CLOCK_BOUND};
 use crate::validity::{is_valid, judge_trial, path_failed, was_measured_well};
 use gates::Classes;
-use pool::{Pool, counts, stream_result};
+use pool::{Finished, Pool, counts, stream_result};
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use tardy_model::expect::{Count, Expectation, Limit};
 use tardy_model::histogram::Histogram;
 use tardy_model::point::{Metric, Point};
-use tardy_model::result::{CellResult, ExpectationResult, Quantiles, TrialResult};
+use tardy_model::result::{CellResult, ExpectationResult, MetricResult, Quantiles, TrialResult};
 use tardy_model::sample::Batch;
 use tardy_model::stream::UNDER_TEST;
 use tardy_model::time::Nanos;
 use tardy_model::trial::{StreamRecord, TrialRecord};
 use tardy_model::validity::Validity;
+use tardy_model::verdict::{Level, Verdict};
 
 /// The rule that leaves a trial without figures.
 const NO_GATES: &str = "no-gates";
@@ -267,9 +269,16 @@ impl CellAnalysis {
             // No figure of what was not measured.
             self.without_figures.get_or_insert_with(|| why.says.clone());
             for result in results.values_mut() {
-                result.metrics.values_mut().for_each(|metric| *metric = pool::absent(&why.says));
+                result.metrics.values_mut().for_each(|metric| *metric = MetricResult::absent(&why.says));
             }
             histograms.clear();
+        }
+        for (stream, result) in &mut results {
+            let Some((digest, of)) = digests.get(stream).zip(record.streams.get(stream)) else { continue };
+            let above = |metric| pool::above_minimum(metric, digest, of);
+            for metric in stamps::refuse(stream, result, &self.validity, above) {
+                histograms.remove(&(stream.clone(), metric));
+            }
         }
         let valid = is_valid(&verdicts);
         let loads = loads::of_trial(&record.loads);
@@ -375,25 +384,37 @@ impl CellAnalysis {
         let finished = self.trials.len();
         let counting = self.trials.iter().filter(|trial| counts(trial)).count();
         let majority = counting * 2 > finished;
-        let valid = majority && !self.trials.iter().any(|trial| path_failed(&trial.verdicts));
+        let Finished { mut streams, mut histograms, refused } = self.pool.finish(&self.validity);
+        let path_failed = self.trials.iter().any(|trial| path_failed(&trial.verdicts));
+        let valid = majority && !path_failed && is_valid(&refused);
         let mut verdicts = Vec::new();
         if let Some((stream, metric)) = &self.lead {
             self.blocks.sort_by_key(|trial| trial.n);
-            verdicts.push(repeats::judge(stream, *metric, &self.blocks));
+            let found = streams.get(stream).and_then(|of| of.metrics.get(&metric.to_string()));
+            verdicts.push(match found.and_then(|found| found.refused_by.as_deref()) {
+                Some(rule) => repeats::refused(stream, *metric, rule),
+                None => repeats::judge(stream, *metric, &self.blocks),
+            });
         }
         self.trials.sort_by_key(|trial| trial.n);
         verdicts.extend(pool::of_cell(&self.trials, majority));
-        let (mut streams, mut histograms) = self.pool.finish();
+        // A trial's own figures may be refused, and the cell's not.
+        let spoilt = |verdict: &Verdict| verdict.level == Level::Invalid && refused.is_empty();
+        verdicts.retain(|verdict| verdict.id != CLOCK_BOUND.id || spoilt(verdict));
+        verdicts.extend(refused);
         if let Some(why) = &self.without_figures {
             let metrics = streams.values_mut().flat_map(|stream| stream.metrics.values_mut());
-            metrics.for_each(|metric| *metric = pool::absent(why));
+            metrics.for_each(|metric| *metric = MetricResult::absent(why));
             histograms.clear();
         }
         for (stream, metrics) in self.metrics.iter().chain(&self.added) {
             // A stream that no trial recorded still shows that it was asked for.
             let result = streams.entry(stream.clone()).or_default();
             for metric in metrics {
-                result.metrics.entry(metric.to_string()).or_insert_with(|| pool::absent("no trial was finished"));
+                result
+                    .metrics
+                    .entry(metric.to_string())
+                    .or_insert_with(|| MetricResult::absent("no trial was finished"));
             }
             result.lead = self.leads.get(stream).map(Metric::to_string);
         }
@@ -410,7 +431,7 @@ impl CellAnalysis {
             judged
         };
         let expectations = match self.well_measured.filter(|_| most_were_measured_well(&self.trials)) {
-            Some(pool) if self.without_figures.is_none() => limits(&pool.finish().0),
+            Some(pool) if self.without_figures.is_none() => limits(&pool.finish(&self.validity).streams),
             _ => limits(&streams),
         };
         let mut result = CellResult {

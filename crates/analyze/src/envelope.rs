@@ -84,6 +84,9 @@ pub struct Trace {
     pub metrics: BTreeMap<Metric, Line>,
     /// From each point that was stamped to the next one, in causal order.
     pub stages: Vec<(Metric, Shape)>,
+    /// By how much a stage from one end to the other may be wrong, ns; 0 where the clocks of one
+    /// host took its stamps.
+    pub clock_bound_ns: i64,
     /// Buckets in which packets never arrived, and how many.
     pub missing: Vec<(u32, u64)>,
 }
@@ -202,6 +205,7 @@ impl EnvelopePass {
         let column_ns = whole_ns / grain.columns.max(1) as i64 + 1;
         let follow = || Follow::new(Grid::new(grain.columns, column_ns.max(SHORTEST_COLUMN_NS)));
         let spans = metrics.iter().filter(|metric| **metric != Metric::Delta);
+        let bounds = stages(of).into_iter().filter_map(|stage| of.clock_bound_ns(stage));
         Some(EnvelopePass {
             trace: Trace {
                 cell: record.cell.clone(),
@@ -209,6 +213,7 @@ impl EnvelopePass {
                 stream: stream.to_owned(),
                 cycle_ns: of.cycle_ns,
                 packets_each,
+                clock_bound_ns: bounds.max().unwrap_or(0),
                 ..Trace::default()
             },
             base_ns: record.base_tai_ns,

@@ -76,6 +76,11 @@ fn one(
             result.limit_ns = Some(limit_ns);
             let found = stream.and_then(|stream| Some((stream, stream.metrics.get(&metric.to_string())?)));
             let within = |got: f64| if inclusive { got <= limit_ns as f64 } else { got < limit_ns as f64 };
+            // Nobody knows whether a figure that is refused is within the limit.
+            if let Some((_, found)) = found.filter(|(_, found)| found.refused_by.is_some()) {
+                (result.met, result.why) = (None, found.why.clone());
+                return result;
+            }
             match found.map(|(stream, found)| figure(metric, found, of, &stream.outcomes, within)) {
                 Some(Ok(got)) => {
                     result.got_ns = Some(got.round() as i64);

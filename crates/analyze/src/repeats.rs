@@ -171,6 +171,12 @@ pub fn judge(stream: &str, metric: Metric, trials: &[TrialBlocks]) -> Verdict {
     complete(verdict).with("blocks_per_trial", p50_blocks.iter().map(|blocks| blocks.len()).min().unwrap_or(0) as u64)
 }
 
+/// Of a metric that a rule refuses: there are no figures that could repeat.
+pub fn refused(stream: &str, metric: Metric, rule: &str) -> Verdict {
+    let says = format!("not judged: {metric} is refused ({rule})");
+    Verdict::new("repeats", Level::Note, says).with("stream", stream).with("metric", metric.to_string())
+}
+
 /// Blocks of a trial: many enough that how much neighbours hang together can be seen, and reckoned
 /// with.
 pub const BLOCKS: u64 = 128;

@@ -17,7 +17,7 @@ mod packets;
 mod rt_bandwidth;
 mod rules;
 pub(crate) mod shared_cpu;
-mod stamps;
+pub(crate) mod stamps;
 
 use crate::arrival::delta_of;
 use crate::outcomes::{Bursts, CoverageByBurst};

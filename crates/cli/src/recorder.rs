@@ -101,7 +101,8 @@ fn figures_of(name: &str, metric: &MetricResult) -> String {
         None => "–".to_owned(),
     };
     let Quantiles { p50_ns, p99_ns, .. } = metric.figures.quantiles;
-    format!("{name} p50 {} p99 {} µs", of("p50", p50_ns), of("p99", p99_ns))
+    let bound = metric.clock_bound_ns.map_or_else(String::new, |ns| format!(" ± {}", us(ns)));
+    format!("{name} p50 {} p99 {}{bound} µs", of("p50", p50_ns), of("p99", p99_ns))
 }
 
 /// The time now, UTC, RFC 3339.

@@ -252,8 +252,10 @@ pub struct Traces {
 
 /// The metrics that a trial's results have of a stream.
 fn metrics(trial: &TrialResult, stream: &str) -> Vec<Metric> {
-    let names = trial.streams.get(stream).into_iter().flat_map(|stream| stream.metrics.keys());
-    names.filter_map(|name| name.parse().ok()).collect()
+    let all = trial.streams.get(stream).into_iter().flat_map(|stream| &stream.metrics);
+    // What is refused as a figure has no pictures either.
+    let given = all.filter(|(_, metric)| metric.refused_by.is_none());
+    given.filter_map(|(name, _)| name.parse().ok()).collect()
 }
 
 impl Traces {

@@ -181,6 +181,10 @@ pub struct MetricComparison {
     pub why: Option<String>,
     /// Figures, in the order of the results.
     pub figures: Vec<FigureComparison>,
+    /// By how much each of A's figures may be wrong, and each of B's, ns, because the clocks of two
+    /// hosts took the stamps; left out where those of one host did in both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_bounds_ns: Option<[i64; 2]>,
 }
 
 /// One figure of both.

@@ -164,7 +164,8 @@ pub struct StreamResult {
     /// What became of the packets.
     pub outcomes: Outcomes,
     /// Metrics by name, as `scheduled..rx_kernel`; `MEMBER..receive` of a time in the hints of a
-    /// user's own XDP program.
+    /// user's own XDP program; `METRIC above its minimum` where the rule `clock-bound` refuses
+    /// METRIC: each value less the least one of its trial.
     pub metrics: BTreeMap<String, MetricResult>,
     /// Rates and events of the replies, of a stream that is answered.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -286,7 +287,18 @@ pub struct MetricResult {
     /// there are none.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub not_of_packet: u64,
+    /// By how much each figure may be wrong, ns, because the clocks of two hosts took its stamps;
+    /// of a cell the greatest bound of its trials. Left out where the clocks of one host took them.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub clock_bound_ns: Option<i64>,
+    /// The rule that refuses the figures, which are null then; `why` gives the reason. Left out
+    /// where none does.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub refused_by: Option<String>,
 }
+
+/// Follows a metric's name where its figures are of each value less the least one of its trial.
+pub const ABOVE_MINIMUM: &str = " above its minimum";
 
 /// What `source` may be.
 fn sources() -> Vec<&'static str> {
@@ -297,6 +309,16 @@ fn sources() -> Vec<&'static str> {
 pub const MAX: &str = "max";
 
 impl MetricResult {
+    /// A metric that was requested and is not available.
+    pub fn absent(why: &str) -> Self {
+        MetricResult {
+            clock: "tai".to_owned(),
+            percentiles: "exact".to_owned(),
+            why: Some(why.to_owned()),
+            ..MetricResult::default()
+        }
+    }
+
     /// True if a packet never arrived, so that no figure over all intended packets bounds how late
     /// they were.
     pub fn is_unbounded(&self) -> bool {

@@ -258,6 +258,12 @@ impl Offset {
         self.first.bound_ns.max(self.last.bound_ns)
     }
 
+    /// By how much more one instant between the readings may be wrong than another, ns, if the
+    /// clocks ran evenly: the error is a line from that of the first reading to that of the last.
+    pub fn drift_bound_ns(&self) -> i64 {
+        self.first.bound_ns.saturating_add(self.last.bound_ns)
+    }
+
     /// The other clock less this one at an instant of this one's, by the line through both
     /// readings, ns.
     fn ahead_ns(&self, at: Instant<Tai>) -> i64 {
@@ -312,9 +318,27 @@ impl EndOffsets {
         self.tx.is_none() && self.rx.is_none()
     }
 
+    /// True if the clock of one host took the stamps of both ends.
+    pub fn are_of_one_host(&self) -> bool {
+        let host = |offset: &Option<Offset>| offset.as_ref().map(|offset| offset.host.clone());
+        host(&self.tx) == host(&self.rx)
+    }
+
     /// By how much the difference of an instant at one end and one at the other may be wrong, ns.
     pub fn bound_ns(&self) -> i64 {
-        let of = |offset: &Option<Offset>| offset.as_ref().map_or(0, Offset::bound_ns);
-        of(&self.tx).saturating_add(of(&self.rx))
+        self.sum(Offset::bound_ns)
+    }
+
+    /// By how much more one such difference may be wrong than another of the same trial, ns.
+    pub fn drift_bound_ns(&self) -> i64 {
+        self.sum(Offset::drift_bound_ns)
+    }
+
+    /// Of both ends; nothing on one host, whose offset is the same for both and cancels.
+    fn sum(&self, of: fn(&Offset) -> i64) -> i64 {
+        if self.are_of_one_host() {
+            return 0;
+        }
+        [&self.tx, &self.rx].into_iter().flatten().map(of).fold(0, i64::saturating_add)
     }
 }

@@ -307,6 +307,38 @@ impl StreamRecord {
         self.xdp.as_ref().is_some_and(|port| port.triggered.is_some())
     }
 
+    /// By how much a value of a metric may be wrong, ns: the bounds of the clocks that took its
+    /// stamps.
+    pub fn bound_ns(&self, metric: Metric) -> i64 {
+        // The clocks of two hosts are in question only where a metric has an end on each.
+        let of_hosts = if metric.crosses_stations() { self.offsets.bound_ns() } else { 0 };
+        of_hosts.saturating_add(self.bound_of_one_host_ns(metric))
+    }
+
+    /// The same where the clocks of two hosts took the stamps; `None` where those of one did.
+    pub fn clock_bound_ns(&self, metric: Metric) -> Option<i64> {
+        let crosses = metric.crosses_stations() && self.offsets.bound_ns() > 0;
+        crosses.then(|| self.bound_ns(metric))
+    }
+
+    /// By how much more one value of a metric between two hosts may be wrong than another of the
+    /// trial, ns. What is constant in the clocks' distance is no part of it.
+    pub fn drift_bound_ns(&self, metric: Metric) -> i64 {
+        let of_hosts = if metric.crosses_stations() { self.offsets.drift_bound_ns() } else { 0 };
+        // Each of the two values may be wrong by the others, one way and the other way.
+        of_hosts.saturating_add(self.bound_of_one_host_ns(metric).saturating_mul(2))
+    }
+
+    /// The bounds of conversions that stamps need on any number of hosts, ns.
+    fn bound_of_one_host_ns(&self, metric: Metric) -> i64 {
+        let has = |point| metric.points().contains(&point);
+        // The device's clock is in question only where its stamp is.
+        let of_device = if has(Point::TxHw) { self.tx_hw_bound_ns } else { 0 };
+        let of_xdp = self.xdp.as_ref().filter(|_| has(Point::RxXdp)).map_or(0, |port| port.clock_bound_ns);
+        let bounds = [self.tx_conversion.bound_ns, self.rx_conversion.bound_ns, of_device, of_xdp];
+        bounds.into_iter().fold(0, i64::saturating_add)
+    }
+
     /// How long the stream's packets took, ns: from the first to the last scheduled instant; of a
     /// closed loop, which has no schedule, from the first request to the last send or reply.
     pub fn span_ns(&self) -> i64 {

@@ -48,6 +48,9 @@ const fn fact(id: &'static str) -> RuleDefault {
     RuleDefault { id, limit: None, level: Level::Invalid, milder: false }
 }
 
+/// The rule that refuses a figure between the clocks of two hosts.
+pub const CLOCK_BOUND: &str = "clock-bound";
+
 /// All rules that can be set, in the order in which verdicts are reported.
 pub const RULES: &[RuleDefault] = &[
     fact("failed"),
@@ -59,6 +62,7 @@ pub const RULES: &[RuleDefault] = &[
     fact("tai-offset"),
     fact("clock-step"),
     fact("causality"),
+    RuleDefault { id: CLOCK_BOUND, limit: Some(RuleLimit::Share(0.10)), level: Level::Warning, milder: true },
     condition("policy", Level::Invalid),
     fact("shaper"),
     fact("no-gates"),

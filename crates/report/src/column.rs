@@ -6,7 +6,7 @@ use crate::figure::{self, Unit};
 use std::str::FromStr;
 use tardy_model::expect::QUANTILES;
 use tardy_model::point::Metric;
-use tardy_model::result::{CellResult, MetricResult, Quantiles, Results, StreamResult};
+use tardy_model::result::{ABOVE_MINIMUM, CellResult, MetricResult, Quantiles, Results, StreamResult};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Column {
@@ -18,6 +18,8 @@ pub(crate) enum Column {
     Min,
     Mean,
     Stddev,
+    /// By how much each of the others may be wrong; where the clocks of two hosts took stamps.
+    Bound,
 }
 
 /// The value of a column.
@@ -27,6 +29,8 @@ pub(crate) enum Value {
     Infinite,
     Ns(i64),
     Mean(f64),
+    /// A bound, which is never rounded down.
+    Bound(i64),
     /// Number of a packet in its trial, from 0.
     Packet(i64),
     /// Number of a trial in its cell, from 1.
@@ -34,8 +38,8 @@ pub(crate) enum Value {
 }
 
 impl Column {
-    /// All, in the order of the long tables.
-    pub const ALL: [Column; 11] = [
+    /// All of a metric on one host, in the order of the long tables.
+    const ALL: [Column; 11] = [
         Column::Quantile(0),
         Column::Quantile(1),
         Column::Quantile(2),
@@ -49,6 +53,29 @@ impl Column {
         Column::Stddev,
     ];
 
+    /// What a row shows where there is little room.
+    const FEW: [Column; 4] = [Column::Quantile(0), Column::Quantile(2), Column::Quantile(3), Column::Max];
+
+    /// The columns of the long tables for these metrics.
+    pub fn all<'a>(metrics: impl Iterator<Item = &'a MetricResult>) -> Vec<Column> {
+        Column::with_bound(&Column::ALL, metrics)
+    }
+
+    /// Those of a table with little room.
+    pub fn few<'a>(metrics: impl Iterator<Item = &'a MetricResult>) -> Vec<Column> {
+        Column::with_bound(&Column::FEW, metrics)
+    }
+
+    fn with_bound<'a>(columns: &[Column], mut metrics: impl Iterator<Item = &'a MetricResult>) -> Vec<Column> {
+        let bound = metrics.any(|metric| metric.clock_bound_ns.is_some()).then_some(Column::Bound);
+        columns.iter().copied().chain(bound).collect()
+    }
+
+    /// The place in the order of the long tables.
+    pub fn place(self) -> usize {
+        Column::ALL.iter().position(|column| *column == self).unwrap_or(Column::ALL.len())
+    }
+
     pub fn title(self) -> &'static str {
         match self {
             Column::Quantile(i) => QUANTILES[i].1,
@@ -58,6 +85,7 @@ impl Column {
             Column::Min => "min",
             Column::Mean => "mean",
             Column::Stddev => "stddev",
+            Column::Bound => "±",
         }
     }
 
@@ -76,6 +104,7 @@ impl Column {
             Column::Min => ns(metric.figures.min_ns),
             Column::Mean => mean(metric.figures.mean_ns),
             Column::Stddev => mean(metric.figures.stddev_ns),
+            Column::Bound => metric.clock_bound_ns.map_or(Value::Absent, Value::Bound),
         }
     }
 
@@ -110,6 +139,7 @@ impl Value {
             Value::Infinite => figure::INFINITE.to_owned(),
             Value::Ns(ns) => group(unit.fixed(ns)),
             Value::Mean(ns) => group(unit.fixed_f64(ns)),
+            Value::Bound(ns) => group(unit.at_least(ns)),
             // Ungrouped figures go to documents, where `#4211` would become a link to something
             // else.
             Value::Packet(seq) => format!("{}{}", if separator.is_some() { "#" } else { "" }, group(seq.to_string())),
@@ -122,8 +152,9 @@ impl Value {
 pub(crate) fn in_order(stream: &StreamResult) -> Vec<(&str, &MetricResult)> {
     let mut metrics: Vec<_> = stream.metrics.iter().map(|(name, metric)| (name.as_str(), metric)).collect();
     metrics.sort_by_key(|(name, _)| {
-        // A name of a later version stands after those that are known.
-        let known = Metric::from_str(name).ok();
+        // A name of a later version stands after those that are known; what is above the minimum
+        // of a metric, after that metric.
+        let known = Metric::from_str(name.strip_suffix(ABOVE_MINIMUM).unwrap_or(name)).ok();
         (known.is_none(), known, name.to_owned())
     });
     metrics

@@ -6,7 +6,7 @@ mod facts;
 mod junit;
 
 use crate::figure;
-use crate::figure::{ABSENT, SPACE, Unit, grouped, is_within_number};
+use crate::figure::{ABSENT, SPACE, TWO_CLOCKS, Unit, grouped, is_within_number};
 use crate::picture::{Options, ReportError};
 use std::fmt::Write as _;
 use tardy_model::comparison::{
@@ -331,6 +331,11 @@ fn metric(out: &mut String, name: &str, metric: &MetricComparison, columns: &Col
             b = show(figure.b_ns),
         );
         label = "";
+    }
+    if let Some([a, b]) = metric.clock_bounds_ns {
+        let each = |ns: i64| grouped(&unit.at_least(ns), SPACE);
+        let (a, b) = (each(a), each(b));
+        let _ = writeln!(out, "    {:room$}{:<OF$}{a:>each$}{b:>each$}   {TWO_CLOCKS}", "", "±", each = columns.figure);
     }
 }
 

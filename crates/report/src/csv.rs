@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! CSV: one row per cell, stream and metric, quoted by RFC 4180, lines ended by LF as other tools
 //! of this system expect. Times are whole nanoseconds, means decimal; what is not available is
-//! empty, and `infinite` names the percentiles that are empty because packets were lost.
+//! empty, and `infinite` names the percentiles that are empty because packets were lost. Two more
+//! columns, `clock_bound_ns` and `refused_by`, where the clocks of two hosts took stamps.
 
 use crate::column::in_order;
 use crate::picture::{Options, Picture, ReportError};
@@ -10,23 +11,26 @@ use tardy_model::harmless;
 use tardy_model::result::{CellResult, MetricResult, StreamResult};
 
 pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportError> {
-    let mut out = line(&head());
+    let all = picture.results.cells.iter().flat_map(|cell| cell.streams.values());
+    // Only where there are bounds, so that the lines of a run on one host are as they were.
+    let bounds = all.flat_map(|stream| stream.metrics.values()).any(|metric| metric.clock_bound_ns.is_some());
+    let mut out = line(&head(bounds));
     for cell in &picture.results.cells {
         for (name, stream) in &cell.streams {
             let metrics = in_order(stream);
             // A stream without metrics still has outcomes.
             if metrics.is_empty() {
-                out += &line(&row(cell, name, stream, "", &MetricResult::default()));
+                out += &line(&row(cell, name, stream, ("", &MetricResult::default()), bounds));
             }
             for (metric, result) in metrics {
-                out += &line(&row(cell, name, stream, metric, result));
+                out += &line(&row(cell, name, stream, (metric, result), bounds));
             }
         }
     }
     Ok(out)
 }
 
-fn head() -> Vec<String> {
+fn head(bounds: bool) -> Vec<String> {
     let mut head: Vec<String> = [
         "cell",
         "cell_valid",
@@ -57,10 +61,17 @@ fn head() -> Vec<String> {
     head.extend(QUANTILES.iter().map(|(stem, ..)| format!("{stem}_ns")));
     head.extend(QUANTILES.iter().map(|(stem, ..)| format!("received_only_{stem}_ns")));
     head.extend(["infinite", "unresolved", "negative", "why", "received_only_max_ns"].map(str::to_owned));
+    head.extend(["clock_bound_ns", "refused_by"].map(str::to_owned).into_iter().filter(|_| bounds));
     head
 }
 
-fn row(cell: &CellResult, stream: &str, result: &StreamResult, metric: &str, of: &MetricResult) -> Vec<String> {
+fn row(
+    cell: &CellResult,
+    stream: &str,
+    result: &StreamResult,
+    (metric, of): (&str, &MetricResult),
+    bounds: bool,
+) -> Vec<String> {
     fn or_empty<T: ToString>(value: Option<T>) -> String {
         value.map_or(String::new(), |value| value.to_string())
     }
@@ -83,6 +94,9 @@ fn row(cell: &CellResult, stream: &str, result: &StreamResult, metric: &str, of:
     row.extend(of.received_only.clone().unwrap_or_default().as_array().map(or_empty));
     row.extend([of.infinite.join(" "), of.unresolved.join(" "), of.negative.to_string(), or_empty(of.why.clone())]);
     row.push(or_empty(of.received_only_max_ns));
+    if bounds {
+        row.extend([or_empty(of.clock_bound_ns), or_empty(of.refused_by.clone())]);
+    }
     row
 }
 

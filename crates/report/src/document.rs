@@ -11,7 +11,7 @@ use crate::summary::{self, Cells};
 use std::collections::BTreeMap;
 use tardy_model::machine::RulerRecord;
 use tardy_model::manifest::Manifest;
-use tardy_model::result::{CellResult, MetricResult, Outcomes, Results, StreamResult};
+use tardy_model::result::{ABOVE_MINIMUM, CellResult, MetricResult, Outcomes, Results, StreamResult};
 use tardy_model::verdict::{Figure, Verdict};
 
 /// A p99 of fewer wake-ups is that of two or three of them, and is not shown: ten beyond it are
@@ -104,17 +104,18 @@ fn of_cell(picture: &Picture<'_>, cells: &Cells<'_>, cell: &CellResult, unit: Un
 /// All metrics of a stream with all figures; the unit is in the head.
 pub(crate) fn metrics(stream: &StreamResult, unit: Unit, separator: Option<char>) -> Table {
     let mut table = Table::new(1, &[&format!("in {}", unit.sign())]);
-    table.head.extend(Column::ALL.iter().map(|column| column.title().to_owned()));
+    let columns = Column::all(stream.metrics.values());
+    table.head.extend(columns.iter().map(|column| column.title().to_owned()));
     table.head.extend(["coverage".to_owned(), "count".to_owned(), "stamp by".to_owned()]);
     for (name, metric) in in_order(stream) {
         let mut row = vec![name.to_owned()];
-        row.extend(Column::ALL.iter().map(|column| column.value(metric).show(unit, separator)));
+        row.extend(columns.iter().map(|column| column.value(metric).show(unit, separator)));
         row.extend([figure::share(metric.coverage), packets(metric.count, separator), metric.source.clone()]);
         table.rows.push(row);
         if received_only(metric).is_some() {
             let mut row = vec![format!("{name}, received only")];
             let text = |c: &Column| c.received(metric).map_or(String::new(), |v| v.show(unit, separator));
-            row.extend(Column::ALL.iter().map(text));
+            row.extend(columns.iter().map(text));
             row.extend([String::new(), String::new(), String::new()]);
             table.rows.push(row);
         }
@@ -128,6 +129,10 @@ pub(crate) fn reasons(stream: &StreamResult) -> Option<Block> {
     for (name, metric) in in_order(stream) {
         let mut says: Vec<String> = metric.why.iter().cloned().collect();
         says.extend(negative(name, metric));
+        let above = name.ends_with(ABOVE_MINIMUM);
+        if metric.clock_bound_ns.is_some() && metric.count > 0 {
+            says.push(format!("±: {}", if above { figure::TWO_CLOCKS_DRIFT } else { figure::TWO_CLOCKS }));
+        }
         if metric.not_of_packet > 0 && metric.count > 0 {
             let n = metric.not_of_packet;
             says.push(format!("{n} more values lie after receive or before the trial: no time of their packet"));
@@ -192,11 +197,12 @@ pub(crate) fn comparison(picture: &Picture<'_>, separator: Option<char>) -> Vec<
         .map(|led @ Led { name, .. }| {
             let (head, rows) = (led.head(), led.rows);
             let unit = unit(rows.iter().filter_map(|(_, _, stream)| Some((name, stream.metrics.get(name)?))));
-            let mut table = leading(&head, unit);
+            let columns = Column::few(rows.iter().filter_map(|(_, _, stream)| stream.metrics.get(name)));
+            let mut table = leading(&head, unit, &columns);
             for (cell, who, stream) in rows {
                 let valid = (summary::usable(cell), !cell.trials.is_empty());
                 let label = if several { format!("{}, {who}", title(&cell.id)) } else { title(&cell.id) };
-                table.rows.push(leading_row(label, valid, stream, name, unit, separator));
+                table.rows.push(leading_row(label, valid, stream.metrics.get(name), &columns, stream, unit, separator));
             }
             table
         })
@@ -249,24 +255,23 @@ pub(crate) fn by_lead<'a>(picture: &Picture<'a>) -> Vec<Led<'a>> {
     tables
 }
 
-const LEADING: [Column; 4] = [Column::Quantile(0), Column::Quantile(2), Column::Quantile(3), Column::Max];
-
-fn leading(name: &str, unit: Unit) -> Table {
+fn leading(name: &str, unit: Unit, columns: &[Column]) -> Table {
     let head = format!("{name}, in {}", unit.sign());
-    Table::new(2, &[&head, "valid", "p50", "p99", "p99.9", "max", "lost", "not_sent"])
+    let titles = columns.iter().map(|column| column.title());
+    Table::new(2, &[&*head, "valid"].into_iter().chain(titles).chain(["lost", "not_sent"]).collect::<Vec<_>>())
 }
 
 fn leading_row(
     label: String,
     (valid, ran): (&str, bool),
+    metric: Option<&MetricResult>,
+    columns: &[Column],
     stream: &StreamResult,
-    name: &str,
     unit: Unit,
     separator: Option<char>,
 ) -> Vec<String> {
-    let metric = stream.metrics.get(name);
-    let mut row = vec![label, valid.to_owned()];
-    row.extend(LEADING.map(|c| metric.map_or(figure::ABSENT.to_owned(), |m| c.value(m).show(unit, separator))));
+    let show = |c: &Column| metric.map_or(figure::ABSENT.to_owned(), |m| c.value(m).show(unit, separator));
+    let mut row: Vec<String> = [label, valid.to_owned()].into_iter().chain(columns.iter().map(show)).collect();
     // Of what never ran nothing is known, and nothing is not none.
     let counted = |n| if !ran { figure::ABSENT.to_owned() } else { packets(n, separator) };
     row.extend([stream.outcomes.lost, stream.outcomes.not_sent].map(counted));
@@ -287,20 +292,15 @@ pub(crate) fn trials(facts: &Facts, cell: &CellResult, separator: Option<char>) 
         let each = || streams.iter().flat_map(|who| cell.trials.iter().map(move |trial| (*who, trial)));
         let rows: Vec<_> = each().filter_map(|(who, trial)| Some((who, trial, trial.streams.get(who)?))).collect();
         let unit = unit(rows.iter().filter_map(|(.., stream)| Some((name, stream.metrics.get(name)?))));
-        let mut table = leading(name, unit);
+        let columns = Column::few(rows.iter().filter_map(|(.., stream)| stream.metrics.get(name)));
+        let mut table = leading(name, unit, &columns);
         for (who, trial, stream) in rows {
             let label = match cell.streams.len() > 1 {
                 true => format!("trial {}, {who}", trial.n),
                 false => format!("trial {}", trial.n),
             };
-            table.rows.push(leading_row(
-                label,
-                (if trial.valid { "yes" } else { "no" }, true),
-                stream,
-                name,
-                unit,
-                separator,
-            ));
+            let valid = (if trial.valid { "yes" } else { "no" }, true);
+            table.rows.push(leading_row(label, valid, stream.metrics.get(name), &columns, stream, unit, separator));
         }
         table
     };

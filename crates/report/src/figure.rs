@@ -10,6 +10,10 @@ pub const ABSENT: &str = "–";
 pub const FEW_EVENTS: &str = "fewer than 10 separate events (one stall is one) lie beyond";
 /// Why a percentile is absent: it is not known where these stand.
 pub const WITHOUT_STAMP: &str = "packets that were received without a stamp could change it";
+/// Why each figure of a metric may be wrong by its bound.
+pub const TWO_CLOCKS: &str = "the clocks of two hosts took the stamps";
+/// The same of what is above its minimum.
+pub const TWO_CLOCKS_DRIFT: &str = "the clocks of the two hosts may have drifted by this";
 /// What stands for a percentile whose rank falls on a lost or unsent packet.
 pub const INFINITE: &str = "∞";
 /// Between groups of three digits where every column counts: a plain space, which every terminal
@@ -77,6 +81,12 @@ impl Unit {
             0 => format!("{minus}{steps}"),
             decimals => format!("{minus}{}.{:0decimals$}", steps / scale, steps % scale),
         }
+    }
+
+    /// The same of a bound, which is rounded up.
+    pub fn at_least(self, ns: i64) -> String {
+        let step = self.step_ns();
+        self.fixed(ns.saturating_add(step - 1).div_euclid(step).saturating_mul(step))
     }
 
     /// The same for a mean or a standard deviation; [`ABSENT`] for what is not a number.

@@ -8,7 +8,9 @@ use crate::picture::{Facts, Picture};
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::machine::RulerRecord;
 use tardy_model::manifest::CellEntry;
-use tardy_model::result::{CellResult, CpuPlacement, CpuUser, ExpectationResult, MetricResult, Results, StreamResult};
+use tardy_model::result::{
+    ABOVE_MINIMUM, CellResult, CpuPlacement, CpuUser, ExpectationResult, MetricResult, Results, StreamResult,
+};
 use tardy_model::stream::UNDER_TEST;
 use tardy_model::time::Nanos;
 use tardy_model::verdict::{Figure, Level, Verdict};
@@ -380,7 +382,7 @@ pub(crate) fn answer(picture: &Picture<'_>) -> Option<String> {
     let first = cells.iter().find_map(|cell| {
         picture.facts.in_order(&cell.streams).into_iter().find_map(|(stream, result)| Some((stream, lead(result)?)))
     });
-    let (stream, name) = first?;
+    let (stream, name) = first.filter(|(_, name)| !name.ends_with(ABOVE_MINIMUM))?;
     let mut got: Vec<(i64, &str)> = Vec::new();
     let points = cells.iter().filter_map(|cell| point_of(picture.results, name, cell, cell.streams.get(stream)?));
     if points.collect::<BTreeSet<_>>().len() > 1 {
@@ -413,6 +415,8 @@ pub(crate) fn answer(picture: &Picture<'_>) -> Option<String> {
         (_, true) => format!("{whose} took at most {least} from {way}, {of_these}"),
         _ => format!("{whose} took at most {least}{} to {most}{} from {way}", place(best), place(worst)),
     };
+    let bounds = cells.iter().filter_map(|cell| cell.streams.get(stream)?.metrics.get(name)?.clock_bound_ns);
+    let said = bounds.max().map_or(said.clone(), |ns| format!("{said} (± {})", figure::exact(ns)));
     Some(match unknown.as_slice() {
         [] => said,
         [one] => format!("{said}; of {} it is not known", title(one)),

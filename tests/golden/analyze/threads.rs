@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measuring threads that the kernel stops, or that did not get what they asked for.
+//! Measuring threads that the kernel stops, or that did not get what they asked for; and those of a
+//! stream whose ends are on two hosts: CPUs are numbered by each host for itself, and what one
+//! host's tasks do harms only its own threads.
 
-use super::fixture::{healthy_packets, record};
+use super::fixture::{BASE_NS, healthy_packets, record};
 use super::validity::{COUNT, assert_is, ctl, judge, verdict};
+use tardy_model::load::{InstanceRecord, LoadKind, LoadRecord, SideHosts, SideRecord};
+use tardy_model::machine::{CpuTimes, MachineState, TaskTime, ThreadRecord};
+use tardy_model::placement::{CpuAsked, CpuWork, SoftirqBy, SoftirqRecord};
+use tardy_model::time::{ClockReading, Nanos, Offset, OffsetReading};
 use tardy_model::trial::{SpinGaps, TrialRecord};
-use tardy_model::verdict::Level;
+use tardy_model::verdict::{Level, Verdict};
 
 /// A spinning FIFO receiver on CPU 1 that was stopped `stops` times for `each_ns`, somebody else
 /// having the CPU meanwhile.
@@ -147,4 +153,291 @@ fn a_thread_that_did_not_get_what_it_asked_for() {
     assert_is(&affinity, "policy", Level::Invalid, "ctl.tx asked for CPU 0 and may run on CPU 0 and 1");
     let memory = verdict(|record, _| ctl(record).rx.memory_locked = false);
     assert_is(&memory, "policy", Level::Warning, "the memory of ctl.rx is not locked");
+}
+
+// The ends of a stream on two hosts.
+
+/// The receiver's CPU, and the number of another CPU on the sender's host.
+const CPU: u32 = 1;
+
+/// Receives on another host, whose clock is known within 30 ns.
+fn two_hosts() -> TrialRecord {
+    within(30)
+}
+
+/// The same of a clock that is known within so much.
+fn within(bound_ns: i64) -> TrialRecord {
+    let mut record = record(1, COUNT);
+    let at = |at_tai_ns| OffsetReading { at_tai_ns, ahead_ns: 3_000_000, bound_ns };
+    let (first, last) = (at(BASE_NS), at(BASE_NS + 1_000_000_000));
+    ctl(&mut record).offsets.rx = Some(Offset { host: "rig".into(), first, last, method: "told".into() });
+    record.hosts.insert("rig".into(), [record.before.clone(), record.after.clone()]);
+    record
+}
+
+/// A task takes half of the receiver's CPU number on a host, and its thread waits.
+fn disturb(after: &mut MachineState, elapsed_ns: i64) {
+    let times = after.cpus.get_mut(&CPU).expect("a CPU");
+    times.busy_ns += elapsed_ns / 2;
+    times.idle_ns -= elapsed_ns / 2;
+    after
+        .tasks
+        .insert(900, TaskTime { name: "stress".into(), start: 80, cpu: CPU, run_ns: elapsed_ns / 2, realtime: false });
+}
+
+fn verdicts(record: &TrialRecord) -> Vec<Verdict> {
+    judge(record, &healthy_packets(1, COUNT as usize)).verdicts
+}
+
+fn elapsed_ns(record: &TrialRecord) -> i64 {
+    record.after.clocks.monotonic_ns - record.before.clocks.monotonic_ns
+}
+
+#[test]
+fn a_healthy_trial_on_two_hosts_has_no_verdict() {
+    assert_eq!(verdicts(&two_hosts()), []);
+}
+
+#[test]
+fn a_task_on_a_cpu_of_one_host_was_held_against_the_thread_on_the_cpu_of_that_number_on_the_other() {
+    let mut record = two_hosts();
+    let elapsed = elapsed_ns(&record);
+    ctl(&mut record).rx.wait_ns = Some(elapsed / 3);
+    disturb(&mut record.after, elapsed);
+    assert_eq!(verdicts(&record), [], "the sender's host has no thread on this CPU");
+    let mut record = two_hosts();
+    ctl(&mut record).rx.wait_ns = Some(elapsed / 3);
+    disturb(&mut record.hosts.get_mut("rig").expect("a host")[1], elapsed);
+    let told = verdicts(&record);
+    assert_is(&told[0], "competing-cpu", Level::Invalid, "on rig: CPU 1 also ran stress");
+    assert_eq!((told.len(), &told[0].evidence["host"]), (1, &"rig".into()));
+}
+
+#[test]
+fn a_hypervisor_that_takes_a_cpu_of_another_host_is_told_with_the_host() {
+    let mut record = two_hosts();
+    let elapsed = elapsed_ns(&record);
+    let steal = |times: &mut CpuTimes| times.steal_ns += elapsed / 2;
+    steal(record.hosts.get_mut("rig").expect("a host")[1].cpus.get_mut(&CPU).expect("a CPU"));
+    let told = verdicts(&record);
+    assert_is(&told[0], "steal", Level::Invalid, "on rig: the hypervisor took");
+}
+
+#[test]
+fn packets_that_another_host_took_in_were_looked_for_on_this_ones_cpu_of_that_number() {
+    let took = |here: u64, there: u64| {
+        let mut record = two_hosts();
+        let softirq = SoftirqRecord {
+            device: "tardy0-1".into(),
+            by: SoftirqBy::Rps,
+            asked: CpuAsked { cpu: CPU.to_string(), of: None },
+            cpu: Some(CPU),
+            packets: u64::from(COUNT),
+            receivers: vec!["ctl.rx".into()],
+            threads: Vec::new(),
+        };
+        record.placement.softirq.insert("b".into(), softirq);
+        let mut set = |after: bool, host: Option<&str>, packets| {
+            let states = record.hosts.get_mut(host.unwrap_or_default());
+            let state = match (states, after) {
+                (Some(states), after) => &mut states[usize::from(after)],
+                (None, false) => &mut record.before,
+                (None, true) => &mut record.after,
+            };
+            state.work.insert(CPU, CpuWork { packets, ..CpuWork::default() });
+        };
+        for (host, packets) in [(None, here), (Some("rig"), there)] {
+            set(false, host, 7);
+            set(true, host, 7 + packets);
+        }
+        let cell = judge(&record, &healthy_packets(1, COUNT as usize));
+        cell.verdicts.iter().filter(|verdict| verdict.id == "softirq").count()
+    };
+    assert_eq!((took(0, 10_000), took(10_000, 0)), (0, 1));
+}
+
+#[test]
+fn a_clock_of_another_host_that_was_set_was_looked_at_by_no_rule() {
+    let told = |set: fn(&mut ClockReading)| {
+        let mut record = two_hosts();
+        set(&mut record.hosts.get_mut("rig").expect("a host")[1].clocks);
+        let told = verdicts(&record);
+        told.first().map(|verdict| (verdict.id.clone(), verdict.evidence["at"].clone()))
+    };
+    assert_eq!(told(|clocks| clocks.realtime_ns += 1_000_000), Some(("clock-step".into(), "rig".into())));
+    assert_eq!(told(|clocks| clocks.tai_offset_s += 1), Some(("tai-offset".into(), "rig".into())));
+}
+
+#[test]
+fn threads_of_two_hosts_on_cpus_of_one_number_share_none() {
+    let mut record = two_hosts();
+    let tx = ctl(&mut record).tx.clone();
+    // The receiver is asked to be apart from the sender, and has the CPU of its number, on the
+    // other host.
+    ctl(&mut record).rx.cpus_seen = tx.cpus_seen.clone();
+    ctl(&mut record).rx.cpu_asked = tx.cpu_asked;
+    ctl(&mut record).rx.affinity = tx.affinity;
+    assert_eq!(verdicts(&record).iter().filter(|verdict| verdict.id == "shared-cpu").count(), 0);
+}
+
+#[test]
+fn a_negative_pair_that_the_bound_of_two_clocks_explains_is_no_fault_of_a_clock() {
+    let mut packets = healthy_packets(1, COUNT as usize);
+    let negative = |record: &TrialRecord, packets: &[super::fixture::Packet]| {
+        let told = judge(record, packets).verdicts;
+        told.iter().filter(|verdict| verdict.id == "causality").count()
+    };
+    // One packet is in the receiver's kernel 900 ns before it left the sender's.
+    packets[7].rx_kernel = packets[7].tx_kernel.map(|ns| ns - 900);
+    let mut here = record(1, COUNT);
+    ctl(&mut here).tx_conversion.bound_ns = 0;
+    ctl(&mut here).rx_conversion.bound_ns = 0;
+    assert_eq!(negative(&here, &packets), 1, "one clock");
+    assert_eq!(negative(&within(1_000), &packets), 0, "within 1 µs");
+    packets[7].rx_kernel = packets[7].tx_kernel.map(|ns| ns - 1_100_000);
+    assert_eq!(negative(&within(1_000), &packets), 1, "beyond it");
+}
+
+/// A load that computes on CPU 1, from the station on the host of this name.
+fn with_load(host: Option<&str>) -> TrialRecord {
+    let mut record = two_hosts();
+    let elapsed = elapsed_ns(&record);
+    let thread = ThreadRecord {
+        tid: 201,
+        policy_asked: "other".into(),
+        policy_granted: "other".into(),
+        cpu_asked: Some(CPU),
+        affinity: vec![CPU],
+        cpus_seen: vec![CPU],
+        run_ns: Some(elapsed / 2),
+        memory_locked: true,
+        ..ThreadRecord::default()
+    };
+    let from = SideRecord {
+        thread,
+        began_ns: Some(0),
+        ended_ns: 5_000_000_000,
+        busy_ns: Some(2_500_000_000),
+        ..SideRecord::default()
+    };
+    let load = LoadRecord {
+        kind: LoadKind::Cpu { duty: 0.5, period: Nanos(10_000_000) },
+        shortfall: 0.1,
+        start_ns: 0,
+        stop_ns: None,
+        instances: vec![InstanceRecord { from, to: None }],
+        hosts: SideHosts { from: host.map(str::to_owned), to: None },
+    };
+    record.loads.insert("spin".into(), load);
+    record
+}
+
+#[test]
+fn a_load_of_another_host_was_told_to_run_on_this_ones_cpu_of_that_number() {
+    // The receiver, on the other host's CPU 1, waited as long as the load ran there.
+    let told = |host: Option<&str>| {
+        let mut record = with_load(host);
+        let elapsed = elapsed_ns(&record);
+        ctl(&mut record).rx.wait_ns = Some(elapsed / 2);
+        let after = &mut record.hosts.get_mut("rig").expect("a host")[1];
+        disturb(after, elapsed);
+        // The task is the load's own thread.
+        let task = after.tasks.remove(&900).expect("the task");
+        after.tasks.insert(201, TaskTime { name: "tardy-load0.0".into(), ..task });
+        verdicts(&record).into_iter().map(|verdict| (verdict.id, verdict.level)).collect::<Vec<_>>()
+    };
+    assert_eq!(told(Some("rig")), [], "its time there is no surprise, and the wait for it is the load's doing");
+    // That of a load of this machine excuses nothing there.
+    assert_eq!(told(None), [("competing-cpu".into(), Level::Invalid)]);
+}
+
+#[test]
+fn a_task_with_the_number_of_another_hosts_load_was_taken_for_it() {
+    // Thread ids are numbered by each host too. On this machine 201 is a stranger, on the sender's
+    // CPU.
+    let told = |host: Option<&str>| {
+        let mut record = with_load(host);
+        let elapsed = elapsed_ns(&record);
+        ctl(&mut record).tx.wait_ns = Some(elapsed / 3);
+        let of_sender = 0;
+        let times = record.after.cpus.get_mut(&of_sender).expect("a CPU");
+        times.busy_ns += elapsed / 2;
+        times.idle_ns -= elapsed / 2;
+        let task = TaskTime { name: "stress".into(), start: 80, cpu: of_sender, run_ns: elapsed / 2, realtime: false };
+        record.after.tasks.insert(201, task);
+        verdicts(&record).iter().any(|verdict| verdict.id == "competing-cpu" && verdict.level == Level::Invalid)
+    };
+    assert!(told(Some("rig")));
+    assert!(!told(None), "there it is the load's own thread");
+}
+
+#[test]
+fn a_load_of_another_host_shared_a_cpu_with_the_thread_on_the_cpu_of_that_number() {
+    let shares = |host: Option<&str>| {
+        let mut record = with_load(host);
+        let apart = CpuAsked { cpu: "different".into(), of: Some("ctl.tx".into()) };
+        record.placement.asked.insert("ctl.rx".into(), apart);
+        let told = verdicts(&record);
+        told.into_iter().filter(|verdict| verdict.id == "shared-cpu").map(|verdict| verdict.says).collect::<Vec<_>>()
+    };
+    assert_eq!(shares(None), [""; 0], "the receiver is on the other host");
+    let says = "on rig: ctl.rx has a CPU apart from ctl.tx, as asked, and shares it, CPU 1, with spin.from";
+    assert_eq!(shares(Some("rig")), [says]);
+}
+
+#[test]
+fn softirq_of_another_host_ran_on_the_cpu_of_a_thread_of_this_one() {
+    let told = |of: &str, cpu: u32| {
+        let mut record = two_hosts();
+        let softirq = SoftirqRecord {
+            device: "tardy0-1".into(),
+            by: SoftirqBy::Rps,
+            asked: CpuAsked { cpu: "different".into(), of: Some(of.into()) },
+            cpu: Some(cpu),
+            packets: 0,
+            receivers: vec!["ctl.rx".into()],
+            threads: Vec::new(),
+        };
+        record.placement.softirq.insert("b".into(), softirq);
+        let told = verdicts(&record);
+        told.into_iter().filter(|verdict| verdict.id == "shared-cpu").map(|verdict| verdict.says).collect::<Vec<_>>()
+    };
+    assert_eq!(told("ctl.tx", 0), [""; 0], "CPU 0 of the receiver's host is not that of the sender's");
+    let says = "on rig: softirq of b is to have another CPU than ctl.rx, and both ran on CPU 1";
+    assert_eq!(told("ctl.rx", CPU), [says]);
+}
+
+#[test]
+fn the_thread_of_a_host_whose_states_nobody_read_was_looked_at_by_no_rule() {
+    let mut record = two_hosts();
+    let elapsed = elapsed_ns(&record);
+    ctl(&mut record).rx.wait_ns = Some(elapsed / 3);
+    // All of this is of this machine, where nothing runs on CPU 1 that could be harmed.
+    disturb(&mut record.after, elapsed);
+    record.after.cpus.get_mut(&CPU).expect("a CPU").steal_ns += elapsed / 4;
+    record.before.work.insert(CPU, CpuWork::default());
+    record.after.work.insert(CPU, CpuWork { packets: 1_000_000, ..CpuWork::default() });
+    assert_eq!(verdicts(&record), []);
+    // Nobody read the states of the other host: nothing is known of its CPUs.
+    record.hosts.clear();
+    assert_eq!(verdicts(&record), []);
+    // What its thread saw in its own loop needs none.
+    let stopped = SpinGaps { over_1ms: 5, longest_ns: 50_000_000, total_ns: 250_000_000 };
+    ctl(&mut record).spin_gaps = Some(stopped);
+    let told = verdicts(&record);
+    assert_is(&told[0], "rt-bandwidth", Level::Invalid, "on rig: ctl.rx, which spins as fifo:80, was stopped");
+    assert!(told[0].says.contains("no RT limit is known"), "{}", told[0].says);
+}
+
+#[test]
+fn the_hosts_of_a_load_are_in_no_record_of_one_host() {
+    let json = |record: &TrialRecord| serde_json::to_value(&record.loads["spin"]).expect("JSON");
+    let (here, there) = (json(&with_load(None)), json(&with_load(Some("rig"))));
+    assert!(here.get("hosts").is_none(), "{here}");
+    assert_eq!(there["hosts"], serde_json::json!({ "from": "rig" }));
+    // A record without it is of the coordinator's host.
+    let read: LoadRecord = serde_json::from_value(here).expect("a record of before");
+    assert_eq!(read, with_load(None).loads["spin"]);
+    let read: LoadRecord = serde_json::from_value(there).expect("a record");
+    assert_eq!(read.host("from"), Some("rig"));
 }

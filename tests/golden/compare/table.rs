@@ -468,3 +468,24 @@ fn every_row_of_two_runs_took_two_lines_and_half_of_them_had_no_figure() {
     assert!(rows.contains("p99, p99.9, p99.99   not resolved in A and B\n"), "{said}");
     assert_eq!(row(&said, "p90").split_whitespace().next(), Some("p90"), "{said}");
 }
+
+#[test]
+fn a_figure_that_one_run_refuses_is_not_compared_and_a_bound_is_shown_next_to_both() {
+    let of_cell = |change: fn(&mut MetricResult)| {
+        side(move |run, _| {
+            let stream = run.results.cells[0].streams.get_mut("ctl").expect("the stream");
+            change(stream.metrics.get_mut("scheduled..rx_kernel").expect("the metric"));
+        })
+    };
+    let whole = of_cell(|_| ());
+    let close = of_cell(|metric| metric.clock_bound_ns = Some(1_450));
+    let refused = of_cell(|metric| {
+        *metric = MetricResult { refused_by: Some("clock-bound".into()), ..MetricResult::default() };
+    });
+    let said = text(&compared(&whole, &close));
+    assert_eq!(flat(&row(&said, "±")), "± 0.0 1.5 the clocks of two hosts took the stamps");
+    assert_eq!(text(&compared(&whole, &whole)).matches('±').count(), 0);
+    let line = |said: &str| flat(said.lines().find(|line| line.contains("scheduled..rx_kernel")).expect("the metric"));
+    assert_eq!(line(&text(&compared(&whole, &refused))), "scheduled..rx_kernel refused in B (clock-bound)");
+    assert_eq!(line(&text(&compared(&refused, &refused))), "scheduled..rx_kernel refused in A and B (clock-bound)");
+}

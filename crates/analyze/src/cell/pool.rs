@@ -2,8 +2,10 @@
 //! Digests of several trials pooled, and results made of digests; which trials belong to their
 //! cell's figures, and the verdicts on the cell from all of them.
 
-use crate::digest::MetricDigest;
+use crate::arrival::delta_of;
+use crate::digest::{MetricDigest, TwoClocks};
 use crate::distribution::{Dropped, HintDigest, StreamDigest};
+use crate::validity::stamps::{self, CLOCK_BOUND};
 use crate::validity::{RULES, path_failed, shared_cpu, was_measured_well};
 use crate::{gates, outcomes, says};
 use std::cmp::Ordering;
@@ -13,6 +15,7 @@ use tardy_model::point::{Metric, Point};
 use tardy_model::port::TcpRecord;
 use tardy_model::result::{CellResult, GateResult, MetricResult, Outcomes, RepliesResult, StreamResult, TrialResult};
 use tardy_model::trial::StreamRecord;
+use tardy_model::validity::Validity;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
 /// One metric pooled, with whose stamp the later one is and why there are no values.
@@ -21,6 +24,22 @@ struct Pooled {
     digest: MetricDigest,
     source: String,
     why: Option<String>,
+    /// Where the clocks of two hosts took its stamps in a trial.
+    clocks: Option<TwoClocks>,
+}
+
+impl Pooled {
+    fn merge_clocks(&mut self, other: Option<TwoClocks>) {
+        // Where a trial has one clock, what is above the minimum is not known of all.
+        match (&mut self.clocks, other) {
+            (Some(clocks), Some(other)) => clocks.merge(other),
+            (Some(clocks), None) => clocks.above = None,
+            (None, other) => {
+                self.clocks = other;
+                self.clocks.iter_mut().for_each(|clocks| clocks.above = None);
+            }
+        }
+    }
 }
 
 /// A stream's trials pooled.
@@ -149,8 +168,10 @@ impl Pool {
         }
         for (metric, digest) in metrics {
             let (source, why) = (source(metric, record, delta_of), why(metric, record, delta_of, counts.received));
+            let clocks = TwoClocks::of(metric, record, &digest);
             match pooled.get_mut(&metric) {
                 Some(pooled) => {
+                    pooled.merge_clocks(clocks);
                     pooled.digest.merge(digest);
                     if pooled.source.is_empty() {
                         pooled.source = source;
@@ -158,15 +179,16 @@ impl Pool {
                     pooled.why = Some(why);
                 }
                 None => {
-                    pooled.insert(metric, Pooled { digest, source, why: Some(why) });
+                    pooled.insert(metric, Pooled { digest, source, why: Some(why), clocks });
                 }
             }
         }
     }
 
-    /// Results by stream, histograms by stream and metric.
-    pub(super) fn finish(self) -> (BTreeMap<String, StreamResult>, BTreeMap<(String, Metric), Histogram>) {
-        let (mut results, mut histograms) = (BTreeMap::new(), BTreeMap::new());
+    /// Results by stream, histograms by stream and metric, and what was refused of them by what was
+    /// set of the rules.
+    pub(super) fn finish(self, settings: &Validity) -> Finished {
+        let (mut results, mut histograms, mut verdicts) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         for (stream, pooled) in self.streams {
             let replies = pooled.replies.map(Replies::result);
             let mut result = StreamResult {
@@ -177,18 +199,39 @@ impl Pool {
                 rx_kernel_at: pooled.rx_kernel_at,
                 ..StreamResult::default()
             };
+            let mut above = BTreeMap::new();
             for (metric, pooled) in pooled.metrics {
-                let (found, histogram) = pooled.digest.finish_with_histogram(&pooled.source, pooled.why);
+                let (mut found, histogram) = pooled.digest.finish_with_histogram(&pooled.source, pooled.why);
+                if let Some(clocks) = pooled.clocks {
+                    found.clock_bound_ns = Some(clocks.bound_ns);
+                    above.insert(metric, clocks.above(&pooled.source));
+                }
                 result.metrics.insert(metric.to_string(), found);
                 histograms.insert((stream.clone(), metric), histogram);
+            }
+            let judge = |settings: &Validity| {
+                let refused = stamps::refused(&stream, &result, settings);
+                refused.into_iter().map(|refused| refused.verdict).collect()
+            };
+            verdicts.extend(settings.weigh(CLOCK_BOUND.id, judge));
+            for metric in stamps::refuse(&stream, &mut result, settings, |metric| above.remove(&metric).flatten()) {
+                histograms.remove(&(stream.clone(), metric));
             }
             for (metric, hint) in pooled.hints {
                 result.metrics.insert(metric, hint_result(&hint.found, &hint.source, &hint.why));
             }
             results.insert(stream, result);
         }
-        (results, histograms)
+        Finished { streams: results, histograms, refused: verdicts }
     }
+}
+
+/// The figures of a pool, and the verdicts on those that it refuses.
+pub(super) struct Finished {
+    pub streams: BTreeMap<String, StreamResult>,
+    pub histograms: BTreeMap<(String, Metric), Histogram>,
+    /// Verdicts on the figures that are not given.
+    pub refused: Vec<Verdict>,
 }
 
 /// One trial's stream, and its histograms.
@@ -209,7 +252,8 @@ pub(super) fn stream_result(
     let mut histograms = BTreeMap::new();
     for (metric, digest) in metrics {
         let why = why(*metric, record, delta_of, counts.received);
-        let (found, histogram) = digest.finish_with_histogram(&source(*metric, record, delta_of), Some(why));
+        let (mut found, histogram) = digest.finish_with_histogram(&source(*metric, record, delta_of), Some(why));
+        found.clock_bound_ns = record.clock_bound_ns(*metric);
         result.metrics.insert(metric.to_string(), found);
         histograms.insert(*metric, histogram);
     }
@@ -220,20 +264,16 @@ pub(super) fn stream_result(
     (result, histograms)
 }
 
+/// What a trial's metric is above its minimum.
+pub(super) fn above_minimum(metric: Metric, digest: &StreamDigest, record: &StreamRecord) -> Option<MetricResult> {
+    let clocks = TwoClocks::of(metric, record, digest.metrics.get(&metric)?)?;
+    clocks.above(&source(metric, record, delta_of(record)))
+}
+
 /// Where `rx_kernel` was taken, where that is worth saying: packets have launch times.
 fn rx_kernel_at_of(record: &StreamRecord) -> Option<String> {
     let at = record.launching.rx_kernel_at.filter(|_| record.sources.contains_key(&Point::RxKernel))?;
     (record.launching.launch.is_some() || at.is_moved()).then(|| at.name().to_owned())
-}
-
-/// A metric that was requested and is not available.
-pub(super) fn absent(why: &str) -> MetricResult {
-    MetricResult {
-        clock: "tai".to_owned(),
-        percentiles: "exact".to_owned(),
-        why: Some(why.to_owned()),
-        ..MetricResult::default()
-    }
 }
 
 /// Points whose stamps a metric is made of, the earliest first.

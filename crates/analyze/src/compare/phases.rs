@@ -194,6 +194,7 @@ fn metric(
 ) -> MetricComparison {
     let lacks = |metric: &MetricResult| metric.count == 0;
     let why = match (lacks(a), lacks(b)) {
+        _ if a.refused_by.is_some() || b.refused_by.is_some() => Some(refused([a, b])),
         (true, true) => Some("neither run has it".to_owned()),
         (true, false) => Some("A has it not".to_owned()),
         (false, true) => Some("B has it not".to_owned()),
@@ -202,7 +203,7 @@ fn metric(
         _ => moved,
     };
     if why.is_some() {
-        return MetricComparison { why, figures: Vec::new() };
+        return MetricComparison { why, ..MetricComparison::default() };
     }
     let (of_a, of_b) = (figures(&a.figures), figures(&b.figures));
     let row = |((of, a_ns), (_, b_ns)): (Named, Named)| {
@@ -234,7 +235,18 @@ fn metric(
         FigureComparison { of: of.to_owned(), a_ns, b_ns, difference_ns, claim, phases, why }
     };
     // Also those that neither has: a row that is not there tells nobody why.
-    MetricComparison { why: None, figures: of_a.into_iter().zip(of_b).map(row).collect() }
+    let bounds = [a, b].map(|metric| metric.clock_bound_ns.unwrap_or(0));
+    let clock_bounds_ns = (bounds != [0, 0]).then_some(bounds);
+    MetricComparison { why: None, figures: of_a.into_iter().zip(of_b).map(row).collect(), clock_bounds_ns }
+}
+
+/// Which rule refuses the figures of A, of B, or of both.
+fn refused([a, b]: [&MetricResult; 2]) -> String {
+    match [a, b].map(|metric| metric.refused_by.as_deref()) {
+        [Some(a), Some(b)] if a == b => format!("refused in A and B ({a})"),
+        [Some(a), _] => format!("refused in A ({a})"),
+        [None, b] => format!("refused in B ({})", b.unwrap_or_default()),
+    }
 }
 
 /// Packets that never arrived.

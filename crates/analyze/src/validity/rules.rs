@@ -10,7 +10,7 @@ use tardy_model::validity::Validity;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
 /// All rules, in the order in which their verdicts are reported: the most severe causes first.
-pub const RULES: [Rule; 46] = [
+pub const RULES: [Rule; 47] = [
     broken::FAILED,
     broken::LATE_START,
     broken::RECEIVER_BROKE,
@@ -20,6 +20,7 @@ pub const RULES: [Rule; 46] = [
     stamps::TAI_OFFSET,
     stamps::CLOCK_STEP,
     stamps::CAUSALITY,
+    stamps::CLOCK_BOUND,
     cpus::POLICY,
     launching::SHAPER,
     launching::NO_GATES,

@@ -5,8 +5,10 @@
 use super::{Evidence, Rule, Spoils};
 use crate::outcomes::LEAST_COVERAGE;
 use crate::says;
-use tardy_model::point::{Metric, Point};
+use tardy_model::point::Metric;
+use tardy_model::result::{ABOVE_MINIMUM, MetricResult, StreamResult};
 use tardy_model::time::ClockReading;
+use tardy_model::validity::{self, RuleLimit, Validity};
 use tardy_model::verdict::{Level, Verdict};
 
 /// `recorder`: packets arrived that the receiver had no room to record, so that rows are wrong.
@@ -250,22 +252,13 @@ fn causality(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for (stream, result) in evidence.results {
         let Some(record) = evidence.record.streams.get(stream) else { continue };
-        let both_ns = record.tx_conversion.bound_ns.saturating_add(record.rx_conversion.bound_ns);
         // The worst pair speaks for all that one clock spoilt.
         let worst = result
             .metrics
             .iter()
             .filter_map(|(name, metric)| {
                 let pair = name.parse::<Metric>().ok().filter(|pair| pair.is_causal())?;
-                // The device's clock is in question only where its stamp is.
-                let of_device = if pair.points().contains(&Point::TxHw) { record.tx_hw_bound_ns } else { 0 };
-                // The clocks of two hosts are in question only where a pair has an end on each.
-                let of_hosts = if pair.crosses_stations() { record.offsets.bound_ns() } else { 0 };
-                let by_xdp = record.xdp.as_ref().filter(|_| pair.points().contains(&Point::RxXdp));
-                let of_xdp = by_xdp.map_or(0, |port| port.clock_bound_ns);
-                let bounds = [both_ns, of_device, of_hosts, of_xdp];
-                let bound_ns = bounds.into_iter().fold(0, i64::saturating_add);
-                Some((metric.figures.min_ns?, name, metric.negative, bound_ns))
+                Some((metric.figures.min_ns?, name, metric.negative, record.bound_ns(pair)))
             })
             .filter(|(min_ns, _, _, bound_ns)| *min_ns < bound_ns.saturating_neg())
             .min();
@@ -286,4 +279,84 @@ fn causality(evidence: &Evidence<'_>) -> Vec<Verdict> {
         );
     }
     verdicts
+}
+
+/// `clock-bound`: the clocks of two hosts took the stamps of a figure, and their bound is too large
+/// a share of its median for the figure to be given. It refuses that figure and nothing else of the
+/// trial.
+pub(crate) const CLOCK_BOUND: Rule = Rule { id: validity::CLOCK_BOUND, spoils: Spoils::Measuring, judge: clock_bound };
+
+fn clock_bound(evidence: &Evidence<'_>) -> Vec<Verdict> {
+    let of = |(stream, result): (&String, &StreamResult)| refused(stream, result, evidence.settings);
+    evidence.results.iter().flat_map(of).map(|refused| refused.verdict).collect()
+}
+
+/// A metric whose figures the rule refuses.
+pub(crate) struct Refused {
+    metric: String,
+    why: String,
+    pub verdict: Verdict,
+}
+
+/// The metrics of a stream that the rule refuses, by what was set of it.
+pub(crate) fn refused(stream: &str, result: &StreamResult, settings: &Validity) -> Vec<Refused> {
+    let limit = settings.share(CLOCK_BOUND.id);
+    let of = |(name, metric): (&String, &MetricResult)| {
+        let bound_ns = metric.clock_bound_ns.filter(|_| metric.count > 0)?;
+        let (middle, ns) = middle(metric);
+        let share = bound_ns as f64 / ns as f64;
+        let of_middle = match share.is_finite() {
+            true if share <= limit => return None,
+            true => format!("{} of its {middle}", says::share(share)),
+            // Any bound is too much for nothing.
+            false => format!("not small next to its {middle}"),
+        };
+        let why = format!(
+            "refused: the clocks of two hosts took its stamps, and their bound of ± {} is {of_middle}; the limit is {}",
+            says::time(bound_ns),
+            RuleLimit::Share(limit)
+        );
+        let verdict = Verdict::new(CLOCK_BOUND.id, Level::Warning, format!("{stream}: {name} is {why}"))
+            .with("stream", stream)
+            .with("metric", name.as_str())
+            .with("bound_ns", bound_ns)
+            .with("limit_share", limit);
+        let verdict = if share.is_finite() { verdict.with("bound_share", share) } else { verdict };
+        Some(Refused { metric: name.clone(), why, verdict })
+    };
+    result.metrics.iter().filter_map(of).collect()
+}
+
+/// What a bound is compared with, in words, and how far it is from zero, ns: the median, or a value
+/// that is no further than the median where that is not known.
+fn middle(metric: &MetricResult) -> (&'static str, u64) {
+    let figures = &metric.figures;
+    let of_received = || metric.received_only.as_ref().and_then(|only| only.p50_ns);
+    match (figures.quantiles.p50_ns, of_received()) {
+        (Some(p50), _) => ("p50", p50.unsigned_abs()),
+        (None, Some(p50)) => ("p50 of the received packets", p50.unsigned_abs()),
+        (None, None) => ("least value (its p50 is not known)", figures.min_ns.unwrap_or(0).max(0).unsigned_abs()),
+    }
+}
+
+/// Takes the figures of a stream that the rule refuses, and gives those `above` the minimum where
+/// these are known. Which metrics the rule refuses.
+pub(crate) fn refuse(
+    stream: &str,
+    result: &mut StreamResult,
+    settings: &Validity,
+    mut above: impl FnMut(Metric) -> Option<MetricResult>,
+) -> Vec<Metric> {
+    let mut all = Vec::new();
+    for Refused { metric: name, why, .. } in refused(stream, result, settings) {
+        let Ok(metric) = name.parse::<Metric>() else { continue };
+        if let Some(found) = result.metrics.get_mut(&name) {
+            let (clock_bound_ns, refused_by) = (found.clock_bound_ns, Some(CLOCK_BOUND.id.to_owned()));
+            *found = MetricResult { clock_bound_ns, refused_by, ..MetricResult::absent(&why) };
+        }
+        let found = above(metric).map(|found| (format!("{name}{ABOVE_MINIMUM}"), found));
+        result.metrics.extend(found);
+        all.push(metric);
+    }
+    all
 }

@@ -139,7 +139,8 @@ impl Place<'_> {
     /// Metric by metric, though the samples are read anew for each: with its five digits a
     /// histogram has 27 MiB, and a stream may have a hundred metrics.
     fn write<W: Write>(&self, source: &Source<'_>, log: &mut Log<'_, W>, bent: &mut Bent) -> Result<(), ExportError> {
-        let names = self.cell.streams.get(self.stream).into_iter().flat_map(|stream| stream.metrics.keys());
+        let all = self.cell.streams.get(self.stream).into_iter().flat_map(|stream| &stream.metrics);
+        let names = all.filter(|(_, metric)| metric.refused_by.is_none()).map(|(name, _)| name);
         // A metric of a later version has no values here. In the order of metrics, not of names.
         let metrics: BTreeSet<Metric> = names.filter_map(|name| name.parse().ok()).collect();
         let mut lost = 0;

@@ -212,6 +212,11 @@ fn latencies(results: &Results) -> String {
     let mut stddev = Family::new("tardy_latency_stddev_seconds", "gauge", "Standard deviation, n - 1.");
     let mut coverage =
         Family::new("tardy_latency_coverage_ratio", "gauge", "Share of received packets with both stamps.");
+    let mut bound = Family::new(
+        "tardy_latency_clock_bound_seconds",
+        "gauge",
+        "By how much each figure may be wrong, where the clocks of two hosts took its stamps.",
+    );
     let mut negative = Family::new(
         "tardy_latency_negative",
         "gauge",
@@ -232,10 +237,13 @@ fn latencies(results: &Results) -> String {
             mean.add(&labels, mean_or_nan(metric.figures.mean_ns));
             stddev.add(&labels, mean_or_nan(metric.figures.stddev_ns));
             coverage.add(&labels, metric.coverage.to_string());
+            if let Some(ns) = metric.clock_bound_ns {
+                bound.add(&labels, seconds(ns));
+            }
             negative.add(&labels, metric.negative.to_string());
         }
     }
-    let families = [all, received, least, greatest, greatest_received, mean, stddev, coverage, negative];
+    let families = [all, received, least, greatest, greatest_received, mean, stddev, coverage, bound, negative];
     families.iter().map(Family::print).collect()
 }
 

@@ -6,6 +6,7 @@
 //! where.
 
 use crate::column::{in_order, lead_of, point_of, title};
+use crate::figure;
 use crate::picture::{Facts, Picture};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use tardy_model::gates::Window;
 use tardy_model::load::Series;
 use tardy_model::point::Metric;
 use tardy_model::result::{CellResult, MetricResult, Quantiles, StreamResult, TrialResult};
+use tardy_model::validity::CLOCK_BOUND;
 
 /// Bins of all pooled distributions together, of all trials' together, and the most and least of
 /// one.
@@ -144,9 +146,9 @@ impl Maker<'_> {
         let hot = hot(&traces);
         let trials = cell.trials.iter().filter_map(|trial| {
             let trace = traces.iter().find(|trace| trace.n == trial.n)?;
-            Some(self.trial(trial, trace, counted.contains(&trial.n), &hot))
+            Some(self.trial((stream, trial), trace, counted.contains(&trial.n), &hot))
         });
-        let stages = pooled_stages(self.picture.traces, cell, name);
+        let (stages, _) = stages_of(self.picture, cell, name);
         let stages = stages.iter().filter_map(|(stage, shape)| {
             Some(json!({
                 "name": stage, "mean": shape.mean_ns()?, "min": shape.min_ns, "max": shape.max_ns,
@@ -181,9 +183,21 @@ impl Maker<'_> {
         })
     }
 
-    fn trial(&self, trial: &TrialResult, trace: &Trace, counted: bool, hot: &[Metric]) -> Value {
+    /// A trial, as a part of its cell's stream: what is refused there is not drawn here.
+    fn trial(
+        &self,
+        (cell, trial): (&StreamResult, &TrialResult),
+        trace: &Trace,
+        counted: bool,
+        hot: &[Metric],
+    ) -> Value {
         let results = trial.streams.get(&trace.stream);
-        let metrics = trace.metrics.iter().filter(|(_, line)| line.shape.count > 0).map(|(metric, line)| {
+        let is_refused = |metric: &Metric| {
+            let found = cell.metrics.get(&metric.to_string());
+            found.is_some_and(|found| found.refused_by.is_some())
+        };
+        let lines = trace.metrics.iter().filter(|(metric, line)| line.shape.count > 0 && !is_refused(metric));
+        let metrics = lines.map(|(metric, line)| {
             let name = metric.to_string();
             let result = results.and_then(|stream| stream.metrics.get(&name));
             let mut of = json!({
@@ -225,16 +239,34 @@ pub(super) fn hot(traces: &[&Trace]) -> Vec<Metric> {
     counts.into_iter().filter(|(_, count)| *count >= HEAT_FROM).map(|(metric, _)| metric).collect()
 }
 
-/// The stages over the trials that the cell's figures are of, in causal order.
-pub(super) fn pooled_stages(traces: &[Trace], cell: &CellResult, stream: &str) -> Vec<(String, Shape)> {
+/// The stages over the trials that the cell's figures are of, in causal order; and what is to be
+/// said of those between the clocks of two hosts. One whose bound is too large is not among them.
+pub(super) fn stages_of(picture: &Picture<'_>, cell: &CellResult, stream: &str) -> (Vec<(String, Shape)>, String) {
     let counted = counted(&cell.trials);
-    let mut pooled = BTreeMap::new();
-    for trace in of_stream(traces, cell, stream).into_iter().filter(|trace| counted.contains(&trace.n)) {
+    let (mut pooled, mut bound_ns) = (BTreeMap::new(), 0);
+    for trace in of_stream(picture.traces, cell, stream).into_iter().filter(|trace| counted.contains(&trace.n)) {
+        bound_ns = bound_ns.max(trace.clock_bound_ns);
         for (stage, shape) in &trace.stages {
             pooled.entry(*stage).or_insert_with(Shape::default).merge(shape);
         }
     }
-    pooled.into_iter().map(|(stage, shape)| (stage.to_string(), shape)).collect()
+    let limit = picture.results.validity.share(CLOCK_BOUND);
+    let (mut stages, mut says) = (Vec::new(), String::new());
+    for (stage, shape) in pooled {
+        let between = bound_ns > 0 && stage.crosses_stations();
+        let middle = shape.quantile_ns(0.5).map_or(0, i64::unsigned_abs);
+        let is_refused = between && bound_ns as f64 > limit * middle as f64;
+        let bound = figure::exact(bound_ns);
+        match () {
+            () if is_refused => says += &format!("; {stage} is left out: ± {bound} is too much of it ({CLOCK_BOUND})"),
+            () if between => says += &format!("; {stage} ± {bound}: {}", figure::TWO_CLOCKS),
+            () => {}
+        }
+        if !is_refused {
+            stages.push((stage.to_string(), shape));
+        }
+    }
+    (stages, says)
 }
 
 /// Values, `"inf"` where the rank falls on a packet that never arrived, null where there is none.

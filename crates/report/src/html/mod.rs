@@ -13,7 +13,7 @@ use crate::picture::{Options, Picture, ReportError};
 use crate::summary::{self, Cells};
 use crate::{document, figure};
 use tardy_model::harmless::xml as escape;
-use tardy_model::result::{CellResult, Results, StreamResult};
+use tardy_model::result::{ABOVE_MINIMUM, CellResult, Results, StreamResult};
 use tardy_model::verdict::{Level, Verdict};
 
 const STYLE: &str = include_str!(concat!(env!("OUT_DIR"), "/page.css"));
@@ -172,7 +172,7 @@ fn leading(picture: &Picture<'_>, out: &mut String) {
     };
     *out += &format!("<dl class=\"leading{}\">\n", if cell.valid { "" } else { " doubted" });
     *out += &format!("<div class=\"of\"><dt>{}</dt><dd>in {}</dd></div>\n", escape(&name), unit.sign());
-    for column in [Column::Quantile(0), Column::Quantile(2), Column::Quantile(3), Column::Max] {
+    for column in Column::few(std::iter::once(metric)) {
         let more = if column == Column::Max { &at } else { "" };
         let value = column.value(metric).show(unit, Some(THIN));
         *out += &format!("<div><dt>{}</dt><dd>{}{more}</dd></div>\n", column.title(), escape(&value));
@@ -321,6 +321,7 @@ fn of_stream(
         *out += "</ul>\n";
     }
     let measured = in_order(stream).into_iter().filter(|(_, metric)| metric.count > 0).map(|(metric, _)| metric);
+    let measured = measured.filter(|name| !name.ends_with(ABOVE_MINIMUM));
     let (drawn, others): (Vec<_>, Vec<_>) = measured.partition(|metric| data::is_drawn(picture, cell, name, metric));
     if !others.is_empty() {
         *out += &format!(
@@ -352,7 +353,7 @@ fn of_stream(
 fn of_traces(picture: &Picture<'_>, cell: &CellResult, stream: &str) -> String {
     let who = if cell.streams.len() > 1 { format!("{stream}: ") } else { String::new() };
     let mut out = String::new();
-    let stages = data::pooled_stages(picture.traces, cell, stream);
+    let (stages, by_clocks) = data::stages_of(picture, cell, stream);
     let whole: f64 = stages.iter().filter_map(|(_, shape)| shape.mean_ns()).sum();
     if !stages.is_empty() {
         let mut parts = Table::new(1, &["stage", "mean", "share of the mean", "p50", "p99", "max"]);
@@ -378,7 +379,9 @@ fn of_traces(picture: &Picture<'_>, cell: &CellResult, stream: &str) -> String {
         }
         out += &table(
             &parts,
-            &format!("{who}stages, received packets with both stamps; their means add up, their percentiles do not"),
+            &format!(
+                "{who}stages, received packets with both stamps; their means add up, their percentiles do not{by_clocks}"
+            ),
         );
     }
     let traces = data::of_stream(picture.traces, cell, stream);

@@ -2,7 +2,7 @@
 //! A cell's block: its metrics, the shape of the leading one, what became of the packets, what is
 //! to be said, and where it ran.
 
-use super::page::{Ink, Layout, Page, columns, indent, remark, wrap};
+use super::page::{Ink, Layout, Page, columns, indent, metric_label, remark, wrap};
 use crate::column::{Column, in_order, lead, received_only, run_unit, title};
 use crate::figure::{SPACE, Unit, sparkline};
 use crate::picture::Picture;
@@ -10,8 +10,8 @@ use crate::summary::Cells;
 use crate::{column, figure, loads, summary};
 use tardy_model::expect::QUANTILES;
 use tardy_model::result::{
-    CellResult, ClassResult, CpuPlacement, LoadResult, MetricResult, Outcomes, Placement, SoftirqPlacement,
-    StreamResult,
+    ABOVE_MINIMUM, CellResult, ClassResult, CpuPlacement, LoadResult, MetricResult, Outcomes, Placement,
+    SoftirqPlacement, StreamResult,
 };
 
 /// Where the outcomes begin, if there is room.
@@ -100,7 +100,7 @@ pub(super) fn of_load(name: &str, load: &LoadResult, page: &mut Page) {
 }
 
 fn row(name: &str, metric: &MetricResult, indent: usize, unit: Unit, layout: &Layout, page: &mut Page) {
-    let label = format!("{:indent$}{name}", "");
+    let label = metric_label(name, indent);
     if let (0, Some(why)) = (metric.count, &metric.why) {
         absent(&label, why, indent, layout, page);
         return;
@@ -110,6 +110,12 @@ fn row(name: &str, metric: &MetricResult, indent: usize, unit: Unit, layout: &La
         let label = format!("{:1$}received only", "", indent + 2);
         let text = |column: Column| column.received(metric).map_or(String::new(), |v| v.show(unit, Some(SPACE)));
         page.line(&layout.row(&label, text));
+    }
+    if let Some(bound_ns) = metric.clock_bound_ns {
+        let above = name.ends_with(ABOVE_MINIMUM);
+        let why = if above { figure::TWO_CLOCKS_DRIFT } else { figure::TWO_CLOCKS };
+        let at = indent + if above { 4 } else { 2 };
+        page.labelled(at, "", 0, &format!("± {}: {why}", figure::exact(bound_ns)), Ink::Plain);
     }
     if metric.negative > 0 {
         let what = match name.starts_with("scheduled..") {

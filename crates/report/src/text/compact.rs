@@ -11,7 +11,6 @@ use crate::{document, figure, summary};
 use tardy_model::result::{CellResult, MetricResult, Results, StreamResult};
 use tardy_model::verdict::Level;
 
-const COLUMNS: [Column; 4] = [Column::Quantile(0), Column::Quantile(2), Column::Quantile(3), Column::Max];
 const GAP: usize = 2;
 const INDENT: usize = 2;
 /// A sparkline is worth its place from this width on, and no wider than the other.
@@ -140,7 +139,11 @@ impl<'a> Table<'a> {
         let width = |title: &str, shown: &dyn Fn(&Row<'_>) -> String| {
             self.rows.iter().map(|row| columns(&shown(row))).max().unwrap_or(0).max(columns(title)) + GAP
         };
-        let mut shown = COLUMNS.map(|column| (column, width(column.title(), &|row| self.text(row, column)))).to_vec();
+        let sized = |column: Column| (column, width(column.title(), &|row| self.text(row, column)));
+        let few = Column::few(self.rows.iter().filter_map(|row| row.metric));
+        let mut shown: Vec<(Column, usize)> = few.into_iter().map(sized).collect();
+        // The maximum, and a bound.
+        let last = shown.iter().filter(|(column, _)| matches!(column, Column::Max | Column::Bound)).count();
         let states = width("", &|row| self.state(row).0.to_owned());
         let lost_width = width(self.title_of_lost(), &|row| self.lost(row));
         let fixed = |shown: &[(Column, usize)]| shown.iter().map(|c| c.1).sum::<usize>() + UNIT + lost_width + states;
@@ -154,8 +157,8 @@ impl<'a> Table<'a> {
             labels = self.labels(values);
         }
         // The median and the maximum stay; a table without its metric's name would not.
-        while shown.len() > 2 && most < longest(&labels).max(head_width) {
-            shown.remove(shown.len() - 2);
+        while shown.len() > 1 + last && most < longest(&labels).max(head_width) {
+            shown.remove(shown.len() - 1 - last);
             most = page_width.saturating_sub(fixed(&shown));
         }
         let label_width = longest(&labels).min(most).max(head_width);

@@ -6,7 +6,7 @@ use crate::column::{Column, in_order, run_unit, title};
 use crate::figure::{SPACE, is_within_number};
 use crate::picture::Options;
 use crate::summary::Remark;
-use tardy_model::result::Results;
+use tardy_model::result::{ABOVE_MINIMUM, Results};
 use tardy_model::verdict::Level;
 
 /// What a colour means. Nothing is coloured for beauty.
@@ -227,7 +227,7 @@ impl Layout {
             let indent = indent(cell.streams.len());
             heading = heading.max(columns(&title(&cell.id)));
             for (name, metric) in cell.streams.values().flat_map(in_order) {
-                label = label.max(indent + columns(name));
+                label = label.max(columns(&metric_label(name, indent)));
                 far |= metric.figures.quantiles.p99_99_ns.is_some();
                 for (column, want) in &mut wants {
                     let shown = columns(&column.value(metric).show(unit, Some(SPACE)));
@@ -258,7 +258,7 @@ impl Layout {
             }
         }
         label = label.max(ROOMY_LABEL.min(label + spare(label, &wants)));
-        wants.sort_by_key(|(column, _)| Column::ALL.iter().position(|c| c == column));
+        wants.sort_by_key(|(column, _)| column.place());
         Layout { label, columns: wants, hidden }
     }
 
@@ -285,4 +285,12 @@ impl Layout {
 /// How far a metric is indented: under the cell, or under its stream if there are several.
 pub(super) fn indent(streams: usize) -> usize {
     if streams > 1 { 4 } else { 2 }
+}
+
+/// How a metric's row begins. What is above a metric's minimum follows the metric.
+pub(super) fn metric_label(name: &str, indent: usize) -> String {
+    match name.ends_with(ABOVE_MINIMUM) {
+        true => format!("{:1$}{2}", "", indent + 2, ABOVE_MINIMUM.trim_start()),
+        false => format!("{:indent$}{name}", ""),
+    }
 }
