@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Keeps of what fuzz/run.sh has found since: lays those inputs into fuzz/corpus/TARGET.tar that
+# Keeps of what fuzz/run.sh has found since: lays those inputs into fuzz/corpus.tar that
 # reach what the ones there do not, the smallest first and not too many, for they are committed and
 # every `make test` goes through them. What else was found is shrunk to what adds something.
 #
@@ -30,7 +30,7 @@ for name in "$@"; do
   merged="$TMPDIR/merged"
   mkdir -p "$grown" "$merged" "$ours"
   # Files alone: a link could lead anywhere.
-  tar --no-same-owner --no-same-permissions -xf "fuzz/corpus/$name.tar" -C "$ours"
+  tar --no-same-owner --no-same-permissions --strip-components=1 -xf fuzz/corpus.tar -C "$ours" "$name/"
   find "$ours" -mindepth 1 ! -type f -delete
   cp "$ours"/* "$merged"
   log="$TARDY_CACHE/fuzz/$name.keep.log"
@@ -56,6 +56,6 @@ for name in "$@"; do
   done <"$TMPDIR/list"
   "$pack" pack "$name" "$ours"
   rm -rf "$merged" "$ours"
-  printf '%-12s %4s new of %4s that add something; fuzz/corpus/%s.tar has %s inputs, %s bytes\n' "$name" "$new" \
-    "$(find "$grown" -type f | wc -l)" "$name" "$inputs" "$bytes"
+  printf '%-12s %4s new of %4s that add something; the archive has %4s of them, %s bytes\n' "$name" "$new" \
+    "$(find "$grown" -type f | wc -l)" "$inputs" "$bytes"
 done

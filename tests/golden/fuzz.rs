@@ -17,7 +17,7 @@ fn fuzz() -> PathBuf {
 }
 
 fn inputs(target: &str) -> Inputs {
-    corpus::read(target).unwrap_or_else(|error| panic!("{}: {error}", corpus::archive(target).display()))
+    corpus::read(target).unwrap_or_else(|error| panic!("{}: {error}", corpus::archive().display()))
 }
 
 fn replay(target: &str, input: impl Fn(&str, &[u8])) {
@@ -130,12 +130,15 @@ fn the_corpus_of_fuzz_target_samples_does_not_stay_behind_the_format() {
 
 #[test]
 fn each_fuzz_target_has_its_corpus_and_all_of_it_stays_small() {
-    let folder = |path: &str| -> BTreeSet<String> {
-        let entries = fs::read_dir(fuzz().join(path)).expect("a folder").flatten();
-        entries.map(|entry| entry.path().file_stem().expect("a name").to_string_lossy().into_owned()).collect()
-    };
-    assert_eq!(folder("targets"), folder("corpus"));
-    let all: Vec<Vec<u8>> = folder("corpus").iter().flat_map(|target| inputs(target).into_values()).collect();
+    let manifest = fs::read_to_string(fuzz().join("Cargo.toml")).expect("a manifest");
+    let built = manifest.split("[[bin]]").skip(1).filter_map(|bin| bin.split('"').nth(1)).map(str::to_owned);
+    let (built, kept) = (built.collect::<BTreeSet<_>>(), corpus::targets().expect("the archive"));
+    assert_eq!(built, kept.iter().cloned().collect());
+    let called = fs::read_to_string(fuzz().join("targets/target.rs")).expect("the file of all targets");
+    for target in &built {
+        assert!(called.contains(&format!("\"{target}\" => {target}::input(bytes)")), "target {target} has no body");
+    }
+    let all: Vec<Vec<u8>> = kept.iter().flat_map(|target| inputs(target).into_values()).collect();
     let bytes: usize = all.iter().map(Vec::len).sum();
     assert!(bytes < 300 << 10, "{bytes} bytes in {} inputs", all.len());
 }

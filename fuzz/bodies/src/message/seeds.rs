@@ -172,6 +172,7 @@ fn orders() -> Vec<ToAgent> {
             objects: vec![ObjectOrder { bytes: b"\x7fELF".to_vec(), section: None, times: Vec::new() }],
         },
         ToAgent::Cost(CostOrder::Line),
+        ToAgent::Time,
         ToAgent::Cost(CostOrder::Object {
             object: ObjectOrder {
                 bytes: b"\x7fELF".to_vec(),
@@ -244,6 +245,7 @@ fn answers() -> Vec<FromAgent> {
         inspected(),
         FromAgent::Cost(Ok(ProgramCost { ns: 900.0, low_ns: 850.0, high_ns: 950.0, pairs: 101 })),
         FromAgent::Cost(Err("the verifier refuses it".into())),
+        FromAgent::Time { tai_ns: 1_700_000_000_000_000_000 },
         FromAgent::Warmed { activity: TX, stamped: 10 },
         FromAgent::WarmStatus {
             activity: RX,
@@ -322,6 +324,7 @@ fn guest() -> Vec<u8> {
         work: BTreeMap::new(),
         tasks: BTreeMap::new(),
         load_tasks: BTreeSet::new(),
+        machine_tasks: BTreeSet::new(),
         ended: None,
         rt_limit: None,
         cpu_dma_latency_us: None,

@@ -1,7 +1,0 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
-//! libFuzzer's door to [`tardy_fuzz_bodies::message`].
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    tardy_fuzz_bodies::message::input(bytes);
-});
