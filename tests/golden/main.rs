@@ -19,6 +19,7 @@ mod hints;
 mod hostile;
 mod hostile_run;
 mod loads;
+mod machines;
 mod manual;
 mod not_found;
 mod open_kinds;

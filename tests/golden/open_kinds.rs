@@ -48,16 +48,20 @@ const VERSION: &str = "two hosts";
 
 /// A station that is a thread of this process.
 const STATION: StationMethods = StationMethods {
-    traits: StationTraits { name: "thread", life: Life::SetUp },
+    traits: StationTraits { name: "thread", life: Life::SetUp, is_machine: false },
     needs: |found| found.usable.is_empty().then(|| "a thread of the test's needs a CPU".to_owned()),
-    build: |names, host, station| PlannedStation {
+    build: |names, of, station| PlannedStation {
         kind: StationKind::Netns,
-        place: Place::of(host),
-        steps: vec![Step::new(&Place::of(host), "a station of the test's", vec![Command::new("station", &[station])])],
+        place: Place::of(of.host),
+        steps: vec![Step::new(
+            &Place::of(of.host),
+            "a station of the test's",
+            vec![Command::new("station", &[station])],
+        )],
         offers: vec![
-            Offer::Netns(Place::netns_of(host, &names.netns(station))),
-            Offer::Slot { number: 0, place: Place::of(host) },
-            Offer::Slot { number: 1, place: Place::of(host) },
+            Offer::Netns(Place::netns_of(of.host, &names.netns(station))),
+            Offer::Slot { number: 0, place: Place::of(of.host) },
+            Offer::Slot { number: 1, place: Place::of(of.host) },
         ],
         agent: Command::new("agent", &[station]),
     },
@@ -92,7 +96,7 @@ thread_local! {
 
 /// The same, but for the whole run.
 const STANDING: StationMethods =
-    StationMethods { traits: StationTraits { name: "thread", life: Life::Run }, ..STATION };
+    StationMethods { traits: StationTraits { name: "thread", life: Life::Run, is_machine: false }, ..STATION };
 
 /// The next of the loopback's addresses.
 static NEXT: AtomicU8 = AtomicU8::new(1);
@@ -449,7 +453,7 @@ fn a_kind_that_took_over_anothers_methods_kept_its_record() {
     for kind in StationKind::ALL {
         let methods = tardy_lab::station::kind(kind);
         assert_eq!(methods.traits, kind.traits(), "{}: set `traits` in its file", kind.name());
-        let built = (methods.build)(Names::FIRST, HostId::HERE, "a");
+        let built = (methods.build)(Names::FIRST, &Station::here(kind), "a");
         assert_eq!(built.kind, kind, "{}: set `kind` in what it builds", kind.name());
     }
 }

@@ -14,7 +14,7 @@ use tardy_engine::receiver::Arrival;
 use tardy_engine::sender::SentRows;
 use tardy_lab::agent::Agent;
 use tardy_lab::connection::{Carrier, Connection};
-use tardy_lab::host::clocks::{self, Compared, OffsetSource, Unknown};
+use tardy_lab::host::clocks::{self, Asking, Compared, OffsetSource, Unknown};
 use tardy_lab::host::{Away, HostId};
 use tardy_lab::loads::Loads;
 use tardy_lab::machine::{Facts, FactsByHost};
@@ -113,6 +113,7 @@ fn shift_clocks(clocks: &mut ClockReading, by_ns: i64) {
 
 fn shift_answer(answer: &mut FromAgent) {
     match answer {
+        FromAgent::Time { tai_ns } => *tai_ns += AHEAD_NS,
         FromAgent::Ready { clocks, .. } => shift_clocks(clocks, AHEAD_NS),
         FromAgent::SenderPiece { rows, .. } => shift_sent(rows, AHEAD_NS),
         FromAgent::ArrivalPiece { arrivals, .. } => shift_arrived(arrivals, AHEAD_NS),
@@ -166,7 +167,7 @@ pub fn ahead((from, to): (PipeReader, PipeWriter), bases: mpsc::Sender<Instant<T
 pub struct Known(pub Vec<i64>);
 
 impl OffsetSource for Known {
-    fn between(&mut self, from: HostId, of: HostId) -> Result<Compared, Unknown> {
+    fn between(&mut self, from: HostId, of: HostId, _: &mut Asking<'_>) -> Result<Compared, Unknown> {
         assert_eq!((from, of), (HostId::HERE, OTHER));
         let at_tai_ns = tardy_sys::clock::now::<Tai>().ns();
         self.0.push(at_tai_ns);
@@ -305,11 +306,11 @@ fn a_trial_between_hosts_whose_clocks_nobody_compares_ends_with_the_reason() {
 struct KnownOnce(bool);
 
 impl OffsetSource for KnownOnce {
-    fn between(&mut self, from: HostId, of: HostId) -> Result<Compared, Unknown> {
+    fn between(&mut self, from: HostId, of: HostId, ask: &mut Asking<'_>) -> Result<Compared, Unknown> {
         if std::mem::replace(&mut self.0, true) {
             return Err(Unknown { from, of, why: "the test forgot".to_owned() });
         }
-        Known(Vec::new()).between(from, of)
+        Known(Vec::new()).between(from, of, ask)
     }
 }
 
@@ -384,4 +385,38 @@ fn an_offset_that_drifts_is_a_line_between_its_readings() {
     {
         assert!(!Metric::Span(metric.0, metric.1).crosses_stations());
     }
+}
+
+#[test]
+fn the_slope_of_two_readings_far_less_exact_than_any_drift_scaled_every_interval() {
+    let reading = |at_tai_ns, ahead_ns| OffsetReading { at_tai_ns, ahead_ns, bound_ns: 30_000 };
+    let offset = |passed_ns: i64, apart_ns: i64| Offset {
+        host: "rig".into(),
+        first: reading(0, 3_000_000),
+        last: reading(passed_ns, 3_000_000 + apart_ns),
+        method: "told".into(),
+    };
+    let here = |offset: &Offset, ns| offset.to_here(Instant::<Tai>::from_ns(ns)).ns();
+    // 40 µs in 10 ms would be 4000 ppm, and both readings agree within 60 µs.
+    for apart_ns in [40_000, -40_000] {
+        let flat = offset(10_000_000, apart_ns);
+        assert_eq!(here(&flat, 9_000_000) - here(&flat, 4_000_000), 5_000_000);
+        assert_eq!((flat.bound_ns(), flat.drift_bound_ns()), (50_000, 100_000));
+        // Back from the other clock, an instant is where it was, within the bound.
+        for at in [0, 5_000_000, 10_000_000] {
+            let at = Instant::<Tai>::from_ns(at);
+            for reading in [flat.first, flat.last] {
+                let back = flat.to_here(reading.to_there(at)) - at;
+                assert_eq!(back.0.abs(), 20_000);
+            }
+        }
+    }
+    // Over 10 s the same readings are a slope of 4 ppm, wrong by at most 6 ppm.
+    let line = offset(10_000_000_000, 40_000);
+    assert_eq!((line.bound_ns(), line.drift_bound_ns()), (30_000, 60_000));
+    assert_eq!(here(&line, 10_003_040_000) - here(&line, 3_000_000), 10_000_000_000);
+    // What the bounds do not explain is a drift.
+    let drifts = offset(10_000_000, 70_000);
+    assert_eq!(drifts.bound_ns(), 30_000);
+    assert!((here(&drifts, 13_070_000) - 10_000_000).abs() < 10);
 }

@@ -9,5 +9,6 @@ mod devices;
 mod exact;
 mod guest;
 mod kernels;
+mod machine;
 mod refused;
 mod shapers;

@@ -40,6 +40,7 @@ fn machine(at_ns: i64) -> MachineState {
         cpus: BTreeMap::from([(0, cpu), (1, cpu)]),
         work: BTreeMap::new(),
         load_tasks: BTreeSet::new(),
+        machine_tasks: BTreeSet::new(),
         ended: None,
         tasks: BTreeMap::new(),
         rt_limit: None,

@@ -17,7 +17,7 @@ pub use pool::{counted, pooled};
 use crate::arrival::delta_of;
 use crate::clusters::INFINITE;
 use crate::distribution::{HintPass, StreamDigest, StreamPass, Wanted};
-use crate::expectations;
+use crate::expectations::{self, Clocks, Crossing};
 use crate::gates::GatePass;
 use crate::loads::{self, Loads};
 use crate::outcomes::Certain;
@@ -60,6 +60,8 @@ pub struct CellAnalysis {
     added: BTreeMap<String, Vec<Metric>>,
     /// By stream: after which time a packet is late, if that was told.
     deadlines: BTreeMap<String, Nanos>,
+    /// What decides whether its packets were early or late, where that is between two hosts.
+    crossing: BTreeMap<String, Crossing>,
     /// By stream: the metric that leads, where the experiment says which.
     leads: BTreeMap<String, Metric>,
     expectations: Vec<Expectation>,
@@ -148,6 +150,7 @@ impl CellAnalysis {
             metrics,
             added: BTreeMap::new(),
             deadlines: BTreeMap::new(),
+            crossing: BTreeMap::new(),
             leads: BTreeMap::new(),
             expectations,
             trials: Vec::new(),
@@ -286,6 +289,7 @@ impl CellAnalysis {
         for (stream, of) in &record.streams {
             let Some(digest) = digests.get(stream) else { continue };
             self.certain.entry(stream.clone()).or_default().add(record, of, &digest.outcomes);
+            self.crossing.entry(stream.clone()).or_default().add(of);
         }
         self.take(record, &result, digests, own_trace);
         self.trials.push(result.clone());
@@ -384,7 +388,7 @@ impl CellAnalysis {
         let finished = self.trials.len();
         let counting = self.trials.iter().filter(|trial| counts(trial)).count();
         let majority = counting * 2 > finished;
-        let Finished { mut streams, mut histograms, refused } = self.pool.finish(&self.validity);
+        let Finished { mut streams, mut histograms, withheld, refused } = self.pool.finish(&self.validity);
         let path_failed = self.trials.iter().any(|trial| path_failed(&trial.verdicts));
         let valid = majority && !path_failed && is_valid(&refused);
         let mut verdicts = Vec::new();
@@ -421,8 +425,11 @@ impl CellAnalysis {
         let of_gates = streams.iter().filter_map(|(name, stream)| gates::verdict(name, stream.gates.as_ref()?));
         verdicts.extend(of_gates);
         let classes = self.classes.finish(&streams);
-        let limits = |streams| {
+        let limits = |streams, withheld| {
             let mut judged = expectations::judge(&self.id, &self.expectations, streams, &self.certain);
+            let limit = self.validity.share(CLOCK_BOUND.id);
+            let clocks = Clocks { crossing: &self.crossing, deadlines: &self.deadlines, streams, withheld, limit };
+            judged.iter_mut().zip(&self.expectations).for_each(|(result, of)| clocks.decide(result, of));
             judged.iter_mut().for_each(|result| expectations::explain_late(result, streams, &self.deadlines));
             for (result, expectation) in judged.iter_mut().zip(&self.expectations).filter(|_| !self.exact) {
                 let others = waited_share(&result.stream, self.trials.iter().filter(|trial| counts(trial)));
@@ -431,8 +438,11 @@ impl CellAnalysis {
             judged
         };
         let expectations = match self.well_measured.filter(|_| most_were_measured_well(&self.trials)) {
-            Some(pool) if self.without_figures.is_none() => limits(&pool.finish(&self.validity).streams),
-            _ => limits(&streams),
+            Some(pool) if self.without_figures.is_none() => {
+                let finished = pool.finish(&self.validity);
+                limits(&finished.streams, &finished.withheld)
+            }
+            _ => limits(&streams, &withheld),
         };
         let mut result = CellResult {
             id: self.id,

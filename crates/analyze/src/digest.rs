@@ -121,7 +121,7 @@ impl MetricDigest {
 
     /// Adds rows in scheduled order: `values` in ns, [`INFINITE`] for a packet that never arrived;
     /// a packet that arrived without the stamp is left out. `seqs` are their numbers, equally
-    /// many.
+    /// many; without them the greatest value has no packet.
     pub fn absorb(&mut self, mut values: &[i64], mut seqs: &[i64]) {
         while !values.is_empty() {
             // Filled to the bound before the values are given up: the outcome must not depend on
@@ -173,10 +173,9 @@ impl MetricDigest {
             self.counts.add_places(&places);
             self.counted += values.len() as u64;
         } else {
-            let finite = values.iter().zip(seqs).filter(|(value, _)| **value != INFINITE);
-            let (finite, their_seqs): (Vec<i64>, Vec<i64>) = finite.unzip();
+            let finite: Vec<i64> = values.iter().copied().filter(|value| *value != INFINITE).collect();
             self.infinite += (values.len() - finite.len()) as u64;
-            self.look_for_greatest(&finite, &their_seqs);
+            self.look_for_greatest(values, seqs);
             self.counts.add(&finite);
             self.counted += finite.len() as u64;
         }
@@ -196,7 +195,7 @@ impl MetricDigest {
     }
 
     fn look_for_greatest(&mut self, values: &[i64], seqs: &[i64]) {
-        let Some(max) = values.iter().copied().max() else { return };
+        let Some(max) = values.iter().copied().filter(|value| *value != INFINITE).max() else { return };
         if self.greatest.is_none_or(|greatest| max > greatest.ns) {
             let seq = values.iter().zip(seqs).find(|(value, _)| **value == max).map_or(0, |(_, seq)| *seq);
             self.greatest = Some(Greatest { ns: max, trial: self.trial, seq });

@@ -10,6 +10,7 @@ use crate::says;
 use crate::statistics::packets_for;
 use std::collections::BTreeMap;
 use tardy_model::expect::{Count, Expectation, Limit, Of, QUANTILES};
+use tardy_model::histogram::{Bucket, Histogram};
 use tardy_model::point::{Metric, Point};
 use tardy_model::result::{ExpectationResult, MetricResult, Outcomes, StreamResult};
 use tardy_model::time::Nanos;
@@ -105,6 +106,90 @@ pub fn lateness(of: &StreamRecord) -> Metric {
             (None, false) => Point::Receive,
         },
     )
+}
+
+/// What decides whether a stream's packets were early or late, where the clocks of two hosts took
+/// both stamps, and the largest bound of its trials, ns.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Crossing {
+    early: Option<(Metric, i64)>,
+    late: Option<(Metric, i64)>,
+}
+
+impl Crossing {
+    pub fn add(&mut self, of: &StreamRecord) {
+        let stamped = |point: &Point| of.sources.contains_key(point);
+        let first = [Point::RxKernel, Point::RxXdp].into_iter().find(stamped).unwrap_or(Point::Receive);
+        let early = Metric::Span(Point::Scheduled, first);
+        for (found, metric) in [(&mut self.early, early), (&mut self.late, lateness(of))] {
+            if let Some(bound_ns) = of.clock_bound_ns(metric) {
+                *found = Some((metric, found.map_or(bound_ns, |(_, other)| bound_ns.max(other))));
+            }
+        }
+    }
+}
+
+/// A cell's figures, for limits on `early` and `late` that the clocks of two hosts may not decide.
+pub(crate) struct Clocks<'a> {
+    /// What is known of each stream, by its name.
+    pub crossing: &'a BTreeMap<String, Crossing>,
+    pub deadlines: &'a BTreeMap<String, Nanos>,
+    pub streams: &'a BTreeMap<String, StreamResult>,
+    /// The histograms of figures that the rule `clock-bound` refuses.
+    pub withheld: &'a BTreeMap<(String, Metric), Histogram>,
+    /// The share that a bound may be.
+    pub limit: f64,
+}
+
+impl Clocks<'_> {
+    /// Leaves a limit on `early` or `late` open if the figure that decides it is refused, or, where
+    /// the cell has no such figure, if the bound is too large next to the deadline. It is judged
+    /// all the same if it is kept, or broken, wherever within the bound the true values are.
+    pub fn decide(&self, result: &mut ExpectationResult, expectation: &Expectation) {
+        let Limit::Count { count, at_most } = expectation.limit else { return };
+        let Some((got, crossing)) = result.got.zip(self.crossing.get(&result.stream)) else { return };
+        let found = match count {
+            Count::Early => crossing.early,
+            Count::Late => crossing.late,
+            _ => None,
+        };
+        let Some(((metric, bound_ns), stream)) = found.zip(self.streams.get(&result.stream)) else { return };
+        let deadline = self.deadlines.get(&result.stream).map(|deadline| deadline.0);
+        let refused_by = match stream.metrics.get(&metric.to_string()) {
+            Some(found) if found.refused_by.is_none() => return,
+            Some(_) => "their bound is too large next to its p50 (clock-bound)".to_owned(),
+            None => match deadline {
+                Some(ns) if bound_ns as f64 <= self.limit * ns as f64 => return,
+                _ => "their bound is too large next to the deadline".to_owned(),
+            },
+        };
+        // What is early is so by more than the bound.
+        let is_sure_early = count == Count::Early && got > at_most;
+        let values = self.withheld.get(&(result.stream.clone(), metric));
+        let decided = values.and_then(|values| {
+            let unknown = stream.outcomes.received.saturating_sub(values.count());
+            let count_of = |is: &dyn Fn(&Bucket) -> bool| values.iter().filter(is).map(|of| of.count).sum::<u64>();
+            let (sure, possible) = match (count, deadline) {
+                (Count::Late, Some(ns)) => (
+                    count_of(&|of| of.low_ns > ns.saturating_add(bound_ns)),
+                    count_of(&|of| of.high_ns > ns.saturating_sub(bound_ns)),
+                ),
+                (Count::Late, None) => return None,
+                _ => (got, count_of(&|of| of.low_ns < bound_ns)),
+            };
+            (sure > at_most).then_some(false).or((possible.saturating_add(unknown) <= at_most).then_some(true))
+        });
+        result.met = decided.or(is_sure_early.then_some(false));
+        if result.met.is_none() {
+            result.got = None;
+            result.why = Some(format!(
+                "the clocks of two hosts, known within ± {}, took the stamps of {metric}, which decides what is {}: \
+                 {refused_by}",
+                says::time(bound_ns),
+                count.name()
+            ));
+        }
+    }
 }
 
 /// Leaves a percentile's limit open that others may have broken: the stream's threads waited for

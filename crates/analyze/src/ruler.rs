@@ -25,6 +25,8 @@ const DISAGREES: &str = "ruler";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sender {
     pub stream: String,
+    /// What records call its host, where that is a virtual machine.
+    pub host: Option<String>,
     /// It aims to wake so long before the scheduled instant, ns.
     pub advance_ns: i64,
     /// It spins for the last stretch, so that its timer's error is not to be seen.
@@ -51,19 +53,20 @@ fn woke_ns(cell: &CellResult, sender: &Sender) -> Option<i64> {
     Some(p99_ns.saturating_add(sender.advance_ns))
 }
 
-/// Judges a cell. `emulated`: it ran in a guest whose processor is emulated, in real time.
+/// Judges a cell. `emulated` is true of a sender in a guest whose processor is emulated, in real
+/// time.
 pub fn judge(
     cell: &CellResult,
     senders: &[Sender],
     ruler: &[RulerRecord],
-    emulated: bool,
+    emulated: &dyn Fn(&Sender) -> bool,
     settings: &Validity,
 ) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for sender in senders.iter().filter(|_| !cell.trials.is_empty()) {
         let records = of_sender(cell, &sender.stream, ruler);
         let woke_ns = woke_ns(cell, sender);
-        let late = emulator(sender, &records, woke_ns).filter(|_| emulated);
+        let late = emulator(sender, &records, woke_ns).filter(|_| emulated(sender));
         verdicts.extend(settings.weigh(TIMER, |by| late.iter().filter_map(|late| late.verdict(by)).collect()));
         let disagrees = woke_ns.filter(|_| !sender.spins).and_then(|woke_ns| disagrees(sender, &records, woke_ns));
         verdicts.extend(settings.weigh(DISAGREES, |_| disagrees.iter().cloned().collect()));
@@ -77,11 +80,14 @@ struct Late<'a> {
     ns: i64,
     ruler_ns: Option<i64>,
     woke_ns: Option<i64>,
+    /// It is a station's machine, and not the whole run's.
+    in_machine: bool,
 }
 
 fn emulator<'a>(sender: &'a Sender, records: &[&RulerRecord], woke_ns: Option<i64>) -> Option<Late<'a>> {
     let ruler_ns = records.iter().map(|record| record.timer_p99_ns).max();
-    Some(Late { stream: &sender.stream, ns: ruler_ns.max(woke_ns)?, ruler_ns, woke_ns })
+    let (ns, in_machine) = (ruler_ns.max(woke_ns)?, sender.host.is_some());
+    Some(Late { stream: &sender.stream, ns, ruler_ns, woke_ns, in_machine })
 }
 
 impl Late<'_> {
@@ -94,9 +100,10 @@ impl Late<'_> {
         }
         let says = format!(
             "the timer of {}.tx was late by {} at p99 in a guest whose processor is emulated: these latencies are those of the emulator, \
-             which waited for the host; use --in guest:exact",
+             which waited for the host{}",
             self.stream,
-            says::time(self.ns)
+            says::time(self.ns),
+            if self.in_machine { "" } else { "; use --in guest:exact" }
         );
         let mut verdict = Verdict::new(TIMER, Level::Invalid, says)
             .with("stream", self.stream)

@@ -21,6 +21,14 @@ pub struct WorstPacket {
     pub stages: Vec<(Point, i64)>,
 }
 
+impl WorstPacket {
+    /// The stages as metrics, each from the stamped point before its own.
+    pub fn spans(&self) -> impl Iterator<Item = (Metric, i64)> + '_ {
+        let before = [Point::Scheduled].into_iter().chain(self.stages.iter().map(|(point, _)| *point));
+        before.zip(&self.stages).map(|(before, (point, ns))| (Metric::Span(before, *point), *ns))
+    }
+}
+
 /// The worst packets of a stream, over the trials whose rows are given.
 #[derive(Clone, Debug)]
 pub struct Worst {

@@ -123,6 +123,7 @@ impl Station {
             }
             ToAgent::Inspected { each, objects } => self.end_inspection(each, &objects).map(Some),
             ToAgent::Cost(of) => self.cost(of).map(Some),
+            ToAgent::Time => Ok(Some(FromAgent::Time { tai_ns: clock::now::<Tai>().ns() })),
             ToAgent::Prepare { activities } => self.prepare(activities).map(Some),
             ToAgent::Connect => self.activities.connect().map(|()| Some(FromAgent::Connected)),
             ToAgent::WarmUp { activity, count, apart } => {

@@ -31,7 +31,7 @@ use tardy_model::xdp::{
 };
 
 /// Version of the messages, also of those to a steward. Both sides must have the same.
-pub const PROTOCOL: u32 = 18;
+pub const PROTOCOL: u32 = 19;
 /// No message is longer; a longer length prefix is not one of ours.
 pub const LONGEST: usize = 64 << 20;
 /// Rows in one piece of a half.
@@ -81,6 +81,8 @@ pub enum ToAgent {
     /// Measure what this costs. No station of the host watches programs meanwhile: what watches
     /// them, and the kernel's count of their runs, would be measured too.
     Cost(CostOrder),
+    /// What time is it on this host?
+    Time,
     /// Make these activities ready: sockets, memory, threads. Those of the trial before end.
     Prepare {
         /// What this station does in the trial.
@@ -202,6 +204,11 @@ pub enum FromAgent {
     },
     /// What was measured, or a clause that says why it was not.
     Cost(Result<ProgramCost, String>),
+    /// The time on this host.
+    Time {
+        /// By CLOCK_TAI of the host that answers, ns.
+        tai_ns: i64,
+    },
     Warmed {
         /// The end that sent.
         activity: ActivityId,
@@ -318,6 +325,7 @@ impl FromAgent {
             | FromAgent::Probed { .. }
             | FromAgent::Inspected { .. }
             | FromAgent::Cost(_)
+            | FromAgent::Time { .. }
             | FromAgent::Failed(_) => Vec::new(),
         }
     }

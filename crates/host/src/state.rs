@@ -42,6 +42,7 @@ pub const fn order(moment: Moment) -> [Part; 3] {
 /// if the kernel reports them.
 pub struct Reader {
     marks: Vec<Vec<u8>>,
+    machines: BTreeSet<u32>,
     exits: Option<Exits>,
     before: BTreeMap<u32, TaskTime>,
 }
@@ -50,7 +51,18 @@ impl Reader {
     /// Begins to listen. Processes that have one of the `marks` in their environment, as
     /// `NAME=value`, are the loads'.
     pub fn new(marks: Vec<Vec<u8>>) -> Reader {
-        Reader { marks, exits: Exits::listen(&crate::cpus::usable()).ok(), before: BTreeMap::new() }
+        Reader {
+            machines: BTreeSet::new(),
+            marks,
+            exits: Exits::listen(&crate::cpus::usable()).ok(),
+            before: BTreeMap::new(),
+        }
+    }
+
+    /// Also knows these processes for the run's own virtual machines.
+    #[must_use]
+    pub fn with_machines(self, machines: BTreeSet<u32>) -> Reader {
+        Reader { machines, ..self }
     }
 
     /// Reads it all. What the kernel does not offer stays empty.
@@ -58,6 +70,7 @@ impl Reader {
         let mut state = MachineState {
             tasks: BTreeMap::new(),
             load_tasks: BTreeSet::new(),
+            machine_tasks: BTreeSet::new(),
             ended: None,
             cpus: BTreeMap::new(),
             work: BTreeMap::new(),
@@ -71,6 +84,7 @@ impl Reader {
                 Part::Tasks => {
                     state.ended = self.ended(moment);
                     (state.tasks, state.load_tasks) = tasks(moment, &self.marks);
+                    state.machine_tasks = of_machines(&self.machines, &state.tasks);
                 }
                 Part::Settings => {
                     state.rt_limit = rt_limit();
@@ -140,7 +154,20 @@ pub fn cpus(stat: &str) -> BTreeMap<u32, CpuTimes> {
 
 /// Every task with the time it has run. Tasks that ran less than a tick so far are left out: they
 /// explain nothing. This process is read on the trial's side of the others, so that reading them
-/// does not count as its work in the trial.
+/// does not count as its work in the trial. The threads of these processes, and those by which the
+/// kernel moves packets for one of them, which it calls `vhost-` and the process's number.
+fn of_machines(machines: &BTreeSet<u32>, tasks: &BTreeMap<u32, TaskTime>) -> BTreeSet<u32> {
+    let threads = |pid: &u32| {
+        let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect::<Vec<u32>>()
+    };
+    let of_kernel = |pid: &u32| {
+        let name = format!("vhost-{pid}");
+        tasks.iter().filter(move |(_, task)| task.name == name).map(|(tid, _)| *tid).collect::<Vec<u32>>()
+    };
+    machines.iter().flat_map(|pid| [threads(pid), of_kernel(pid)].concat()).collect()
+}
+
 fn tasks(moment: Moment, marks: &[Vec<u8>]) -> (BTreeMap<u32, TaskTime>, BTreeSet<u32>) {
     let (mut all, mut marked) = (BTreeMap::new(), BTreeSet::new());
     let mut pids = proc::processes();

@@ -9,16 +9,18 @@ use tardy_analyze::fingerprint::Rows;
 use tardy_analyze::ruler::Sender;
 use tardy_analyze::{fingerprint, observer, own_trace, ruler};
 use tardy_model::histogram::Histogram;
+use tardy_model::machine::HostId;
 use tardy_model::machine::RulerRecord;
-use tardy_model::manifest::{GuestEntry, INSTRUCTION_NS, Manifest};
+use tardy_model::manifest::{GuestEntry, HostEntry, INSTRUCTION_NS, Manifest};
 use tardy_model::point::Metric;
 use tardy_model::result::{Results, TrialResult};
 use tardy_model::sample::Batch;
+use tardy_model::station::Machine;
 use tardy_model::stream::Stream;
 use tardy_model::time::Nanos;
 use tardy_model::trial::TrialRecord;
 use tardy_model::validity::{Changed, Validity};
-use tardy_model::verdict::{Level, Verdict};
+use tardy_model::verdict::{Figure, Level, Verdict};
 use tardy_report::Facts;
 use tardy_spec::experiment::{Cell, Experiment};
 use tardy_store::{RunFolder, StoreError};
@@ -53,9 +55,11 @@ impl Judged {
     }
 }
 
-fn senders(cell: &Cell) -> Vec<Sender> {
+fn senders(cell: &Cell, machines: &BTreeMap<HostId, (String, Machine)>) -> Vec<Sender> {
+    let host = |station: &String| Some(machines.get(&cell.setup.stations.get(station)?.host)?.0.clone());
     let sender = |stream: &Stream| Sender {
         stream: stream.name.clone(),
+        host: host(&stream.from),
         advance_ns: stream.tx.advance.0,
         spins: stream.tx.spin > Nanos::ZERO,
     };
@@ -84,7 +88,8 @@ impl Judge {
         let validity = experiment.validity.clone();
         let mut of = |cell: &Cell| analysis(cell, added.remove(&cell.id).unwrap_or_default(), &validity);
         let cells = experiment.cells.iter().map(|cell| (cell.id.clone(), of(cell))).collect();
-        let senders = experiment.cells.iter().map(|cell| (cell.id.clone(), senders(cell))).collect();
+        let machines = experiment.machines();
+        let senders = experiment.cells.iter().map(|cell| (cell.id.clone(), senders(cell, &machines))).collect();
         let optional = experiment.cells.iter().filter(|cell| cell.optional).map(|cell| cell.id.clone()).collect();
         let (said, run, stamp_ns) = (BTreeMap::new(), Vec::new(), own_trace::stamp_ns(&[]));
         Judge { name: experiment.name.clone(), cells, senders, optional, validity, said, run, stamp_ns, prints: None }
@@ -140,7 +145,12 @@ impl Judge {
     /// The results. The manifest has the ruler's figures, and says whether it ran in a guest.
     pub fn finish(mut self, manifest: &Manifest) -> Judged {
         self.run.extend(set(&self.validity));
-        let emulated = manifest.guest.as_ref().is_some_and(is_emulated);
+        self.run.extend(of_machines(manifest));
+        let all_emulated = manifest.guest.as_ref().is_some_and(is_emulated);
+        let emulated = |sender: &Sender| {
+            let host = sender.host.as_ref().and_then(|host| manifest.hosts.get(host));
+            all_emulated || host.and_then(accelerator).is_some_and(|by| by != "kvm")
+        };
         let mut histograms = BTreeMap::new();
         let mut answers = Vec::new();
         for (id, cell) in self.cells {
@@ -162,7 +172,7 @@ impl Judge {
                 answer.result.verdicts.retain(|verdict| verdict.id != "failed");
             }
             let senders = self.senders.get(&id).map(Vec::as_slice).unwrap_or_default();
-            let by_ruler = ruler::judge(&answer.result, senders, &manifest.ruler, emulated, &self.validity);
+            let by_ruler = ruler::judge(&answer.result, senders, &manifest.ruler, &emulated, &self.validity);
             for verdict in said.iter().chain(&by_ruler) {
                 answer.result.valid &= verdict.level < Level::Invalid;
                 answer.result.verdicts.push(verdict.clone());
@@ -241,6 +251,39 @@ pub fn in_guest(guest: &GuestEntry) -> Verdict {
         }
     };
     Verdict::new("guest", Level::Note, says).with("accelerator", guest.accelerator.as_str())
+}
+
+/// What runs the processors of a host that is a virtual machine.
+fn accelerator(host: &HostEntry) -> Option<&str> {
+    match host.machine.get("guest.accelerator") {
+        Some(Figure::Text(by)) => Some(by),
+        _ => None,
+    }
+}
+
+/// What figures with an end in a virtual machine are, and are not.
+fn of_machines(manifest: &Manifest) -> Option<Verdict> {
+    let named = |(name, host): (&String, &HostEntry)| Some((name.clone(), accelerator(host)?.to_owned()));
+    let all: Vec<(String, String)> = manifest.hosts.iter().filter_map(named).collect();
+    let emulated: Vec<&str> = all.iter().filter(|(_, by)| by != "kvm").map(|(name, _)| name.as_str()).collect();
+    let names = emulated.join("`, `");
+    let says = match (all.is_empty(), &emulated[..]) {
+        (true, _) => return None,
+        (false, []) => {
+            "a station is a virtual machine: its figures hold the hypervisor's work and the host's".to_owned()
+        }
+        (false, [_]) => format!(
+            "the processor of station `{names}`, a virtual machine, is emulated in software: how long something takes there is the \
+             emulator's affair; what can be trusted is what was lost, and in which order packets came"
+        ),
+        (false, _) => format!(
+            "the processors of stations `{names}`, virtual machines, are emulated in software: how long something takes there is the \
+             emulator's affair; what can be trusted is what was lost, and in which order packets came"
+        ),
+    };
+    let level = if emulated.is_empty() { Level::Note } else { Level::Warning };
+    let verdict = Verdict::new("guest", level, says);
+    Some(all.iter().fold(verdict, |verdict, (name, by)| verdict.with(&format!("{name}_accelerator"), by.as_str())))
 }
 
 /// What was followed so far.

@@ -3,12 +3,29 @@
 //! it. Two runs hold two numbers, so nothing that they make can clash.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use tardy_model::machine::HostId;
+use tardy_model::path::Backend;
 
 /// Where a run's slot lies unless the user names another folder.
 pub const STATE: &str = "/run/tardy";
 pub const SLOTS: u16 = 4096;
 /// Where iproute2 keeps its named namespaces.
 pub(crate) const NETNS: &str = "/run/netns";
+
+/// How the MAC addresses of all that runs make begin.
+const MAC: &str = "02:74:64";
+
+/// The name of a virtual machine's network device in the machine, by the number of its slot.
+pub fn in_machine(slot: u8) -> String {
+    format!("tardy-vm{slot}")
+}
+
+/// The slot of a virtual machine's network device with this MAC address; `None` if it is none of
+/// tardy's.
+pub fn slot_of_mac(mac: &str) -> Option<u8> {
+    let last = mac.strip_prefix(MAC)?.rsplit(':').next()?;
+    u8::from_str_radix(last, 16).ok().filter(|last| *last >= 0x80).map(|last| last & 1)
+}
 
 /// The number of a link's end in a set-up, from 0: the path's ends in the order of their stations'
 /// names.
@@ -72,6 +89,55 @@ impl Names {
     /// station is called so.
     pub fn home(self) -> String {
         format!("tardy-{}-_home", self.slot)
+    }
+
+    /// The network namespace that holds what is behind a virtual machine's network devices, and in
+    /// which QEMU runs. No station is called so.
+    pub fn machine_netns(self, machine: HostId) -> String {
+        format!("tardy-{}-_vm{}", self.slot, machine.number())
+    }
+
+    /// What is behind a virtual machine's network device, in that namespace: at most 15 characters.
+    pub fn backend(self, backend: Backend) -> String {
+        match backend {
+            Backend::Tap => format!("tardy{}-tap", self.slot),
+            Backend::Macvtap => format!("tardy{}-mvt", self.slot),
+        }
+    }
+
+    /// The link below a macvtap, and the other one of that pair, which goes to the other station.
+    pub fn below_macvtap(self) -> [String; 2] {
+        ["low", "up"].map(|end| format!("tardy{}-{end}", self.slot))
+    }
+
+    /// A bridge to a virtual machine, and its end of the pair of links that goes to the other
+    /// station.
+    pub fn bridge(self) -> [String; 2] {
+        ["br", "brup"].map(|part| format!("tardy{}-{part}", self.slot))
+    }
+
+    /// The number of a macvtap in its namespace. The file in /dev by which a program opens it is
+    /// called by this number, and all namespaces share /dev.
+    pub fn macvtap_index(self, machine: HostId) -> u32 {
+        0x7464_0000 + u32::from(self.slot) * u32::from(Names::MACHINES) + u32::from(machine.number())
+    }
+
+    /// Virtual machines of a run whose devices have addresses of their own.
+    pub const MACHINES: u16 = 60;
+
+    /// The MAC address of a virtual machine's network device. Its last byte is above those of
+    /// [`Names::mac`]; the lowest bit is the number of the machine's slot.
+    pub fn machine_mac(self, machine: HostId, slot: u8) -> String {
+        let [high, low] = self.slot.to_be_bytes();
+        let last = 0x80 | ((machine.number() as u8).wrapping_sub(1) & 0x3f) << 1 | (slot & 1);
+        format!("{MAC}:{high:02x}:{low:02x}:{last:02x}")
+    }
+
+    /// The MAC address of a virtual machine's tap that is a port of a bridge. A bridge takes frames
+    /// to an address of one of its ports for its own, so it is none of [`Names::mac`].
+    pub fn port_mac(self) -> String {
+        let [high, low] = self.slot.to_be_bytes();
+        format!("{MAC}:{high:02x}:{low:02x}:{:02x}", LinkNumber::MOST)
     }
 
     /// The link at one end: at most 15 characters (IFNAMSIZ − 1).
@@ -152,6 +218,6 @@ impl Names {
     /// first byte, IEEE 802).
     pub fn mac(self, link: LinkNumber) -> String {
         let [high, low] = self.slot.to_be_bytes();
-        format!("02:74:64:{high:02x}:{low:02x}:{:02x}", link.0)
+        format!("{MAC}:{high:02x}:{low:02x}:{:02x}", link.0)
     }
 }

@@ -99,7 +99,7 @@ pub fn plan_of(kinds: &Kinds, setup: &Setup, names: Names, found: &FactsByHost) 
         return Err(PlanError::StationName { name: name.clone() });
     }
     let build = |(name, station): (&String, &Station)| {
-        (name.clone(), ((kinds.station)(station.kind).build)(names, station.host, name))
+        (name.clone(), ((kinds.station)(station.kind).build)(names, station, name))
     };
     let stations: PlannedStations = setup.stations.iter().map(build).collect();
     let laid = ((kinds.path)(setup.path.kind).lay)(setup, &stations, names, found)?;

@@ -7,7 +7,7 @@
 //! list of actions. The commands are made when they are needed, by the version that runs them.
 
 use crate::command::{Command, OURSELVES};
-use crate::guest::folder::PASSING;
+use crate::guest::folder::{OF_MACHINE, PASSING};
 use crate::host::HostId;
 use crate::host::place::Place;
 use serde::{Deserialize, Serialize};
@@ -140,6 +140,11 @@ pub enum Action {
     DeleteNamespace { name: String },
     /// Deletes a link that the run made.
     DeleteLink { device: String },
+    /// Moves a link that the run made back, into the namespace that it came from.
+    ReturnLink { device: String, to: String },
+    /// Takes from a link that the run made, or that a virtual machine of the run has, what a path
+    /// gave it: it is down then, without addresses and neighbours.
+    ClearLink { device: String },
     /// Gives a network device back, from the station's namespace to where it was.
     GiveBackNic(Box<TakenNic>),
     /// Deletes a queue discipline; the kernel then sets its own.
@@ -215,6 +220,14 @@ impl Inverse {
         match &self.action {
             Action::DeleteNamespace { name } => vec![Command::ip(&["netns", "del", name])],
             Action::DeleteLink { device } => vec![self.place.ip(&["link", "del", "dev", device])],
+            Action::ReturnLink { device, to } => vec![
+                self.place.ip(&["link", "set", "dev", device, "down"]),
+                self.place.ip(&["link", "set", "dev", device, "netns", to]),
+            ],
+            Action::ClearLink { device } => vec![
+                self.place.ip(&["link", "set", "dev", device, "down"]),
+                self.place.ip(&["addr", "flush", "dev", device]),
+            ],
             Action::GiveBackNic(nic) => nic.give_back(netns.unwrap_or_default(), &nic.device),
             Action::DeleteQdisc { device } => vec![self.place.tc(&["qdisc", "del", "dev", device, "root"])],
             Action::RestoreStamping { device, or_in, was } => {
@@ -257,6 +270,10 @@ impl Inverse {
             None if matches!(&self.action, Action::DeleteLink { device } if !is_link_of_ours(device)) => {
                 return Some("it would delete a link of the machine's own network that tardy has not made".to_owned());
             }
+            None if matches!(&self.action, Action::ReturnLink { device, .. } | Action::ClearLink { device } if !is_link_of_ours(device)) =>
+            {
+                return Some("it would change a link of the machine's own network that tardy has not made".to_owned());
+            }
             Some(netns) if !is_ours(netns) => return Some(format!("`{netns}` is no namespace of tardy's")),
             _ => {}
         }
@@ -269,7 +286,8 @@ impl Inverse {
         match &self.action {
             Action::DeleteNamespace { name } => ours(name),
             Action::DeleteLink { device: name } | Action::DeleteQdisc { device: name } => device(name),
-            Action::DeleteRule { device: name, .. } => device(name),
+            Action::DeleteRule { device: name, .. } | Action::ClearLink { device: name } => device(name),
+            Action::ReturnLink { device: name, to } => device(name).or_else(|| ours(to)),
             Action::GiveBackNic(nic) => device(&nic.device)
                 .or_else(|| ours(&nic.to))
                 .or_else(|| of("MAC address", &nic.mac, "0123456789abcdefABCDEF:"))
@@ -288,7 +306,8 @@ impl Inverse {
             Action::RemoveGuestFiles { paths } => {
                 let is_of_a_guest = |path: &&String| {
                     let last = path.rsplit('/').next().unwrap_or_default();
-                    path.starts_with('/') && !path.split('/').any(|part| part == "..") && PASSING.contains(&last)
+                    let passes = PASSING.contains(&last) || last.starts_with(OF_MACHINE);
+                    path.starts_with('/') && !path.split('/').any(|part| part == "..") && passes
                 };
                 paths
                     .iter()

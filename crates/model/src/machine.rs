@@ -84,6 +84,9 @@ pub struct MachineState {
     /// Of these, the threads of programs that this run's loads started, by thread id.
     #[serde(default)]
     pub load_tasks: BTreeSet<u32>,
+    /// And the threads of this run's own virtual machines: of QEMU, and of the kernel for it.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub machine_tasks: BTreeSet<u32>,
     /// Tasks that ended since the reading before; `None` where the kernel does not report them, and
     /// in the first reading.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -215,6 +218,11 @@ impl HostId {
     /// The host of this number; 0 is [`HostId::HERE`].
     pub const fn numbered(number: u16) -> HostId {
         HostId(number)
+    }
+
+    /// The number that it was made with; 0 for [`HostId::HERE`].
+    pub const fn number(self) -> u16 {
+        self.0
     }
 }
 

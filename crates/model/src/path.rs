@@ -17,6 +17,14 @@ listed! {
         Netdevsim,
         /// The two igb ports of a guest, joined: whole network devices, emulated.
         Igb,
+        /// A virtual machine's tap in the namespace of the other station.
+        Tap,
+        /// A bridge between a virtual machine's tap and a pair of virtual links to the other
+        /// station.
+        Bridge,
+        /// A virtual machine's macvtap on one of a pair of virtual links, the other of which is in
+        /// the other station.
+        Macvtap,
     }
 }
 
@@ -40,6 +48,25 @@ impl fmt::Display for PathId {
     }
 }
 
+/// What is behind a network device of a virtual machine, on the host that runs it. A machine has
+/// one device for each that its cells need, from its start on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Backend {
+    Tap,
+    /// A macvtap on one of a pair of virtual links.
+    Macvtap,
+}
+
+impl Backend {
+    /// The number of the machine's slot for it.
+    pub const fn slot(self) -> u8 {
+        match self {
+            Backend::Tap => 0,
+            Backend::Macvtap => 1,
+        }
+    }
+}
+
 /// Where the network devices of a path come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Devices {
@@ -52,6 +79,9 @@ pub enum Devices {
     There(&'static [&'static str]),
     /// They are there before the path is, and the experiment names them.
     Named,
+    /// The path ends at a virtual machine, which has its device from its start on; the path makes
+    /// the rest. The other station is a network namespace.
+    OfGuest(Backend),
 }
 
 /// The clock of a path's network devices.
@@ -158,7 +188,26 @@ impl PathKind {
                 hands_packets_over: false,
                 carries_ptp: false,
             },
+            PathKind::Tap => into_guest("tap", Backend::Tap),
+            PathKind::Bridge => into_guest("bridge", Backend::Tap),
+            PathKind::Macvtap => into_guest("macvtap", Backend::Macvtap),
         }
+    }
+}
+
+/// A path from a network namespace into a virtual machine.
+const fn into_guest(name: &'static str, backend: Backend) -> PathTraits {
+    PathTraits {
+        name,
+        devices: Devices::OfGuest(backend),
+        // The machine and the namespace.
+        most_stations: 2,
+        clock: DeviceClock::None,
+        place: Where::OnlyHere,
+        waits_for_link: true,
+        napi_on_request: false,
+        hands_packets_over: false,
+        carries_ptp: false,
     }
 }
 
@@ -166,5 +215,18 @@ impl Devices {
     /// True if the path makes them.
     pub const fn are_made(self) -> bool {
         matches!(self, Devices::Made { .. })
+    }
+
+    /// True if they are the run's own, whose names differ from run to run.
+    pub const fn are_the_runs(self) -> bool {
+        self.are_made() || self.backend().is_some()
+    }
+
+    /// What is behind the virtual machine's device; `None` if the path ends at none.
+    pub const fn backend(self) -> Option<Backend> {
+        match self {
+            Devices::OfGuest(backend) => Some(backend),
+            Devices::Made { .. } | Devices::There(_) | Devices::Named => None,
+        }
     }
 }

@@ -2,12 +2,17 @@
 //! Kinds of stations. What a kind *is* is one record here, [`StationTraits`], and whoever has to
 //! know asks the record, not the kind. What a kind *does* is a file in `lab/src/station`.
 
+use crate::path::Backend;
+use std::collections::BTreeSet;
+
 listed! {
     /// A place where traffic starts or ends.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum StationKind {
         /// A fresh network namespace.
         Netns,
+        /// A virtual machine that QEMU runs, with a kernel of its own.
+        Guest,
     }
 }
 
@@ -28,6 +33,9 @@ pub struct StationTraits {
     pub name: &'static str,
     /// How long it lives.
     pub life: Life,
+    /// It is a machine with a kernel and clocks of its own, which is started before the run looks
+    /// at its hosts.
+    pub is_machine: bool,
 }
 
 impl StationKind {
@@ -38,7 +46,81 @@ impl StationKind {
 
     pub const fn traits(self) -> StationTraits {
         match self {
-            StationKind::Netns => StationTraits { name: "netns", life: Life::SetUp },
+            StationKind::Netns => StationTraits { name: "netns", life: Life::SetUp, is_machine: false },
+            StationKind::Guest => StationTraits { name: "guest", life: Life::Run, is_machine: true },
         }
     }
+}
+
+listed! {
+    /// The network devices of a virtual machine, and who moves its packets.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Net {
+        /// virtio, by QEMU's own thread.
+        Virtio,
+        /// virtio, by a thread of the host's kernel.
+        Vhost,
+        /// An emulated Intel 82574.
+        E1000e,
+        /// An emulated Intel 82576.
+        Igb,
+    }
+}
+
+impl Net {
+    /// The word for `station.*.net`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Net::Virtio => "virtio",
+            Net::Vhost => "vhost",
+            Net::E1000e => "e1000e",
+            Net::Igb => "igb",
+        }
+    }
+
+    /// QEMU's name of the device.
+    pub const fn device(self) -> &'static str {
+        match self {
+            Net::Virtio | Net::Vhost => "virtio-net-pci",
+            Net::E1000e => "e1000e",
+            Net::Igb => "igb",
+        }
+    }
+
+    /// The module of its driver in the machine.
+    pub const fn module(self) -> &'static str {
+        match self {
+            Net::Virtio | Net::Vhost => "virtio_net",
+            Net::E1000e => "e1000e",
+            Net::Igb => "igb",
+        }
+    }
+
+    /// The first version of QEMU that has it.
+    pub const fn since(self) -> u32 {
+        match self {
+            Net::Igb => 8,
+            Net::Virtio | Net::Vhost | Net::E1000e => 0,
+        }
+    }
+}
+
+/// Kernels that a virtual machine may be asked to boot by an experiment's file: those that are
+/// fetched, with checked sums, and this machine's own. A file of the user's is no choice of a file.
+pub const KERNELS: [&str; 4] = ["debian:6.12", "debian:6.12-rt", "debian:6.1", "running"];
+
+/// The virtual machine of a station.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// Which kernel it boots, one of [`KERNELS`].
+    pub kernel: String,
+    pub cpus: u32,
+    pub memory_mib: u64,
+    pub net: Net,
+    /// Queues of each network device.
+    pub queues: u32,
+    /// More words for its kernel's command line.
+    pub append: String,
+    /// What is behind its network devices: what all cells of the experiment need.
+    pub backends: BTreeSet<Backend>,
 }

@@ -233,6 +233,10 @@ pub struct OffsetReading {
     pub bound_ns: i64,
 }
 
+fn clamped(ns: i128) -> i64 {
+    i64::try_from(ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX })
+}
+
 /// The offset of another host's CLOCK_TAI during a trial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offset {
@@ -245,8 +249,8 @@ pub struct Offset {
 }
 
 impl Offset {
-    /// How much faster the other clock ran, in parts per billion; `None` where no time passed
-    /// between the readings.
+    /// How much faster the other clock ran by the readings, in parts per billion; `None` where no
+    /// time passed between them.
     pub fn drift_ppb(&self) -> Option<f64> {
         let passed = self.last.at_tai_ns.checked_sub(self.first.at_tai_ns).filter(|passed| *passed > 0)?;
         Some(self.last.ahead_ns.saturating_sub(self.first.ahead_ns) as f64 * 1e9 / passed as f64)
@@ -255,26 +259,43 @@ impl Offset {
     /// By how much an instant that is converted may be wrong, ns, if the clocks ran evenly between
     /// the readings.
     pub fn bound_ns(&self) -> i64 {
-        self.first.bound_ns.max(self.last.bound_ns)
+        let of_readings = self.first.bound_ns.max(self.last.bound_ns);
+        match self.without_slope() {
+            Some(apart) => of_readings.saturating_add(clamped((apart + 1) / 2)),
+            None => of_readings,
+        }
     }
 
     /// By how much more one instant between the readings may be wrong than another, ns, if the
     /// clocks ran evenly: the error is a line from that of the first reading to that of the last.
     pub fn drift_bound_ns(&self) -> i64 {
-        self.first.bound_ns.saturating_add(self.last.bound_ns)
+        let of_readings = self.first.bound_ns.saturating_add(self.last.bound_ns);
+        of_readings.saturating_add(self.without_slope().map_or(0, clamped))
     }
 
-    /// The other clock less this one at an instant of this one's, by the line through both
-    /// readings, ns.
+    /// How far apart both offsets are, ns, where the mean of them is taken for the whole trial: the
+    /// bounds explain the distance, and a slope by these readings may be wrong by more than two
+    /// clocks ever differ. It would scale every interval of the other host.
+    fn without_slope(&self) -> Option<i128> {
+        let passed = i128::from(self.last.at_tai_ns) - i128::from(self.first.at_tai_ns);
+        let apart = (i128::from(self.last.ahead_ns) - i128::from(self.first.ahead_ns)).abs();
+        let bounds = i128::from(self.first.bound_ns) + i128::from(self.last.bound_ns);
+        (apart <= bounds && bounds * MOST_OFF > passed).then_some(apart)
+    }
+
+    /// The other clock less this one at an instant of this one's, ns: by the line through both
+    /// readings, or the mean of both.
     fn ahead_ns(&self, at: Instant<Tai>) -> i64 {
         let passed = i128::from(self.last.at_tai_ns) - i128::from(self.first.at_tai_ns);
+        let more = i128::from(self.last.ahead_ns) - i128::from(self.first.ahead_ns);
+        if self.without_slope().is_some() {
+            return clamped(i128::from(self.first.ahead_ns) + more.div_euclid(2));
+        }
         if passed <= 0 {
             return self.first.ahead_ns;
         }
-        let more = i128::from(self.last.ahead_ns) - i128::from(self.first.ahead_ns);
         let since = i128::from(at.ns()) - i128::from(self.first.at_tai_ns);
-        let ahead = i128::from(self.first.ahead_ns) + (since * more).div_euclid(passed);
-        i64::try_from(ahead).unwrap_or(if ahead < 0 { i64::MIN } else { i64::MAX })
+        clamped(i128::from(self.first.ahead_ns) + (since * more).div_euclid(passed))
     }
 
     /// The same moment on this host's clock.
@@ -294,7 +315,9 @@ impl Offset {
 }
 
 impl OffsetReading {
-    /// The moment on the other clock that is `here` on this host's.
+    /// The moment on the other clock that is `here` on this host's, by this reading alone. What
+    /// [`Offset::to_here`] makes of it may differ from `here`, by no more than both readings'
+    /// bounds explain unless the clock drifted.
     pub fn to_there(&self, here: Instant<Tai>) -> Instant<Tai> {
         here + Nanos(self.ahead_ns)
     }

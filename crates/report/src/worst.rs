@@ -6,9 +6,11 @@ use crate::closing;
 use crate::column::{lead, title, unit};
 use crate::figure::{self, SPACE};
 use crate::picture::Picture;
+use std::collections::BTreeMap;
 use tardy_analyze::worst::WorstPacket;
-use tardy_model::point::Point;
+use tardy_model::point::{Metric, Point};
 use tardy_model::result::CellResult;
+use tardy_model::validity::{CLOCK_BOUND, RuleLimit};
 
 const GAP: usize = 2;
 
@@ -24,6 +26,20 @@ pub struct WorstOf<'a> {
     pub missing: u64,
     /// The packets, the worst first.
     pub packets: Vec<WorstPacket>,
+    /// By how much a stage of a trial may be wrong, ns, where the clocks of two hosts took its
+    /// stamps.
+    pub bounds: BTreeMap<(u32, Metric), i64>,
+}
+
+impl WorstOf<'_> {
+    /// The points that end a stage of a packet whose bound is more than `limit` of it.
+    fn refused<'p>(&'p self, packet: &'p WorstPacket, limit: f64) -> impl Iterator<Item = Point> + 'p {
+        let is_refused = move |(stage, ns): &(Metric, i64)| {
+            let bound = self.bounds.get(&(packet.trial, *stage));
+            bound.is_some_and(|bound| *bound as f64 > limit * ns.unsigned_abs() as f64)
+        };
+        packet.spans().filter(is_refused).filter_map(|(stage, _)| stage.points().last().copied())
+    }
 }
 
 /// The metric that leads of a stream of a cell; `None` if it has no figures.
@@ -34,6 +50,7 @@ pub fn leading<'a>(cell: &'a CellResult, stream: &str) -> Option<&'a str> {
 /// The tables, each below what it is of.
 pub fn draw(picture: &Picture<'_>, all: &[WorstOf<'_>]) -> String {
     let results = picture.results;
+    let limit = results.validity.share(CLOCK_BOUND);
     let mut out = format!("{}   {}   {}\n", results.name, closing::state(results), closing::says(picture));
     for of in all {
         out += "\n";
@@ -43,12 +60,18 @@ pub fn draw(picture: &Picture<'_>, all: &[WorstOf<'_>]) -> String {
             out += &format!("  {missing} more never arrived or were never sent: each is worse than any of these\n");
         }
         if !of.packets.is_empty() {
-            out += &table(of);
+            out += &table(of, limit);
         }
     }
     if all.iter().any(|of| !of.packets.is_empty()) {
         out += "\nat: when the packet was due in its trial. Behind the value: how long each stage took, named by\n\
                 the point that ends it; the first one counts from the schedule.\n";
+    }
+    if all.iter().any(|of| of.packets.iter().any(|packet| of.refused(packet, limit).next().is_some())) {
+        let limit = RuleLimit::Share(limit);
+        out += &format!(
+            "–: no stamp there, or a stage between the clocks of two hosts whose bound is more than {limit} of it.\n"
+        );
     }
     out
 }
@@ -64,7 +87,7 @@ fn heading(of: &WorstOf<'_>) -> String {
     format!("{}   {}   {}: the {many} worst of {packets} packets{valid}\n", title(&of.cell.id), of.stream, of.metric)
 }
 
-fn table(of: &WorstOf<'_>) -> String {
+fn table(of: &WorstOf<'_>, limit: f64) -> String {
     let metrics = of.cell.streams.get(of.stream).and_then(|stream| stream.metrics.get_key_value(of.metric));
     let unit = unit(metrics.into_iter().map(|(name, metric)| (name.as_str(), metric)));
     let has = |point: &Point| of.packets.iter().any(|packet| packet.stages.iter().any(|(at, _)| at == point));
@@ -76,7 +99,11 @@ fn table(of: &WorstOf<'_>) -> String {
         let seq = figure::grouped(&packet.seq.to_string(), SPACE);
         let at = format!("{:.3} s", packet.at_ns as f64 / 1e9);
         let mut row = vec![format!("#{seq}"), packet.trial.to_string(), at, show(packet.value_ns)];
-        let stage = |point: &Point| packet.stages.iter().find(|(at, _)| at == point).map(|(_, ns)| show(*ns));
+        let refused: Vec<Point> = of.refused(packet, limit).collect();
+        let stage = |point: &Point| {
+            let found = packet.stages.iter().find(|(at, _)| at == point && !refused.contains(at));
+            found.map(|(_, ns)| show(*ns))
+        };
         row.extend(points.iter().map(|point| stage(point).unwrap_or_else(|| figure::ABSENT.to_owned())));
         rows.push(row);
     }

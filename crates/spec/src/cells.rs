@@ -4,6 +4,7 @@
 use crate::cell::View;
 use crate::error::{At, Faults, MOST, Problem, Reason};
 use crate::experiment::{Cell, Setup};
+use crate::machines;
 use crate::schema::KEYS;
 use crate::setup;
 use crate::sheet::{Assignment, Axis, Case, Sheet};
@@ -85,6 +86,7 @@ pub(crate) fn cells(sheet: &Sheet, faults: &mut Faults) -> Vec<Cell> {
         cells.push(Cell { id: combination.id.clone(), axes, setup, expect, optional });
     }
     found.into_iter().for_each(|problem| faults.add(problem));
+    machines::assign(&mut cells);
     cells
 }
 

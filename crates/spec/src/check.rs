@@ -8,11 +8,14 @@ mod together;
 
 use crate::cell::{Table, View};
 use crate::error::Problem;
+use crate::experiment::Station;
 use crate::schema::show_duration;
 pub(crate) use rules::validity;
+use std::collections::BTreeMap;
 use tardy_model::ethernet::{ETHERTYPE, MOST_HEAD, TAGS};
 use tardy_model::path::{Devices, PathKind, PathTraits};
 use tardy_model::port::TagBy;
+use tardy_model::station::StationKind;
 use tardy_model::stream::{CpuChoice, Kind, Policy, Stream, Wait};
 pub(crate) use together::{pcp_queues, ports, queues, sizes, softirq, spinners, tags};
 
@@ -45,6 +48,65 @@ pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: PathKind) {
                 _ => "write kind = \"wire\", or leave it out",
             };
             view.keep::<()>(Err(table.wrong(&[field, "kind"], message, help)));
+        }
+    }
+}
+
+/// Keys of a station that is a virtual machine.
+const OF_MACHINES: [&str; 6] = ["kernel", "cpus", "memory", "net", "net_queues", "append"];
+
+/// True if the key of a station, without `station` and the name, has a meaning for one of this
+/// kind.
+pub(crate) fn belongs_to_station(field: &str, kind: StationKind) -> bool {
+    !OF_MACHINES.contains(&field) || kind.traits().is_machine
+}
+
+/// Keys of a station of another kind. Where the same station is of that kind in some other cell,
+/// they are that one's.
+pub(crate) fn station(view: &View<'_>, table: &Table<'_>, kind: StationKind) {
+    for field in OF_MACHINES.into_iter().filter(|field| !belongs_to_station(field, kind)) {
+        let mut machines = StationKind::ALL.into_iter().filter(|of| belongs_to_station(field, *of));
+        if table.is_written(field) && !machines.any(|of| view.is_somewhere(&table.key("kind"), of.name())) {
+            let message = format!("`{}` has no meaning for a station of kind `{}`", table.key(field), kind.name());
+            view.keep::<()>(Err(table.wrong(&[field, "kind"], message, "write kind = \"guest\", or leave it out")));
+        }
+    }
+}
+
+/// A path into a virtual machine joins one with a network namespace, and other paths join no
+/// machines.
+pub(crate) fn machines(view: &View<'_>, path: PathTraits, stations: &BTreeMap<String, Station>) -> Result<(), Problem> {
+    let key = |name: &str| format!("station.{name}.kind");
+    let (machines, others): (Vec<_>, Vec<_>) = stations.iter().partition(|(_, of)| of.kind.traits().is_machine);
+    let joins = path.devices.backend().is_some();
+    match (joins, &machines[..], &others[..]) {
+        (true, [_], [_]) | (false, [], _) => Ok(()),
+        (true, [], _) => {
+            let message = format!("path {} leads into a virtual machine, and no station is one", path.name);
+            let keys = ["path.kind".to_owned()].into_iter().chain(stations.keys().map(|name| key(name)));
+            let help = "write kind = \"guest\" for one of the stations, or path.kind = \"veth\"".to_owned();
+            Err(view.combination(&keys.collect::<Vec<_>>(), message, help))
+        }
+        (true, ..) => {
+            let names = stations.keys().cloned().collect::<Vec<_>>().join("` and `");
+            let message = format!(
+                "path {} joins one virtual machine with one network namespace, and stations `{names}` are both \
+                 machines: from one machine to another is not built yet",
+                path.name
+            );
+            let keys: Vec<String> = stations.keys().map(|name| key(name)).collect();
+            Err(view.combination(&keys, message, "write kind = \"netns\" for one of them".to_owned()))
+        }
+        (false, [(name, _), ..], _) => {
+            let message =
+                format!("station `{name}` is a virtual machine, and path {} does not lead into one", path.name);
+            let ways: Vec<String> = PathKind::ALL
+                .into_iter()
+                .filter(|kind| kind.traits().devices.backend().is_some())
+                .map(|kind| format!("\"{}\"", kind.name()))
+                .collect();
+            let help = format!("write path.kind as one of {}", ways.join(", "));
+            Err(view.combination(&[key(name), "path.kind".to_owned()], message, help))
         }
     }
 }

@@ -161,6 +161,13 @@ fn is_of_use(cells: &[Cell], key: &Key, name: &str) -> bool {
     {
         return false;
     }
+    let is_of_no_station = |field: &str| {
+        let kinds = cells.iter().filter_map(|cell| cell.setup.stations.get(name)).map(|station| station.kind);
+        !kinds.into_iter().any(|kind| crate::check::belongs_to_station(field, kind))
+    };
+    if key.pattern.strip_prefix("station.*.").is_some_and(is_of_no_station) {
+        return false;
+    }
     if let Some(field) = key.pattern.strip_prefix("load.*.")
         && !loads().any(|load| load::has(load.kind.word(), field))
         && !load::ALWAYS.contains(&field)

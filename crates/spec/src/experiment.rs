@@ -7,7 +7,7 @@ use tardy_model::load::Load;
 use tardy_model::machine::HostId;
 use tardy_model::path::{Devices, PathKind, PathTraits};
 use tardy_model::shaper::Shaper;
-use tardy_model::station::StationKind;
+use tardy_model::station::{Machine, StationKind};
 use tardy_model::stream::{CpuChoice, Ip, Kind, Side, Stream, UNDER_TEST, Wait, all_simulated};
 use tardy_model::validity::Validity;
 
@@ -45,17 +45,19 @@ pub struct Cell {
 }
 
 /// A station of a set-up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Station {
     pub kind: StationKind,
     /// The machine on which it is.
     pub host: HostId,
+    /// What is virtual about that machine, where the station is one; `None` for other kinds.
+    pub machine: Option<Machine>,
 }
 
 impl Station {
     /// A station of this kind on the machine on which the experiment is run.
     pub const fn here(kind: StationKind) -> Station {
-        Station { kind, host: HostId::HERE }
+        Station { kind, host: HostId::HERE, machine: None }
     }
 }
 
@@ -118,7 +120,7 @@ impl Path {
     /// Devices that are there before the path is, in the order of the stations.
     pub fn devices(&self) -> Vec<&str> {
         match self.traits().devices {
-            Devices::Made { .. } => Vec::new(),
+            Devices::Made { .. } | Devices::OfGuest(_) => Vec::new(),
             Devices::There(devices) => devices.to_vec(),
             Devices::Named => self.named.iter().map(String::as_str).collect(),
         }

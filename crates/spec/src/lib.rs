@@ -12,6 +12,7 @@ mod effective;
 mod error;
 pub mod experiment;
 mod load;
+mod machines;
 mod open;
 pub mod schema;
 mod setup;
@@ -35,6 +36,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::Path;
 use tardy_model::port::Port;
+use tardy_model::station::StationKind;
 use tardy_model::stream::CpuChoice;
 
 /// Reads and checks an experiment. `overrides` are `KEY=VALUE` as after `--set`: the value is TOML,
@@ -157,8 +159,14 @@ pub fn absent_cpus(source: &Source, overrides: &[String], usable: &[u32]) -> Opt
     let of_base = base.values().filter(|row| !replaced(&row.key));
     let rows =
         of_base.chain(cases.iter().flat_map(|case| case.set.values())).chain(axes.iter().flat_map(|of| &of.values));
-    // Simulated threads run on no CPU of the machine.
-    if rows.clone().any(|row| row.key.ends_with(".port") && row.value == simulated) {
+    // Simulated threads run on no CPU of the machine, and those of a virtual machine on its own.
+    let machine = schema::Value::Text(StationKind::Guest.name().to_owned());
+    let is_elsewhere = |row: &sheet::Assignment| match row.key.rsplit('.').next() {
+        Some("port") => row.value == simulated,
+        Some("kind") => row.value == machine,
+        _ => false,
+    };
+    if rows.clone().any(is_elsewhere) {
         return None;
     }
     let mut absent = Faults::default();

@@ -79,7 +79,7 @@ pub const KEYS: &[Synonym] = &[
 
     of("station.*", &["namespace", "netns", "ns", "type"], ".kind", "kind = \"netns\" is a fresh network namespace"),
     of("station.*", &["address", "addr", "host", "hostname", "ssh", "user", "remote"], "", ELSEWHERE),
-    of("station.*", &["cpu", "cpus", "irq", "irq_cpu", "rps", "rps_cpus", "rps_cpu", "smp_affinity"], ".softirq",
+    of("station.*", &["cpu", "irq", "irq_cpu", "rps", "rps_cpus", "rps_cpu", "smp_affinity"], ".softirq",
         "the CPU that receives packets from the device: softirq = 2; that of a thread is stream.NAME.tx.cpu or rx.cpu"),
     of("station.*", DEVICE_WORDS, "path.a", DEVICES),
     of("station.*", &["qdisc", "tc", "shaper"], "shaper.kind", "the queue discipline that streams leave by: [shaper] kind = \"etf\""),

@@ -164,6 +164,15 @@ impl RunFolder {
         self.folder.replace("report.html", page)
     }
 
+    /// Writes what a virtual machine of the run wrote to its console last,
+    /// `guest-NAME.console.log`.
+    ///
+    /// # Errors
+    /// [`StoreError::Name`] if it cannot be called so, [`StoreError::Io`] if the disk refuses.
+    pub fn write_console(&self, machine: &str, console: &[u8]) -> Result<(), StoreError> {
+        self.folder.replace(file_name(&format!("guest-{machine}.console.log"))?, console)
+    }
+
     /// Appends to `commands.sh`, a shell script that is to be read before it is run. A missing
     /// last line feed is added.
     ///

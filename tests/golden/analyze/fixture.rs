@@ -110,6 +110,7 @@ fn machine(at_ns: i64) -> MachineState {
         cpus: BTreeMap::from([(0, cpu(at_ns / 20)), (1, cpu(at_ns / 20))]),
         work: BTreeMap::new(),
         load_tasks: BTreeSet::new(),
+        machine_tasks: BTreeSet::new(),
         ended: None,
         tasks: BTreeMap::from([
             (101, task("tardy-tx", 0, at_ns / 20)),

@@ -9,14 +9,16 @@ use std::collections::BTreeMap;
 use tardy_analyze::cell::{CellAnalysis, CellAnswer};
 use tardy_analyze::envelope::{EnvelopePass, Grain};
 use tardy_analyze::run::{Outcome, outcome, run};
+use tardy_analyze::worst::Worst;
 use tardy_model::expect::{Count, Expectation, Limit, Of};
 use tardy_model::point::{Metric, Point, Source};
-use tardy_model::result::MetricResult;
-use tardy_model::sample::{Batch, MaybeNanos};
-use tardy_model::time::{Offset, OffsetReading};
+use tardy_model::result::{ExpectationResult, MetricResult};
+use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome as PacketOutcome};
+use tardy_model::time::{Nanos, Offset, OffsetReading};
 use tardy_model::trial::TrialRecord;
 use tardy_model::validity::{RuleLimit, Setting, Validity};
 use tardy_model::verdict::{Level, Verdict};
+use tardy_report::worst::{self, WorstOf};
 
 const RETURN: Metric = Metric::Span(Point::Scheduled, Point::ReplyReceive);
 const STAGE: Metric = Metric::Span(Point::RxKernel, Point::Receive);
@@ -304,10 +306,151 @@ fn the_page_had_the_stage_between_two_hosts_whose_figure_is_refused() {
     assert!(close.contains("<th scope=\"row\" class=\"w\">tx_kernel..rx_kernel</th>"), "{close}");
     assert!(close.contains("\"scheduled..rx_kernel\":{\"bins\""), "a line over time: {close}");
     let far = page(2_200);
-    let left_out = "percentiles do not; tx_kernel..rx_kernel is left out: ± 2.2 µs is too much of it (clock-bound)";
+    let left_out = "with both stamps; tx_kernel..rx_kernel is left out: ± 2.2 µs is too much of it (clock-bound)";
     assert!(far.contains(left_out), "{far}");
     assert!(!far.contains("<th scope=\"row\" class=\"w\">tx_kernel..rx_kernel</th>"), "{far}");
     assert!(!far.contains("\"scheduled..rx_kernel\":{\"bins\""), "no line over time: {far}");
+    // Shares of a whole without that stage were printed, which added up to 100 %.
+    let share = |page: &str| {
+        let row = page.lines().find(|line| line.contains("class=\"w\">rx_kernel..receive</th><td data-of=\"mean\""));
+        let row = row.unwrap_or_else(|| panic!("{page}")).to_owned();
+        let share = row.split("data-of=\"share of the mean\">").nth(1).expect("a share");
+        share.split('<').next().expect("text").to_owned()
+    };
+    assert!(share(&close).ends_with(" %"), "{close}");
+    assert_eq!(share(&far), "–");
+}
+
+/// A trial whose packets `spoil` changes, with figures that its clocks' bound of ± 2.2 µs refuses.
+fn spoilt(spoil: impl Fn(&mut Batch)) -> CellAnswer {
+    let (record, mut batch) = between(1, 2_200);
+    spoil(&mut batch);
+    cell(&[(record, batch)], Vec::new(), &Validity::default())
+}
+
+#[test]
+fn one_lost_packet_made_all_above_the_minimum_infinite() {
+    let answer = spoilt(|batch| {
+        batch.outcome[3] = PacketOutcome::Lost;
+        for point in [Point::RxKernel, Point::Receive, Point::ReplyReceive] {
+            batch.offsets[point.index()].as_mut().expect("a column")[3] = MaybeNanos::NONE;
+        }
+    });
+    let above = of(&answer, ABOVE);
+    assert_eq!((above.count, above.figures.min_ns), (u64::from(PACKETS) - 1, Some(0)));
+    assert_eq!(above.figures.quantiles.p50_ns, Some(1_001));
+    assert_eq!((above.received_only_max_ns, above.max_seq), (Some(2_000), Some(572)));
+    assert_eq!(above.infinite, ["max"], "the one that never arrived");
+}
+
+#[test]
+fn one_long_stall_made_all_above_the_minimum_infinite() {
+    // Far more than the values that have a counter of their own.
+    let stall_ns = 30_000_000_000;
+    let answer = spoilt(|batch| {
+        batch.offsets[Point::RxKernel.index()].as_mut().expect("a column")[3] = MaybeNanos::from(Some(stall_ns));
+    });
+    let above = of(&answer, ABOVE);
+    assert_eq!((above.count, above.infinite.len()), (u64::from(PACKETS), 0));
+    assert_eq!((above.figures.min_ns, above.figures.max_ns), (Some(0), Some(stall_ns - 19_000)));
+    assert_eq!((above.figures.quantiles.p50_ns, above.max_seq), (Some(1_001), Some(3)));
+}
+
+/// The judgement of a limit of no packet on a count, of one way to another host. Packets are
+/// received 28 µs to 30 µs after they were due.
+fn one_way(count: Count, bound_ns: i64, deadline_ns: i64, asked: &[Metric], counted: Flags) -> ExpectationResult {
+    let (mut record, mut batch) = between(1, bound_ns);
+    ctl(&mut record).sources.remove(&Point::ReplyReceive);
+    batch.offsets[Point::ReplyReceive.index()] = None;
+    batch.flags[7].set(counted);
+    let limit = Expectation { stream: "ctl".to_owned(), limit: Limit::Count { count, at_most: 0 } };
+    let deadlines = BTreeMap::from([("ctl".to_owned(), Nanos(deadline_ns))]);
+    let asked = BTreeMap::from([("ctl".to_owned(), asked.to_vec())]);
+    let mut cell = CellAnalysis::new("all", BTreeMap::new(), asked, vec![limit]).deadlines(deadlines);
+    cell.trial(&record, [("ctl", &batch)]);
+    cell.finish().expectations.remove(0)
+}
+
+#[test]
+fn a_limit_on_late_packets_was_kept_or_broken_by_the_error_of_two_clocks() {
+    let late = |bound_ns, deadline_ns, counted| one_way(Count::Late, bound_ns, deadline_ns, &[LEAD], counted);
+    for counted in [Flags::default(), Flags::LATE] {
+        let open = late(4_000, 29_000, counted);
+        assert_eq!((open.got, open.met), (None, None));
+        let why = "the clocks of two hosts, known within ± 4.0 µs, took the stamps of scheduled..receive, which decides \
+                   what is late: their bound is too large next to its p50 (clock-bound)";
+        assert_eq!(open.why.as_deref(), Some(why));
+    }
+    // However wrong the clocks are within their bound, none is late, or all are.
+    assert_eq!(late(4_000, 40_000, Flags::default()).met, Some(true));
+    assert_eq!(late(4_000, 20_000, Flags::LATE).met, Some(false));
+    // A bound that is small enough is as before.
+    assert_eq!(late(2_000, 29_000, Flags::LATE).met, Some(false));
+    assert_eq!(late(2_000, 29_000, Flags::default()).met, Some(true));
+}
+
+#[test]
+fn a_limit_on_early_packets_was_kept_by_the_error_of_two_clocks() {
+    let early = |bound_ns, asked: &[Metric], counted| one_way(Count::Early, bound_ns, 100_000, asked, counted);
+    assert_eq!(early(20_000, &[LEAD], Flags::default()).met, None);
+    assert_eq!(early(20_000, &[LEAD], Flags::EARLY).met, Some(false), "by more than the bound");
+    assert_eq!(early(4_000, &[LEAD], Flags::default()).met, Some(true), "the first one is 19 µs after it was due");
+    // Without the figure, the deadline is what the bound is compared with.
+    assert_eq!(early(20_000, &[STAGE], Flags::default()).met, None);
+    assert_eq!(early(4_000, &[STAGE], Flags::default()).met, Some(true));
+}
+
+#[test]
+fn limits_on_a_round_trip_or_on_lost_packets_stayed_judged_between_two_hosts() {
+    let (mut record, batch) = between(1, 20_000);
+    ctl(&mut record).reply = Some(Default::default());
+    let limit = |count| Expectation { stream: "ctl".to_owned(), limit: Limit::Count { count, at_most: 0 } };
+    let limits = [Count::Late, Count::Lost, Count::Duplicate, Count::Reordered].map(limit);
+    let answer = cell(&[(record, batch)], limits.to_vec(), &Validity::default());
+    assert!(answer.expectations.iter().all(|of| of.met == Some(true)), "{:#?}", answer.expectations);
+}
+
+#[test]
+fn the_worst_packets_had_a_stage_between_two_hosts_that_their_clocks_do_not_know() {
+    let (record, batch) = between(1, 2_200);
+    let answer = cell(&[(record.clone(), batch.clone())], Vec::new(), &Validity::default());
+    let mut worst = Worst::new(RETURN, 1);
+    worst.push(1, BASE_NS, &batch);
+    let (values, missing) = (worst.values, worst.missing);
+    let packets = worst.finish();
+    let spans: Vec<Metric> = packets[0].spans().map(|(span, _)| span).collect();
+    let crossing = Metric::Span(Point::TxKernel, Point::RxKernel);
+    assert!(spans.contains(&crossing), "{spans:?}");
+    let drawn = |limit: Option<f64>| {
+        let mut picture = sample::run(&["all"]);
+        picture.results = run("x", [answer.clone()], Vec::new());
+        if let Some(limit) = limit {
+            picture.results.validity = limited(limit);
+        }
+        let bounds = spans.iter().filter_map(|span| Some(((1, *span), record.streams["ctl"].clock_bound_ns(*span)?)));
+        let of = WorstOf {
+            cell: &picture.results.cells[0],
+            stream: "ctl",
+            metric: "scheduled..reply_receive",
+            values,
+            missing,
+            packets: packets.clone(),
+            bounds: bounds.collect(),
+        };
+        picture.with(|picture| worst::draw(picture, &[of]))
+    };
+    let row = |text: &str| -> Vec<String> {
+        let row = text.lines().find(|line| line.contains("#572")).unwrap_or_else(|| panic!("{text}"));
+        row.split_whitespace().map(str::to_owned).collect()
+    };
+    let text = drawn(None);
+    // Packet, trial, when (two words), value, then the stages.
+    assert_eq!(row(&text)[5..8], ["19.0", "1.6", "–"], "{text}");
+    let why = "–: no stamp there, or a stage between the clocks of two hosts whose bound is more than 10 % of it.";
+    assert!(text.contains(why), "{text}");
+    let wide = drawn(Some(100.0));
+    assert_eq!(row(&wide)[5..8], ["19.0", "1.6", "0.4"], "{wide}");
+    assert!(!wide.contains("no stamp there"), "{wide}");
 }
 
 #[test]

@@ -344,6 +344,11 @@ fn a_load_does_not_compete_with_what_it_is_to_disturb() {
     busy(&mut programs, 300, "stress");
     programs.after.load_tasks.insert(300);
     assert_eq!(ids(&judge(&[programs]).0[0]), Vec::<String>::new());
+    // A virtual machine of the run's own is a part of the path. It was blamed as somebody else's.
+    let mut machine = with(1, load(stream(), vec![instance()]));
+    busy(&mut machine, 400, "qemu-system-x86");
+    machine.after.machine_tasks.insert(400);
+    assert_eq!(ids(&judge(&[machine]).0[0]), Vec::<String>::new());
     let mut theirs = with(1, load(stream(), vec![instance()]));
     busy(&mut theirs, 999, "stranger");
     let (trials, _) = judge(&[theirs]);

@@ -188,11 +188,11 @@ fn measured(thread: &str, cpu: u32, after: bool, p99_ns: i64) -> RulerRecord {
 }
 
 fn sender() -> Sender {
-    Sender { stream: "ctl".into(), advance_ns: 0, spins: false }
+    Sender { host: None, stream: "ctl".into(), advance_ns: 0, spins: false }
 }
 
 fn reported(p99_ns: i64, ruler: &[RulerRecord], emulated: bool) -> Vec<Verdict> {
-    tardy_analyze::ruler::judge(&cell(Some(p99_ns)), &[sender()], ruler, emulated, &Validity::default())
+    tardy_analyze::ruler::judge(&cell(Some(p99_ns)), &[sender()], ruler, &|_| emulated, &Validity::default())
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn a_ruler_that_the_trials_contradict_is_told() {
 fn a_sender_that_spins_or_wakes_ahead_is_not_measured_against_the_bare_timer() {
     let ruler = [measured("ctl.tx", 1, false, 50_000)];
     let of = |sender: Sender, p99_ns| {
-        tardy_analyze::ruler::judge(&cell(Some(p99_ns)), &[sender], &ruler, false, &Validity::default())
+        tardy_analyze::ruler::judge(&cell(Some(p99_ns)), &[sender], &ruler, &|_| false, &Validity::default())
     };
     assert_eq!(of(Sender { spins: true, ..sender() }, 400), []);
     assert_eq!(of(Sender { advance_ns: 300_000, ..sender() }, -250_000), []);
@@ -242,14 +242,29 @@ fn a_guest_in_emulated_real_time_whose_timer_is_late_by_milliseconds_is_not_vali
     assert!(told_in(3_000_000, &[measured("ctl.tx", 1, false, 40_000)], true).contains(&invalid));
     assert!(told_in(40_000, &late, true).contains(&invalid));
     assert_eq!(told_in(900_000, &[measured("ctl.tx", 1, false, 800_000)], true), []);
+    // Of a station's own machine, and in words that fit it: no other guest runs one.
+    let station = Sender { host: Some("vm".into()), ..sender() };
+    let in_station = |is_emulated: bool| {
+        let of = &|of: &Sender| is_emulated && of.host.as_deref() == Some("vm");
+        tardy_analyze::ruler::judge(
+            &cell(Some(60_000_000)),
+            &[station.clone(), sender()],
+            &late,
+            of,
+            &Validity::default(),
+        )
+    };
+    assert_eq!(in_station(true).iter().filter(|it| it.id == "guest-timer").count(), 1);
+    assert!(in_station(true)[0].says.ends_with("which waited for the host"), "{}", in_station(true)[0].says);
+    assert_eq!(in_station(false), []);
     // A ping-pong has no schedule, so only the ruler shows that the timer is late.
-    let of_none = tardy_analyze::ruler::judge(&cell(None), &[sender()], &late, true, &Validity::default());
+    let of_none = tardy_analyze::ruler::judge(&cell(None), &[sender()], &late, &|_| true, &Validity::default());
     assert_eq!(of_none.len(), 1);
     let mut settings = Validity::default();
     settings.set.insert("guest-timer".into(), Setting { limit: Some(RuleLimit::Ns(100_000_000)), level: None });
-    assert_eq!(tardy_analyze::ruler::judge(&cell(None), &[sender()], &late, true, &settings), []);
+    assert_eq!(tardy_analyze::ruler::judge(&cell(None), &[sender()], &late, &|_| true, &settings), []);
     settings.set.insert("guest-timer".into(), Setting { limit: None, level: Some(Level::Warning) });
-    let milder = tardy_analyze::ruler::judge(&cell(None), &[sender()], &late, true, &settings);
+    let milder = tardy_analyze::ruler::judge(&cell(None), &[sender()], &late, &|_| true, &settings);
     assert_eq!((milder[0].level, &milder[0].evidence["level_by_default"]), (Level::Warning, &"invalid".into()));
 }
 
@@ -261,9 +276,10 @@ fn an_emulator_that_was_late_was_not_told_where_packets_were_lost() {
     metric.infinite = vec!["p99".into()];
     metric.received_only = Some(Quantiles { p99_ns: Some(3_000_000), ..Quantiles::default() });
     let ruler = [measured("ctl.tx", 1, false, 40_000)];
-    let reported: Vec<String> = tardy_analyze::ruler::judge(&cell, &[sender()], &ruler, true, &Validity::default())
-        .into_iter()
-        .map(|verdict| verdict.id)
-        .collect();
+    let reported: Vec<String> =
+        tardy_analyze::ruler::judge(&cell, &[sender()], &ruler, &|_| true, &Validity::default())
+            .into_iter()
+            .map(|verdict| verdict.id)
+            .collect();
     assert!(reported.contains(&"guest-timer".to_owned()), "{reported:?}");
 }

@@ -65,7 +65,8 @@ fn a_station_of_another_kind_on_another_host_is_measured_and_judged_in_one_clock
     let did = [(); 3].map(|()| Rc::new(Cell::new([0; 3])));
     let mut here = Idle::new(&did[0]);
     let hosts = Hosts::here(&mut here).and(OTHER, "rig", Idle::new(&did[1])).expect("its id is free");
-    let mut hosts = hosts.and_guest(GUEST, "guest", OTHER, Idle::new(&did[2])).expect("its parent is there");
+    let mut hosts =
+        hosts.and_guest(GUEST, "guest", OTHER, BTreeMap::new(), Idle::new(&did[2])).expect("its parent is there");
     let experiment = experiment("");
     let found = check(&experiment, &kinds(), &mut hosts).unwrap_or_else(|error| panic!("{error}"));
     let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
@@ -274,7 +275,7 @@ fn a_receiver_that_was_placed_anew_ran_on_a_cpu_for_which_no_ruler_was_measured(
 fn a_guest_of_a_host_that_nobody_named_was_taken_in() {
     let did = Rc::new(Cell::new([0; 3]));
     let mut here = Idle::new(&did);
-    let none = Hosts::here(&mut here).and_guest(GUEST, "guest", OTHER, Idle::new(&did)).map(drop);
+    let none = Hosts::here(&mut here).and_guest(GUEST, "guest", OTHER, BTreeMap::new(), Idle::new(&did)).map(drop);
     assert_eq!(none, Err(HostsError::NotFound(NotFound::Host(OTHER))));
 }
 
@@ -290,7 +291,7 @@ fn a_second_host_of_an_id_was_taken_in_and_never_asked() {
         let mut here = Idle::new(&did);
         let one = Hosts::here(&mut here).and(OTHER, "rig", Idle::new(&did)).expect("its id is free");
         // A guest's too.
-        let guest = one.and_guest(id, name, OTHER, Idle::new(&did)).map(drop);
+        let guest = one.and_guest(id, name, OTHER, BTreeMap::new(), Idle::new(&did)).map(drop);
         let mut here = Idle::new(&did);
         let one = Hosts::here(&mut here).and(OTHER, "rig", Idle::new(&did)).expect("its id is free");
         let other = one.and(id, name, Idle::new(&did)).map(drop);

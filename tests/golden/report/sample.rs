@@ -31,6 +31,11 @@ impl Run {
     }
 
     pub fn draw_as(&self, name: &str, options: Options) -> String {
+        self.with(|picture| (format(name).expect("a known format").make)(picture, &options).expect("a picture"))
+    }
+
+    /// What is made of it as a picture.
+    pub fn with(&self, make: impl FnOnce(&Picture<'_>) -> String) -> String {
         // As a judged run: histograms are of metrics between points.
         let bars =
             |_: &str, _: &str, metric: &str| metric.parse::<Metric>().map(|_| self.bars.clone()).unwrap_or_default();
@@ -45,7 +50,7 @@ impl Run {
             traces: &self.traces,
             commands: Some(&self.commands),
         };
-        (format(name).expect("a known format").make)(&picture, &options).expect("a picture")
+        make(&picture)
     }
 }
 

@@ -55,6 +55,7 @@ fn record(cell: &str, n: u32) -> TrialRecord {
         cpus: BTreeMap::new(),
         work: BTreeMap::new(),
         load_tasks: Default::default(),
+        machine_tasks: Default::default(),
         ended: None,
         tasks: BTreeMap::new(),
         rt_limit: None,

@@ -194,6 +194,7 @@ impl World {
             | FromAgent::Probed { .. }
             | FromAgent::Inspected { .. }
             | FromAgent::Cost(_)
+            | FromAgent::Time { .. }
             | FromAgent::Failed(_) => {}
         }
         message
@@ -314,6 +315,7 @@ impl World {
                 self.say(at, FromAgent::Ready { ends, clocks: clocks() });
             }
             ToAgent::Connect => _ = self.say(at, FromAgent::Connected),
+            ToAgent::Time => _ = self.say(at, FromAgent::Time { tai_ns: 0 }),
             ToAgent::WarmUp { activity, count, .. } => {
                 assert_eq!(self.end(at, activity).side, Side::Tx, "only a sender warms up");
                 let stamped = if self.faults.cold { 0 } else { count };
@@ -409,6 +411,7 @@ impl World {
         match order {
             ToAgent::Measure(_) => "measure",
             ToAgent::Inspect { .. } | ToAgent::Probe { .. } | ToAgent::Inspected { .. } | ToAgent::Cost(_) => "inspect",
+            ToAgent::Time => "compare clocks",
             ToAgent::Prepare { .. } => "prepare",
             ToAgent::Connect => "connect loads",
             ToAgent::WarmUp { .. } | ToAgent::WarmStatus { .. } => "warm up",

@@ -189,6 +189,7 @@ impl Pool {
     /// set of the rules.
     pub(super) fn finish(self, settings: &Validity) -> Finished {
         let (mut results, mut histograms, mut verdicts) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        let mut withheld = BTreeMap::new();
         for (stream, pooled) in self.streams {
             let replies = pooled.replies.map(Replies::result);
             let mut result = StreamResult {
@@ -215,14 +216,14 @@ impl Pool {
             };
             verdicts.extend(settings.weigh(CLOCK_BOUND.id, judge));
             for metric in stamps::refuse(&stream, &mut result, settings, |metric| above.remove(&metric).flatten()) {
-                histograms.remove(&(stream.clone(), metric));
+                withheld.extend(histograms.remove_entry(&(stream.clone(), metric)));
             }
             for (metric, hint) in pooled.hints {
                 result.metrics.insert(metric, hint_result(&hint.found, &hint.source, &hint.why));
             }
             results.insert(stream, result);
         }
-        Finished { streams: results, histograms, refused: verdicts }
+        Finished { streams: results, histograms, withheld, refused: verdicts }
     }
 }
 
@@ -230,6 +231,8 @@ impl Pool {
 pub(super) struct Finished {
     pub streams: BTreeMap<String, StreamResult>,
     pub histograms: BTreeMap<(String, Metric), Histogram>,
+    /// The histograms of the figures that are not given.
+    pub withheld: BTreeMap<(String, Metric), Histogram>,
     /// Verdicts on the figures that are not given.
     pub refused: Vec<Verdict>,
 }

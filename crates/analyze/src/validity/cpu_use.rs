@@ -123,11 +123,20 @@ fn realtime_ns(asked: &Asked<'_, '_>) -> i64 {
     tasks.map(|(tid, task)| task_ns(asked, *tid, task)).fold(0, i64::saturating_add)
 }
 
-/// True of a task that is neither one of the host's measuring threads nor of its loads.
+/// What the run's own virtual machines ran on a CPU: they are a part of the path.
+fn machines_ns(asked: &Asked<'_, '_>) -> i64 {
+    let tasks = asked.after.machine_tasks.iter().filter_map(|tid| Some((*tid, asked.after.tasks.get(tid)?)));
+    let here = tasks.filter(|(_, task)| task.cpu == asked.at.cpu);
+    here.map(|(tid, task)| task_ns(asked, tid, task)).fold(0, i64::saturating_add)
+}
+
+/// True of a task that is neither one of the host's measuring threads nor of its loads, nor of the
+/// run's own virtual machines.
 fn strange(asked: &Asked<'_, '_>) -> impl Fn(u32, &TaskTime) -> bool + use<> {
     let (evidence, host) = (asked.evidence, asked.at.host);
     let ours: BTreeSet<u32> = evidence.threads_on(host).map(|thread| thread.record.tid).collect();
     let expected = load::expected(evidence, host);
+    let ours = &ours | &asked.after.machine_tasks;
     move |tid, task| !ours.contains(&tid) && expected.as_ref().is_none_or(|expected| !expected.holds(tid, task))
 }
 
@@ -165,7 +174,7 @@ pub(crate) fn of(evidence: &Evidence<'_>, at: TrialCpu<'_>) -> Option<CpuUse> {
         _ => times.busy_ns.saturating_add(times.idle_ns),
     };
     let asked = &Asked { evidence, at, before, after, elapsed_ns };
-    let ours_ns = ours_ns(asked)?;
+    let ours_ns = ours_ns(asked)?.saturating_add(machines_ns(asked));
     let loads_ns = loads_ns(asked);
     let users = users(asked);
     // While the kernel stops a realtime thread, somebody else has its CPU; `rt-bandwidth` tells

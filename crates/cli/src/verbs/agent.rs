@@ -21,7 +21,7 @@ use tardy_lab::guest::{devices, init};
 use tardy_lab::host::clocks::one_host;
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
-use tardy_lab::host::{noted, serve};
+use tardy_lab::host::{noted, serve, trunk};
 use tardy_lab::plan::Kinds;
 use tardy_lab::run::What;
 use tardy_lab::{identity, names};
@@ -101,6 +101,16 @@ fn live(relay: &mut Relay<&File>) -> What {
         Ok(text) => text,
         Err(error) => return failed(error.into()),
     };
+    match init::station() {
+        Ok(None) => {}
+        // A station gets its orders by another port, until the run ends.
+        Ok(Some(port)) => return ended(serve_station(port).err().map(|why| (why, Exit::Cannot)), None),
+        Err(error) => {
+            // Only the console is heard.
+            eprintln!("tardy: {error}");
+            return failed(error.into());
+        }
+    }
     relay.say(init::greeting());
     // Without an experiment it was only asked whether it comes up.
     let Some(text) = text else { return ended(None, None) };
@@ -128,6 +138,12 @@ fn live(relay: &mut Relay<&File>) -> What {
         (format!("{error:#}"), code_of(&error))
     });
     ended(by, run.not_put_back.map(|error| error.to_string()))
+}
+
+/// In a virtual machine that is a station: starts what the run starts there.
+fn serve_station(port: File) -> Result<(), String> {
+    let from = port.try_clone().map_err(|error| error.to_string())?;
+    trunk::serve(from, port).map_err(|error| error.to_string())
 }
 
 /// The kernel asks for a module.

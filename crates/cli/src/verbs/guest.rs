@@ -5,21 +5,27 @@
 use crate::args::{Experiment as Asked, Guest as Call, GuestVerb, InGuest, Pack};
 use crate::exit::{Exit, Failure, printable};
 use anyhow::{Context, Result};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tardy_lab::guest::kernel::{self, Debian, Kernel, KernelError};
-use tardy_lab::guest::qemu::{self, Accelerator};
+use tardy_lab::guest::machine::{self, BootOptions, Booted};
+use tardy_lab::guest::qemu::{self, Accelerator, VirtualMachine};
 use tardy_lab::guest::unpack::{self, Boots};
 use tardy_lab::guest::{self, Guest, GuestError, devices, extra, fetch, folder};
+use tardy_lab::host::Host;
 use tardy_lab::host::qemu as process;
 use tardy_lab::identity;
-use tardy_lab::machine::Facts;
+use tardy_lab::machine::{Facts, FactsByHost};
+use tardy_lab::names::Names;
 use tardy_lab::plan::Script;
 use tardy_lab::run::RunError;
-use tardy_model::machine::RtLimit;
+use tardy_model::machine::{HostId, RtLimit};
 use tardy_model::manifest::GuestMode;
+use tardy_model::station::Machine;
 use tardy_model::stream::CpuChoice;
 use tardy_model::stream::Side;
 use tardy_spec::experiment::{Experiment, Setup};
@@ -119,11 +125,108 @@ fn list() -> String {
     out
 }
 
+/// The kernel and the program of a virtual machine that is a station.
+pub fn of_station(machine: &Machine) -> Result<Guest> {
+    let (kernel, boots) = kernel_of(&machine.kernel)?;
+    Ok(Guest {
+        mode: GuestMode::RealTime,
+        kernel,
+        boots,
+        append: machine.append.clone(),
+        // As here, so that a clock that shows both is the same.
+        tai_offset_s: tardy_sys::clock::tai_offset_s(),
+        program: identity::SELF.into(),
+        sandbox: process::has_sandbox().unwrap_or(true),
+    })
+}
+
+/// The virtual machines of an experiment, each with what it boots.
+#[derive(Default)]
+pub struct Machines {
+    machines: BTreeMap<HostId, (String, Machine, Guest)>,
+    /// What QEMU says of its version.
+    qemu: String,
+}
+
+impl Machines {
+    /// Those of an experiment, which this machine can have.
+    pub fn of(experiment: &Experiment) -> Result<Machines> {
+        let asked = experiment.machines();
+        if asked.is_empty() {
+            return Ok(Machines::default());
+        }
+        let cannot = |error: GuestError| Failure::new(Exit::Cannot, error.to_string());
+        let qemu = guest::qemu_for(experiment).map_err(cannot)?;
+        let has_filter = process::has_sandbox().unwrap_or(false);
+        for (host, (name, machine)) in &asked {
+            machine::check(name, machine, *host, (&qemu, has_filter)).map_err(cannot)?;
+        }
+        let all = asked.values().map(|(_, machine)| machine);
+        machine::check_memory(all, tardy_sys::proc::available_memory_bytes()).map_err(cannot)?;
+        let mut machines = BTreeMap::new();
+        for (host, (name, machine)) in asked {
+            let guest = of_station(&machine)?;
+            machines.insert(host, (name, machine, guest));
+        }
+        Ok(Machines { machines, qemu })
+    }
+
+    /// Starts them, one after the other.
+    pub fn boot(&self, state: &Path, stop: &AtomicBool, here: &mut dyn Host) -> Result<Vec<Booted>> {
+        let (version, cache) = (identity::version(), kernel::cache());
+        let options = BootOptions { version: &version, state, cache: &cache, stop, qemu: &self.qemu };
+        let mut booted = Vec::new();
+        for (host, (name, machine, guest)) in &self.machines {
+            let asked = machine::Asked { host: *host, name, machine, guest };
+            match machine::boot(&asked, &options, here) {
+                // Whatever else went wrong then, it is the signal's doing.
+                _ if stop.load(Ordering::Relaxed) => {
+                    let says = format!("stopped by a signal while station `{name}` booted; nothing was measured");
+                    return Err(Failure::new(Exit::Interrupted, says).into());
+                }
+                machine => booted.push(machine?),
+            }
+        }
+        Ok(booted)
+    }
+}
+
+/// For a plan: how the experiment's virtual machines are started, and what of them it rests on.
+pub fn stations(experiment: &Experiment, mut found: FactsByHost, out: &mut Script) -> Result<FactsByHost> {
+    for (host, (name, machine)) in experiment.machines() {
+        let (kernel, boots) = known_kernel(&machine.kernel)?;
+        let virtual_machine = VirtualMachine {
+            mode: GuestMode::RealTime,
+            accelerator: Accelerator::Tcg,
+            cpus: machine.cpus,
+            memory_mib: machine.memory_mib,
+            kernel: boots.path.display().to_string(),
+            append: machine.append.clone(),
+            sandbox: process::has_sandbox().unwrap_or(true),
+        };
+        let names = Names::FIRST;
+        let arguments = machine::arguments(&virtual_machine, &machine, host, names);
+        out.comment(&format!(
+            "station {name} is a virtual machine with kernel {}, started before all else, by KVM where that starts ordinary kernels:",
+            kernel.release
+        ));
+        out.comment(&machine::command(&machine, host, names, &arguments).to_string());
+        found = found.and(host, machine::facts(&machine));
+    }
+    Ok(found)
+}
+
 /// The guest that is asked for, with its kernel, which is fetched where it is missing.
 pub fn asked(args: &InGuest) -> Result<Option<Guest>> {
     let Some(place) = &args.place else { return Ok(None) };
     let mode = if place == GuestMode::Exact.name() { GuestMode::Exact } else { GuestMode::RealTime };
-    let (cache, name) = (kernel::cache(), args.kernel.as_deref().unwrap_or(kernel::DEFAULT));
+    let (kernel, boots) = kernel_of(args.kernel.as_deref().unwrap_or(kernel::DEFAULT))?;
+    Ok(Some(make(args, mode, kernel, boots)?))
+}
+
+/// A kernel, which is fetched where it is missing.
+fn kernel_of(name: &str) -> Result<(Kernel, Boots)> {
+    let cache = kernel::cache();
     let found = match (kernel::find(&cache, name), kernel::debian(name)) {
         (Err(KernelError::NotFetched(_)), Some(which)) => {
             fetch_one(which, false)?;
@@ -133,7 +236,7 @@ pub fn asked(args: &InGuest) -> Result<Option<Guest>> {
     };
     let kernel = found.map_err(refused)?;
     let boots = unpack::bootable(&cache, &kernel);
-    Ok(Some(make(args, mode, kernel, boots)?))
+    Ok((kernel, boots))
 }
 
 /// The same for a plan, which fetches nothing: a kernel that is missing has a name and a place all
@@ -141,7 +244,13 @@ pub fn asked(args: &InGuest) -> Result<Option<Guest>> {
 pub fn known(args: &InGuest) -> Result<Option<Guest>> {
     let Some(place) = &args.place else { return Ok(None) };
     let mode = if place == GuestMode::Exact.name() { GuestMode::Exact } else { GuestMode::RealTime };
-    let (cache, name) = (kernel::cache(), args.kernel.as_deref().unwrap_or(kernel::DEFAULT));
+    let (kernel, boots) = known_kernel(args.kernel.as_deref().unwrap_or(kernel::DEFAULT))?;
+    Ok(Some(make(args, mode, kernel, boots)?))
+}
+
+/// A kernel that may be missing.
+fn known_kernel(name: &str) -> Result<(Kernel, Boots)> {
+    let cache = kernel::cache();
     let kernel = match kernel::find(&cache, name) {
         Err(KernelError::NotFetched(_)) => Kernel {
             name: name.to_owned(),
@@ -154,7 +263,7 @@ pub fn known(args: &InGuest) -> Result<Option<Guest>> {
         found => found.map_err(refused)?,
     };
     let boots = Boots { path: kernel.image.clone(), sha256: kernel.sha256.clone() };
-    Ok(Some(make(args, mode, kernel, boots)?))
+    Ok((kernel, boots))
 }
 
 fn make(args: &InGuest, mode: GuestMode, kernel: Kernel, boots: Boots) -> Result<Guest> {

@@ -52,7 +52,8 @@ pub fn call(args: Plan) -> Result<Exit> {
             let objects = object::read(&mut experiment, &args.experiment)?;
             objects.iter().flat_map(object::in_words).for_each(|line| out.comment(&line));
             let mut steward = Steward::new(&super::state(), Path::new(identity::SELF), home);
-            coordinator::look(&experiment, &Kinds::default(), &mut Hosts::here(&mut steward))?
+            let found = coordinator::look(&experiment, &Kinds::default(), &mut Hosts::here(&mut steward))?;
+            guest::stations(&experiment, found, &mut out)?
         }
     };
     let foreseen = super::foresee(&experiment, &found, guest.as_ref()).into_iter().chain(unresolved(&experiment));

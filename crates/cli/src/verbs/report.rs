@@ -5,6 +5,7 @@
 use crate::args::Report;
 use crate::exit::{Exit, Failure};
 use anyhow::Result;
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use tardy_analyze::worst::Worst;
 use tardy_judge::Traces;
@@ -56,16 +57,22 @@ fn worst_packets<'a>(run: &RunFolder, picture: &Picture<'a>, most: usize) -> Res
             let Some(metric) = worst::leading(cell, stream) else { continue };
             let Some(of) = metric.parse::<Metric>().ok().filter(|metric| *metric != Metric::Delta) else { continue };
             let mut worst = Worst::new(of, most);
-            let mut batch = Batch::default();
+            let (mut batch, mut records) = (Batch::default(), BTreeMap::new());
             for n in &trials {
-                let base_ns = run.record(&cell.id, *n)?.base_tai_ns;
+                let mut record = run.record(&cell.id, *n)?;
+                let base_ns = record.base_tai_ns;
+                records.extend(record.streams.remove(stream).map(|record| (*n, record)));
                 let mut batches = run.samples(&cell.id, *n)?.batches(stream)?;
                 while batches.read(&mut batch)? {
                     worst.push(*n, base_ns, &batch);
                 }
             }
             let (values, missing) = (worst.values, worst.missing);
-            all.push(WorstOf { cell, stream, metric, values, missing, packets: worst.finish() });
+            let packets = worst.finish();
+            let stages = packets.iter().flat_map(|packet| packet.spans().map(|(stage, _)| (packet.trial, stage)));
+            let bound = |of: (u32, Metric)| Some((of, records.get(&of.0)?.clock_bound_ns(of.1)?));
+            let bounds = stages.filter_map(bound).collect();
+            all.push(WorstOf { cell, stream, metric, values, missing, packets, bounds });
         }
     }
     Ok(all)

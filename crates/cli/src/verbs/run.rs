@@ -4,6 +4,7 @@
 use crate::args::Run;
 use crate::exit::{self, Exit, Failure, code_of, printable};
 use crate::recorder::{self, Recorder};
+use crate::verbs::guest::Machines;
 use crate::verbs::{self, guest, object};
 use anyhow::{Context, Result};
 use std::io::IsTerminal;
@@ -15,14 +16,16 @@ use tardy_analyze::run::Outcome;
 use tardy_judge::Judged;
 use tardy_lab::consent::{self, Allowed};
 use tardy_lab::coordinator::{self, Options};
+use tardy_lab::guest::machine::Booted;
 use tardy_lab::guest::{Guest, GuestOptions, kernel};
-use tardy_lab::host::clocks::one_host;
+use tardy_lab::host::clocks::exchanges;
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
 use tardy_lab::identity;
 use tardy_lab::machine::FactsByHost;
 use tardy_lab::plan::Kinds;
 use tardy_lab::run::{Ended, Event, RunError, Sink, What};
+use tardy_model::machine::HostId;
 use tardy_model::manifest::{CellEntry, GuestMode, Manifest};
 use tardy_model::time::Nanos;
 use tardy_model::verdict::{Level, Verdict};
@@ -49,7 +52,16 @@ pub fn call(args: Run) -> Result<Exit> {
     let silence = guest::silence()?;
     // By its path the agents of a later cell would be another build, once one has taken its name.
     let mut steward = Steward::new(&state, Path::new(identity::SELF), std::process::id());
+    let machines = if guest.is_none() { Machines::of(&experiment)? } else { Machines::default() };
+    // They are hosts of the run before anything is known of it.
+    let mut booted = machines.boot(&state, &stop, &mut steward)?;
     let mut hosts = Hosts::here(&mut steward);
+    // Each machine runs as long as this list.
+    let mut running = Vec::new();
+    for Booted { host, name, steward, facts, running: machine } in booted.drain(..) {
+        running.push((name.clone(), machine));
+        hosts = hosts.and_guest(host, &name, HostId::HERE, facts, steward).context("virtual machines")?;
+    }
     // What a guest can do is asked there; what none can, here.
     let place = match &guest {
         Some(guest) => {
@@ -87,6 +99,9 @@ pub fn call(args: Run) -> Result<Exit> {
         recorder.judge.exact();
     }
     let ended = place.measure(&experiment, &folder, &state, &stop, &mut recorder)?;
+    for (name, machine) in running {
+        folder.write_console(&name, &machine.console())?;
+    }
     recorder.clear_progress();
     conclude(say_how_it_ended(recorder, &ended), ended, &experiment, &folder, began, args.json)
 }
@@ -173,7 +188,7 @@ impl Where<'_, '_> {
             }
             Where::Here { found, hosts } => {
                 let options =
-                    Options { version: &identity::version(), stop, kinds: Kinds::default(), clocks: one_host };
+                    Options { version: &identity::version(), stop, kinds: Kinds::default(), clocks: exchanges };
                 Ok(coordinator::run(experiment, *found, hosts, &options, sink))
             }
         }

@@ -151,7 +151,10 @@ impl Run<'_, '_> {
                 if !self.lives_for_the_run(station) || self.standing.has(name, station) {
                     continue;
                 }
-                self.hosts.apply(&station.steps)?;
+                // A machine is there since before the run looked at its hosts.
+                if !(self.options.kinds.station)(station.kind).traits.is_machine {
+                    self.hosts.apply(&station.steps)?;
+                }
                 self.tell_commands();
                 // The agent learns where its messages go when a path takes it in.
                 let agent = self.connect(name, station, None)?;

@@ -37,6 +37,28 @@ pub enum GuestError {
     /// The experiment asks for what no guest has.
     #[error("cell `{cell}`: {why}")]
     NotInGuest { cell: String, why: String },
+    /// A virtual machine that is a station is not possible here.
+    #[error("station `{name}`, a virtual machine: {why}")]
+    Machine { name: String, why: String },
+    /// They do not fit.
+    #[error(
+        "the experiment's virtual machines have {needed_mib} MiB of memory together, and {available_mib} MiB are available: give them less \
+         (station.*.memory), or write fewer of them"
+    )]
+    Memory { needed_mib: u64, available_mib: u64 },
+    /// It did not come up.
+    #[error(
+        "station `{name}`, a virtual machine, {what}{}; {console}; try another kernel (station.{name}.kernel), or leave \
+         station.{name}.append out",
+        said(.qemu)
+    )]
+    NotUp {
+        name: String,
+        what: String,
+        /// The end of its console.
+        console: console::ConsoleEnd,
+        qemu: String,
+    },
     /// It ended before its time.
     #[error(
         "the guest {what} before the run was over{}; {console}; all of it is in guest/{} of the run's folder; try another --kernel, or fewer \

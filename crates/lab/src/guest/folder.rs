@@ -18,6 +18,10 @@ pub const INITRAMFS: &str = "initramfs";
 /// Folder of what a probe is given and writes.
 pub const PROBE: &str = "probe";
 pub const PASSING: [&str; 3] = [INITRAMFS, PORT, PROBE];
+/// The socket by which a virtual machine that is a station is reached.
+pub(super) const TRUNK: &str = "run.socket";
+/// How the name of the folder of such a machine begins, in the state folder.
+pub const OF_MACHINE: &str = "tardy-machine-";
 
 /// A guest's folder has folders in it, and these have none.
 const DEEPEST: u32 = 4;

@@ -3,16 +3,26 @@
 //! host. And tardy called `modprobe`, which the kernel starts when it needs a module.
 
 use super::modules;
+use crate::host::tool::Tool;
+use crate::names;
 use crate::run::What;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::path::Path;
+use std::time::{Duration, Instant};
+use tardy_model::station::Machine;
 use tardy_sys::{SysError, machine};
 
 /// What the initramfs tells the guest to do.
 pub const ORDERS: &str = "/tardy/orders.json";
 /// The effective experiment; there is none where only the machine is tried.
 pub const EXPERIMENT: &str = "/tardy/experiment.toml";
+/// There is one in a virtual machine that is a station.
+pub const STATION: &str = "/tardy/station.json";
+/// The port that such a machine is reached by.
+const STATION_PORT: &str = "/dev/vport0p1";
+/// Devices whose drivers are loaded are there within this time.
+const DEVICES: Duration = Duration::from_secs(20);
 /// The second serial port.
 const PORT: &str = "/dev/ttyS1";
 
@@ -36,6 +46,23 @@ impl Orders {
     }
 }
 
+/// What the host tells a virtual machine that is a station.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MachineOrders {
+    /// Drivers of its devices, in the order in which they are loaded.
+    pub modules: Vec<String>,
+    /// How many network devices it has.
+    pub devices: u32,
+}
+
+impl MachineOrders {
+    /// Those of a machine.
+    pub fn of(machine: &Machine) -> MachineOrders {
+        let modules = ["virtio_pci", "virtio_console", machine.net.module()];
+        MachineOrders { modules: modules.map(str::to_owned).to_vec(), devices: machine.backends.len() as u32 }
+    }
+}
+
 /// The machine cannot be made usable.
 #[derive(Debug, thiserror::Error)]
 pub enum InitError {
@@ -44,6 +71,9 @@ pub enum InitError {
     Sys(#[from] SysError),
     #[error("{what}: {source}")]
     File { what: &'static str, source: std::io::Error },
+    /// A device of a station is not there.
+    #[error("{what} did not appear within {} s", DEVICES.as_secs())]
+    NoDevice { what: String },
     /// The orders make no sense.
     #[error("the orders cannot be read: {0}")]
     Orders(String),
@@ -90,6 +120,62 @@ pub fn set_up() -> Result<Option<String>, InitError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         text => text.map(Some).map_err(file(EXPERIMENT)),
     }
+}
+
+/// In a virtual machine that is a station: loads its drivers, gives its network devices their names
+/// and opens the port that it is reached by. `None` in another guest.
+///
+/// # Errors
+/// If a device is not there.
+pub fn station() -> Result<Option<File>, InitError> {
+    let orders = match fs::read(STATION) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        read => read.map_err(file(STATION))?,
+    };
+    let orders: MachineOrders =
+        serde_json::from_slice(&orders).map_err(|error| InitError::Orders(error.to_string()))?;
+    // One that is built into the kernel is no module.
+    for module in &orders.modules {
+        modprobe(module);
+    }
+    let until = Instant::now() + DEVICES;
+    let mut named = 0;
+    while named < orders.devices {
+        named += name_devices()?;
+        wait_for(until, || format!("{} of {} network devices", orders.devices - named, orders.devices))
+            .or_else(|none| if named < orders.devices { Err(none) } else { Ok(()) })?;
+    }
+    loop {
+        match File::options().read(true).write(true).open(STATION_PORT) {
+            Ok(port) => return Ok(Some(port)),
+            Err(_) => wait_for(until, || STATION_PORT.to_owned())?,
+        }
+    }
+}
+
+fn wait_for(until: Instant, what: impl Fn() -> String) -> Result<(), InitError> {
+    if Instant::now() >= until {
+        return Err(InitError::NoDevice { what: what() });
+    }
+    std::thread::sleep(Duration::from_millis(5));
+    Ok(())
+}
+
+/// Names those network devices that have tardy's MAC addresses and no such name yet: how many.
+fn name_devices() -> Result<u32, InitError> {
+    const DEVICES: &str = "/sys/class/net";
+    let mut named = 0;
+    for entry in fs::read_dir(DEVICES).map_err(file(DEVICES))?.flatten() {
+        let device = entry.file_name().to_string_lossy().into_owned();
+        let mac = fs::read_to_string(entry.path().join("address")).unwrap_or_default();
+        let Some(name) = names::slot_of_mac(mac.trim()).map(names::in_machine).filter(|name| *name != device) else {
+            continue;
+        };
+        let renamed = Tool::new("ip").args(["link", "set", "dev", &device, "name", &name]).run();
+        renamed.map_err(|says| InitError::Orders(format!("device {device} cannot be called {name}: {says}")))?;
+        named += 1;
+    }
+    Ok(named)
 }
 
 /// What the guest is.

@@ -18,6 +18,7 @@ pub mod frame;
 pub mod init;
 pub mod initramfs;
 pub mod kernel;
+pub mod machine;
 pub mod modules;
 mod parts;
 mod probe;
@@ -52,6 +53,12 @@ use tardy_spec::experiment::Experiment;
 /// [`GuestError::NotInGuest`].
 pub fn check(experiment: &Experiment) -> Result<(), GuestError> {
     for cell in &experiment.cells {
+        if let Some((name, _)) = cell.setup.stations.iter().find(|(_, station)| station.kind.traits().is_machine) {
+            let why = format!(
+                "station `{name}` is a virtual machine, and tardy's guests run none of their own yet: run it here, without --in"
+            );
+            return Err(GuestError::NotInGuest { cell: cell.id.clone(), why });
+        }
         let path = &cell.setup.path;
         let devices = path.devices();
         if path.traits().place == Where::OnlyHere && !devices.is_empty() {

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tardy_model::manifest::GuestMode;
+use tardy_model::station::Machine;
 use tardy_spec::experiment::{self, Experiment};
 
 /// What a guest is made of, apart from the experiment.
@@ -76,6 +77,31 @@ impl Guest {
     /// # Errors
     /// If something that goes in cannot be read.
     pub fn archive(&self, experiment: Option<&Experiment>) -> Result<Vec<u8>, GuestError> {
+        let steers = |experiment: &Experiment| {
+            experiment.cells.iter().any(|cell| cell.setup.softirq != experiment::Softirq::default())
+        };
+        let own = experiment.map(devices::modules).unwrap_or_default();
+        let mut archive = self.packed(experiment.is_some_and(steers), &own)?;
+        if let Some(experiment) = experiment {
+            archive.file(init::EXPERIMENT, experiment.effective.clone().into_bytes(), false);
+        }
+        Ok(archive.bytes())
+    }
+
+    /// The initramfs of a virtual machine that is a station.
+    ///
+    /// # Errors
+    /// If something that goes in cannot be read.
+    pub fn archive_of(&self, machine: &Machine) -> Result<Vec<u8>, GuestError> {
+        let orders = init::MachineOrders::of(machine);
+        let modules: Vec<&str> = orders.modules.iter().map(String::as_str).collect();
+        let mut archive = self.packed(true, &modules)?;
+        archive.file(init::STATION, serde_json::to_vec(&orders).unwrap_or_default(), false);
+        Ok(archive.bytes())
+    }
+
+    /// What every guest has, with these kernel modules in addition.
+    fn packed(&self, steers: bool, own: &[&str]) -> Result<Archive, GuestError> {
         let mut archive = Archive::default();
         for folder in ["/proc", "/sys", "/dev", "/run", "/tmp", "/var", "/etc", "/root", "/modules", "/usr/bin"] {
             archive.folder(folder);
@@ -95,21 +121,14 @@ impl Guest {
         archive.device("/dev/console", 5, 1);
         let program = fs::read(&self.program).map_err(file("read", &self.program))?;
         archive.file("/init", elf::Elf::loaded(&program).unwrap_or(program), true);
-        let steers = |experiment: &Experiment| {
-            experiment.cells.iter().any(|cell| cell.setup.softirq != experiment::Softirq::default())
-        };
-        programs::pack(experiment.is_some_and(steers), &mut archive)?;
+        programs::pack(steers, &mut archive)?;
         if let Some(folder) = &self.kernel.modules {
-            let own = experiment.map(devices::modules).unwrap_or_default();
-            modules::pack(folder, self.kernel.sums.as_ref(), &[modules::WANTED, &own].concat(), &mut archive)?;
+            modules::pack(folder, self.kernel.sums.as_ref(), &[modules::WANTED, own].concat(), &mut archive)?;
         }
         let orders = serde_json::to_vec(&init::Orders::new(self.tai_offset_s, self.mode == GuestMode::Exact))
             .unwrap_or_default();
         archive.file(init::ORDERS, orders, false);
-        if let Some(experiment) = experiment {
-            archive.file(init::EXPERIMENT, experiment.effective.clone().into_bytes(), false);
-        }
-        Ok(archive.bytes())
+        Ok(archive)
     }
 }
 

@@ -66,7 +66,7 @@ impl Port {
     }
 }
 
-fn console(folder: &Path) -> ConsoleEnd {
+pub(super) fn console(folder: &Path) -> ConsoleEnd {
     let read = || {
         let mut log = File::open(folder.join(qemu::CONSOLE))?;
         let length = log.metadata()?.len();

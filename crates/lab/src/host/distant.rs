@@ -66,7 +66,8 @@ impl<R: Reach> Distant<R> {
             .map_err(|error| away(format!("its steward cannot be started: {error}")))?;
         let Connection { from, to, carrier } = connection;
         let (heard, greeting) = mpsc::channel();
-        let (told, replies) = mpsc::channel();
+        // One answer for each order: what comes unasked waits in the stream.
+        let (told, replies) = mpsc::sync_channel(1);
         let ours = version.to_owned();
         std::thread::spawn(move || {
             let mut from = BufReader::new(from);

@@ -10,6 +10,7 @@ use crate::step::{Question, Step};
 use crate::undo::{PutBack, UndoError};
 use std::collections::BTreeMap;
 use tardy_model::manifest::{HostEntry, ReadBack};
+use tardy_model::verdict::Figure;
 use thiserror::Error;
 
 /// The hosts of a run, a tree: a guest is below the host that runs its processors, and everything
@@ -27,6 +28,8 @@ struct Other<'h> {
     name: String,
     /// The host that runs its processors, where it is a guest.
     parent: Option<HostId>,
+    /// What is known of it from outside, for the manifest.
+    facts: BTreeMap<String, Figure>,
     host: Box<dyn Host + 'h>,
 }
 
@@ -63,10 +66,10 @@ impl<'h> Hosts<'h> {
     /// # Errors
     /// If another host of the run has this id or this name.
     pub fn and(self, id: HostId, name: &str, host: impl Host + 'h) -> Result<Hosts<'h>, HostsError> {
-        self.with(id, name, None, host)
+        self.with(id, name, None, BTreeMap::new(), host)
     }
 
-    /// Also a guest, whose processors another host runs.
+    /// Also a guest, whose processors another host runs, with what that host knows of it.
     ///
     /// # Errors
     /// If that host is none of the run's, or another one has this id or this name.
@@ -75,10 +78,11 @@ impl<'h> Hosts<'h> {
         id: HostId,
         name: &str,
         parent: HostId,
+        facts: BTreeMap<String, Figure>,
         host: impl Host + 'h,
     ) -> Result<Hosts<'h>, HostsError> {
         self.at(parent)?;
-        self.with(id, name, Some(parent), host)
+        self.with(id, name, Some(parent), facts, host)
     }
 
     fn with(
@@ -86,6 +90,7 @@ impl<'h> Hosts<'h> {
         id: HostId,
         name: &str,
         parent: Option<HostId>,
+        facts: BTreeMap<String, Figure>,
         host: impl Host + 'h,
     ) -> Result<Hosts<'h>, HostsError> {
         let name = name.to_owned();
@@ -98,7 +103,7 @@ impl<'h> Hosts<'h> {
         if self.others.iter().any(|other| other.name == name) {
             return Err(HostsError::Name { name });
         }
-        self.others.push(Other { id, name, parent, host: Box::new(host) });
+        self.others.push(Other { id, name, parent, facts, host: Box::new(host) });
         Ok(self)
     }
 
@@ -156,7 +161,9 @@ impl<'h> Hosts<'h> {
         let parents: Vec<_> = self.others.iter().map(|other| other.parent.map(named)).collect();
         let mut entries = BTreeMap::new();
         for (other, parent) in self.others.iter_mut().zip(parents) {
-            entries.insert(other.name.clone(), HostEntry { parent, ..other.host.describe()? });
+            let mut entry = HostEntry { parent, ..other.host.describe()? };
+            entry.machine.extend(other.facts.clone());
+            entries.insert(other.name.clone(), entry);
         }
         Ok(entries)
     }

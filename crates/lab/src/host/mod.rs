@@ -20,6 +20,7 @@ pub mod runner;
 pub mod serve;
 pub mod steward;
 pub(crate) mod tool;
+pub mod trunk;
 
 use crate::command::Command;
 use crate::connection::Connection;
@@ -107,6 +108,15 @@ pub trait Host {
     /// # Errors
     /// If there is no such process, or the journal cannot be written. The caller ends it then.
     fn note(&mut self, pid: u32) -> Result<(), ApplyError>;
+
+    /// Notes the process that runs a virtual machine of the run's: what it does is the path's work,
+    /// and nobody else's. Only the coordinator's own host runs any.
+    ///
+    /// # Errors
+    /// As `note`.
+    fn note_machine(&mut self, pid: u32) -> Result<(), ApplyError> {
+        self.note(pid)
+    }
 
     /// Reads what the machine does just before a trial or just after it. What tardy itself looks at
     /// lies outside the two readings of the clocks. It gives what could be read; what the kernel

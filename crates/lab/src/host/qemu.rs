@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The process that runs a guest's machine: QEMU. It dies with tardy.
 
+use crate::command::Command;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::Stdio;
@@ -14,6 +15,8 @@ pub const PROGRAM: &str = "qemu-system-x86_64";
 /// used, to take other rights, to start programs, to change how it is scheduled. What runs in a
 /// guest is foreign code, and so may its kernel be.
 pub(crate) const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
+/// What is kept of what it says, bytes.
+const SAID: usize = 16 << 10;
 /// QEMU says within this time whether it can have the filter.
 const ANSWER: Duration = Duration::from_secs(10);
 
@@ -81,6 +84,16 @@ impl Qemu {
         Ok(Qemu { child: Child::start_in(folder, PROGRAM, arguments)?, said: Vec::new() })
     }
 
+    /// Starts it in a folder by a command that ends by becoming QEMU. The same holds for the thread
+    /// that calls.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start_by(folder: &Path, command: &Command) -> io::Result<Qemu> {
+        let [program, arguments @ ..] = command.argv() else { return Err(io::ErrorKind::InvalidInput.into()) };
+        Ok(Qemu { child: Child::start_in(folder, program, arguments)?, said: Vec::new() })
+    }
+
     pub fn pid(&self) -> u32 {
         self.child.pid()
     }
@@ -92,7 +105,12 @@ impl Qemu {
         while let Some(left) = until.checked_duration_since(Instant::now()) {
             match self.child.read(&mut piece, left) {
                 Ok(Some(0)) => {}
-                Ok(Some(bytes)) => self.said.extend_from_slice(&piece[..bytes]),
+                Ok(Some(bytes)) => {
+                    self.said.extend_from_slice(&piece[..bytes]);
+                    // The end says why it ended.
+                    let more = self.said.len().saturating_sub(SAID);
+                    self.said.drain(..more);
+                }
                 // It has closed its output: it is ending.
                 Ok(None) | Err(_) => return std::thread::sleep(left.min(Duration::from_millis(2))),
             }

@@ -53,6 +53,8 @@ pub struct Steward {
     slot: Option<Slot>,
     claim: Option<Claim>,
     reader: Option<Reader>,
+    /// Processes that run the run's own virtual machines.
+    machines: BTreeSet<u32>,
     ran: Log,
 }
 
@@ -68,6 +70,7 @@ impl Steward {
             applied: None,
             slot: None,
             reader: None,
+            machines: BTreeSet::new(),
             ran: Log::default(),
         }
     }
@@ -212,11 +215,17 @@ impl Host for Steward {
         Ok(())
     }
 
+    fn note_machine(&mut self, pid: u32) -> Result<(), ApplyError> {
+        self.note(pid)?;
+        self.machines.insert(pid);
+        Ok(())
+    }
+
     fn observe(&mut self, what: &Observe) -> Result<Observed, Away> {
         let marks = if what.programs { marks(self.processes()) } else { Vec::new() };
         let mut reader = match (what.moment, self.reader.take()) {
             (Moment::Behind, Some(reader)) => reader,
-            (Moment::Before | Moment::Behind, _) => Reader::new(marks),
+            (Moment::Before | Moment::Behind, _) => Reader::new(marks).with_machines(self.machines.clone()),
         };
         let other_runs = || slot::other_runs(&self.state);
         let state = (what.moment == Moment::Behind).then(|| reader.read(Moment::Behind, other_runs()));

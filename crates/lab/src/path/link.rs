@@ -227,6 +227,17 @@ pub enum PathError {
     /// A station offers something else than a network namespace.
     #[error("{kind} joins network namespaces, and station `{station}` has none of its own: use another kind of path")]
     NoNamespace { kind: &'static str, station: String },
+    /// Such a path leads from a namespace into a virtual machine.
+    #[error(
+        "{kind} joins a network namespace with a virtual machine, and the experiment has {}: write kind = \"netns\" for one of two \
+         stations and kind = \"guest\" for the other",
+        list(stations)
+    )]
+    NoMachine {
+        kind: &'static str,
+        /// The stations there are.
+        stations: Vec<String>,
+    },
     /// The stations are on two machines, which this kind of path does not join.
     #[error("{kind} joins stations of one machine, and `{first}` and `{second}` are on two: use path \"wire\"")]
     TwoHosts { kind: &'static str, first: String, second: String },

@@ -2,11 +2,15 @@
 //! How stations are joined. What a kind of path *is* is its record in `tardy_model::path`;
 //! what it builds, and what a guest needs for it, is its file here, which [`kind`] finds.
 
+mod bridge;
 pub mod igb;
 pub mod keeper;
 pub(crate) mod link;
+mod macvtap;
+mod meeting;
 mod methods;
 pub mod netdevsim;
+mod tap;
 pub mod veth;
 pub mod wire;
 
@@ -21,5 +25,8 @@ pub fn kind(kind: PathKind) -> &'static PathMethods {
         PathKind::Netdevsim => &netdevsim::KIND,
         PathKind::Igb => &igb::KIND,
         PathKind::Wire => &wire::KIND,
+        PathKind::Tap => &tap::KIND,
+        PathKind::Bridge => &bridge::KIND,
+        PathKind::Macvtap => &macvtap::KIND,
     }
 }

@@ -128,7 +128,7 @@ pub fn set(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<Shaped, No
     };
     let ask = |(id, end): (EndId, &LinkEnd)| {
         // A device that was there before has the name that it has in every run.
-        let device = if setup.path.traits().devices.are_made() { QdiscsOf::MADE } else { &end.device };
+        let device = if setup.path.traits().devices.are_the_runs() { QdiscsOf::MADE } else { &end.device };
         Ok(question(end).for_qdiscs_of(QdiscsOf { station: ends.label(id)?, device: device.to_owned() }))
     };
     let read_back = ends.iter().map(ask).collect::<Result<_, NotFound>>()?;
@@ -257,7 +257,7 @@ impl<'a> Readings<'a> {
         let leave = if is_watched(setup) { leave_by(setup, ends)? } else { BTreeSet::new() };
         let of_made = match setup.path.traits().devices {
             Devices::Made { driver } => driver.map(str::to_owned),
-            Devices::There(_) | Devices::Named => None,
+            Devices::There(_) | Devices::Named | Devices::OfGuest(_) => None,
         };
         let (mut drivers, mut watched) = (BTreeMap::new(), Vec::new());
         for (id, end) in ends.iter().filter(|(id, _)| leave.contains(id)) {

@@ -5,7 +5,7 @@
 use super::planned::StationId;
 use crate::agent::{Agent, AgentError, Incoming, Voice};
 use crate::host::HostId;
-use crate::host::clocks::{Compared, OffsetSource, OneHost};
+use crate::host::clocks::{Compared, Exchange, OffsetSource, OneHost};
 use crate::not_found::NotFound;
 use std::collections::BTreeMap;
 use std::sync::mpsc;
@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 use tardy_engine::message::{FromAgent, ToAgent};
 use tardy_engine::order::{CostOrder, ObjectOrder, ProbeOrder, RulerOrder};
 use tardy_model::machine::RulerRecord;
-use tardy_model::time::Nanos;
+use tardy_model::time::{Nanos, Tai};
 use tardy_model::xdp::{ArrivedProbes, AwaitedProbes, ObjectRecord, ProgramCost, ProgramRecord};
+use tardy_sys::clock;
 
 /// A station answers within this time, even next to a spinning realtime thread.
 pub(crate) const ANSWER: Nanos = Nanos(20_000_000_000);
@@ -106,19 +107,40 @@ impl Stations {
         self.agents
     }
 
+    /// Asks a station for the time on its host.
+    fn exchange(&mut self, station: StationId) -> Result<Exchange, String> {
+        let failed = |error: AgentError| error.to_string();
+        let asked_ns = clock::now::<Tai>().ns();
+        self.agent(station).map_err(|none| none.to_string())?.tell(&ToAgent::Time).map_err(failed)?;
+        let limit = Duration::from_nanos(ANSWER.0 as u64);
+        let answer = self.answers(&[station], "reading its clock", limit, |from, message| match message {
+            FromAgent::Time { tai_ns } if from == station => {
+                Some(Exchange { asked_ns, theirs_ns: tai_ns, answered_ns: clock::now::<Tai>().ns() })
+            }
+            _ => None,
+        });
+        answer.map_err(failed)?.into_iter().next().ok_or_else(|| "it gave no answer".to_owned())
+    }
+
     /// Compares the clocks of other hosts with this one's, once for each host. Also the stations
     /// on hosts whose clock cannot be compared.
     pub(crate) fn compare_clocks(&mut self) -> (BTreeMap<StationId, Compared>, Vec<(StationId, AgentError)>) {
         let mut of_hosts: BTreeMap<HostId, Compared> = BTreeMap::new();
         let (mut of_stations, mut failed) = (BTreeMap::new(), Vec::new());
-        let named = self.agents.iter().map(Agent::station).zip(self.hosts.iter().copied());
-        for (id, (station, host)) in StationId::first(self.agents.len()).zip(named) {
+        let names = self.agents.iter().map(|agent| agent.station().to_owned());
+        let named: Vec<(String, HostId)> = names.zip(self.hosts.iter().copied()).collect();
+        for (id, (station, host)) in StationId::first(named.len()).zip(named) {
             if host == HostId::HERE {
                 continue;
             }
             let compared = match of_hosts.get(&host) {
                 Some(compared) => Ok(compared.clone()),
-                None => self.clocks.between(HostId::HERE, host),
+                None => {
+                    let mut clocks = std::mem::replace(&mut self.clocks, Box::new(OneHost));
+                    let compared = clocks.between(HostId::HERE, host, &mut || self.exchange(id));
+                    self.clocks = clocks;
+                    compared
+                }
             };
             match compared {
                 Ok(compared) => {
@@ -126,7 +148,7 @@ impl Stations {
                     of_stations.insert(id, compared);
                 }
                 Err(source) => {
-                    failed.push((id, AgentError::Clocks { station: station.to_owned(), source }));
+                    failed.push((id, AgentError::Clocks { station, source }));
                 }
             }
         }

@@ -3,11 +3,12 @@
 
 use super::planned::{Offer, PlannedStation, Plugged};
 use crate::connection::Connection;
-use crate::host::{ApplyError, Host, HostId};
+use crate::host::{ApplyError, Host};
 use crate::machine::Facts;
 use crate::names::Names;
 use crate::path::link::{Device, EndId, PathError};
 use tardy_model::station::StationTraits;
+use tardy_spec::experiment::Station;
 
 /// What a kind of station does, in the order of its life.
 ///
@@ -17,17 +18,18 @@ use tardy_model::station::StationTraits;
 /// them. Then the coordinator calls `connect`. After the last trial on this path the agent ends,
 /// and the steps are put back in reverse: the plugs, the path, the station. A station that lives
 /// for the run is built and connected once, before the first path, and put back after the last
-/// one; its plugs still come and go with each path, and `build` must plan it equally each time.
+/// one; its plugs still come and go with each path, and `build` must plan it equally each time. One
+/// that is a machine of its own is built and started before the run looks at its hosts.
 #[derive(Debug)]
 pub struct StationMethods {
     pub traits: StationTraits,
     /// Why a host cannot have a station of this kind, by what is known of the host; `None` if it
     /// can. A cell that asks for such a station is refused, and the others run.
     pub needs: fn(&Facts) -> Option<String>,
-    /// Plans what is done on its host before the path is built, under this station's name. Pure:
-    /// what cannot be done is found when the steps are applied, and what they did is put back by
-    /// their inverses.
-    pub build: fn(Names, HostId, &str) -> PlannedStation,
+    /// Plans what is done before the path is built, under this station's name. Pure: what cannot be
+    /// done is found when the steps are applied, and what they did is put back by their inverses.
+    /// The steps of a station that is a machine of its own are those of the host that runs it.
+    pub build: fn(Names, &Station, &str) -> PlannedStation,
     /// Plans how the station takes in a device that a path gives to one of its offers, which makes
     /// it this end: a station that takes in several devices keeps them apart by their ends and, if
     /// it has slots, by the slots' numbers. It is called once for each end, and at most once for a

@@ -6,6 +6,7 @@
 //! whether an agent is a child process, a thread, or a program in another machine.
 
 mod all;
+pub mod guest;
 mod methods;
 pub mod netns;
 mod planned;
@@ -20,5 +21,6 @@ use tardy_model::station::StationKind;
 pub fn kind(station: StationKind) -> &'static StationMethods {
     match station {
         StationKind::Netns => &netns::KIND,
+        StationKind::Guest => &guest::KIND,
     }
 }

@@ -5,12 +5,12 @@
 use super::methods::StationMethods;
 use super::planned::{Offer, PlannedStation, Plugged};
 use crate::command::{Command, OURSELVES};
-use crate::host::HostId;
 use crate::host::place::Place;
 use crate::names::Names;
 use crate::path::link::{Device, EndId, PathError};
 use crate::step::{Action, Inverse, Step};
 use tardy_model::station::StationKind;
+use tardy_spec::experiment::Station;
 
 /// Its host starts its agent.
 pub(super) const KIND: StationMethods = StationMethods {
@@ -22,8 +22,8 @@ pub(super) const KIND: StationMethods = StationMethods {
 };
 
 /// A step of its own, so that a name that is taken is never mistaken for one that this step made.
-fn build(names: Names, host: HostId, station: &str) -> PlannedStation {
-    let netns = names.netns(station);
+fn build(names: Names, of: &Station, station: &str) -> PlannedStation {
+    let (host, netns) = (of.host, names.netns(station));
     let does = Command::ip(&["netns", "add", &netns]);
     let undoes = Inverse::here(Action::DeleteNamespace { name: netns.clone() });
     let step = Step::new(&Place::of(host), "a fresh network namespace for the station", vec![does]);

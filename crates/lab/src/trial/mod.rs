@@ -70,7 +70,7 @@ impl Stations {
     ) -> Result<Vec<StreamHalves>, Broken> {
         let ahead = if outside.is_some() { SETTLED } else { AHEAD };
         let (mut machine, mut outputs) = TrialMachine::begin(streams, loads, self.names(), ahead, now());
-        let (mut inputs, mut is_stopped) = (VecDeque::new(), false);
+        let (mut inputs, mut is_stopped, mut is_before) = (VecDeque::new(), false, true);
         loop {
             for output in outputs {
                 match output {
@@ -79,7 +79,10 @@ impl Stations {
                             inputs.push_back(Input::Lost(station, error));
                         }
                     }
-                    Output::Look => self.look(&mut outside, &mut inputs)?,
+                    Output::Look => {
+                        self.look(&mut outside, &mut inputs, is_before)?;
+                        is_before = false;
+                    }
                     Output::EndLeftovers => {
                         if let Some(outside) = &mut outside {
                             outside.end_leftovers();
@@ -107,15 +110,22 @@ impl Stations {
         }
     }
 
-    /// Looks at the machines and compares their clocks. What could not be looked at comes before
-    /// what was seen.
-    fn look(&mut self, outside: &mut Option<&mut dyn Outside>, inputs: &mut VecDeque<Input>) -> Result<(), NotFound> {
+    /// Looks at the machines and compares their clocks, which is work that must not fall between
+    /// the two looks: before the trial the clocks come first. What could not be looked at comes
+    /// before what was seen.
+    fn look(
+        &mut self,
+        outside: &mut Option<&mut dyn Outside>,
+        inputs: &mut VecDeque<Input>,
+        is_before: bool,
+    ) -> Result<(), NotFound> {
+        let before = is_before.then(|| self.compare_clocks());
         if let Some(Err((host, source))) = outside.as_mut().map(|outside| outside.look()) {
             // Every host of a run has a station, or nobody would have asked it.
             let at = self.on(host).ok_or(NotFound::Host(host))?;
             inputs.push_back(Input::Unseen(at.0, AgentError::Host { station: at.1, source }));
         }
-        let (compared, failed) = self.compare_clocks();
+        let (compared, failed) = before.unwrap_or_else(|| self.compare_clocks());
         inputs.extend(failed.into_iter().map(|(station, error)| Input::Unseen(station, error)));
         inputs.push_back(Input::Looked(compared));
         Ok(())

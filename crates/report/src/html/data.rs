@@ -148,7 +148,7 @@ impl Maker<'_> {
             let trace = traces.iter().find(|trace| trace.n == trial.n)?;
             Some(self.trial((stream, trial), trace, counted.contains(&trial.n), &hot))
         });
-        let (stages, _) = stages_of(self.picture, cell, name);
+        let Stages { stages, .. } = stages_of(self.picture, cell, name);
         let stages = stages.iter().filter_map(|(stage, shape)| {
             Some(json!({
                 "name": stage, "mean": shape.mean_ns()?, "min": shape.min_ns, "max": shape.max_ns,
@@ -239,9 +239,17 @@ pub(super) fn hot(traces: &[&Trace]) -> Vec<Metric> {
     counts.into_iter().filter(|(_, count)| *count >= HEAT_FROM).map(|(metric, _)| metric).collect()
 }
 
-/// The stages over the trials that the cell's figures are of, in causal order; and what is to be
-/// said of those between the clocks of two hosts. One whose bound is too large is not among them.
-pub(super) fn stages_of(picture: &Picture<'_>, cell: &CellResult, stream: &str) -> (Vec<(String, Shape)>, String) {
+/// The stages over the trials that the cell's figures are of.
+pub(super) struct Stages {
+    /// In causal order. One between the clocks of two hosts whose bound is too large is not here.
+    pub stages: Vec<(String, Shape)>,
+    /// True if none is left out, so that the means add up.
+    pub are_all: bool,
+    /// Words about those between the clocks of two hosts.
+    pub by_clocks: String,
+}
+
+pub(super) fn stages_of(picture: &Picture<'_>, cell: &CellResult, stream: &str) -> Stages {
     let counted = counted(&cell.trials);
     let (mut pooled, mut bound_ns) = (BTreeMap::new(), 0);
     for trace in of_stream(picture.traces, cell, stream).into_iter().filter(|trace| counted.contains(&trace.n)) {
@@ -251,22 +259,25 @@ pub(super) fn stages_of(picture: &Picture<'_>, cell: &CellResult, stream: &str) 
         }
     }
     let limit = picture.results.validity.share(CLOCK_BOUND);
-    let (mut stages, mut says) = (Vec::new(), String::new());
+    let (mut stages, mut are_all, mut by_clocks) = (Vec::new(), true, String::new());
     for (stage, shape) in pooled {
         let between = bound_ns > 0 && stage.crosses_stations();
         let middle = shape.quantile_ns(0.5).map_or(0, i64::unsigned_abs);
         let is_refused = between && bound_ns as f64 > limit * middle as f64;
         let bound = figure::exact(bound_ns);
         match () {
-            () if is_refused => says += &format!("; {stage} is left out: ± {bound} is too much of it ({CLOCK_BOUND})"),
-            () if between => says += &format!("; {stage} ± {bound}: {}", figure::TWO_CLOCKS),
+            () if is_refused => {
+                by_clocks += &format!("; {stage} is left out: ± {bound} is too much of it ({CLOCK_BOUND})");
+            }
+            () if between => by_clocks += &format!("; {stage} ± {bound}: {}", figure::TWO_CLOCKS),
             () => {}
         }
+        are_all &= !is_refused;
         if !is_refused {
             stages.push((stage.to_string(), shape));
         }
     }
-    (stages, says)
+    Stages { stages, are_all, by_clocks }
 }
 
 /// Values, `"inf"` where the rank falls on a packet that never arrived, null where there is none.

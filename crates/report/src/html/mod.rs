@@ -353,7 +353,7 @@ fn of_stream(
 fn of_traces(picture: &Picture<'_>, cell: &CellResult, stream: &str) -> String {
     let who = if cell.streams.len() > 1 { format!("{stream}: ") } else { String::new() };
     let mut out = String::new();
-    let (stages, by_clocks) = data::stages_of(picture, cell, stream);
+    let data::Stages { stages, are_all, by_clocks } = data::stages_of(picture, cell, stream);
     let whole: f64 = stages.iter().filter_map(|(_, shape)| shape.mean_ns()).sum();
     if !stages.is_empty() {
         let mut parts = Table::new(1, &["stage", "mean", "share of the mean", "p50", "p99", "max"]);
@@ -370,19 +370,20 @@ fn of_traces(picture: &Picture<'_>, cell: &CellResult, stream: &str) -> String {
             let row = [
                 stage.clone(),
                 means(mean_of(mean)),
-                if whole > 0.0 { format!("{:.1} %", 100.0 * mean / whole) } else { figure::ABSENT.to_owned() },
+                if are_all && whole > 0.0 {
+                    format!("{:.1} %", 100.0 * mean / whole)
+                } else {
+                    figure::ABSENT.to_owned()
+                },
                 p50(shape.quantile_ns(0.5)),
                 p99(shape.quantile_ns(0.99)),
                 most(shape.max_ns),
             ];
             parts.rows.push(row.to_vec());
         }
-        out += &table(
-            &parts,
-            &format!(
-                "{who}stages, received packets with both stamps; their means add up, their percentiles do not{by_clocks}"
-            ),
-        );
+        // Without one of them they are no parts of a whole.
+        let sum = if are_all { "; their means add up, their percentiles do not" } else { "" };
+        out += &table(&parts, &format!("{who}stages, received packets with both stamps{sum}{by_clocks}"));
     }
     let traces = data::of_stream(picture.traces, cell, stream);
     let leading = cell.streams.get(stream).and_then(lead);

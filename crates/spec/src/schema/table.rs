@@ -10,7 +10,7 @@ use tardy_model::load::{LoadWord, MOST_INSTANCES};
 use tardy_model::path::PathKind;
 use tardy_model::port::Port;
 use tardy_model::shaper::{MOST_CLASSES, PRIORITIES, ShaperWord};
-use tardy_model::station::StationKind;
+use tardy_model::station::{KERNELS, Net, StationKind};
 use tardy_model::stream::{Launch, Wait};
 use tardy_model::xdp::{Core, DeviceHint, FRAMES, LEAST_FRAMES, MOST_FRAMES};
 
@@ -46,6 +46,12 @@ const MOST_BULK: i64 = 64;
 /// The most packets from one synchronisation frame to the next.
 const MOST_SYNC: i64 = 1_000_000;
 const COUNT: Kind = number(0, i64::MAX);
+/// Processors of a virtual machine, and queues of each of its network devices, at most.
+const MOST_CPUS: i64 = 64;
+const MOST_GUEST_QUEUES: i64 = 4;
+/// Memory of a virtual machine, bytes: its kernel with tardy in it needs the least.
+const LEAST_MEMORY: i64 = 128 << 20;
+const MOST_MEMORY: i64 = 1 << 40;
 
 /// What a verdict may be set to weigh.
 pub(super) const LEVELS: &[&str] = &["note", "warning", "invalid"];
@@ -63,10 +69,16 @@ pub const KEYS: &[Key] = &[
 
     key("reference", choice(&["R1", "R2", "R2-load", "R3", "R4", "R5"], &[]), None("none"), "A table of the reference results, shown next to this run's figures, clearly as other hardware.").whole(),
 
-    key("station.*.kind", choice(&StationKind::WORDS, &["host", "guest", "remote"]), Text("netns"), "What the station is; `netns` is a fresh network namespace."),
+    key("station.*.kind", choice(&StationKind::WORDS, &["host", "remote"]), Text("netns"), "What the station is: `netns` is a fresh network namespace, `guest` a virtual machine that lives for the whole run."),
     key("station.*.softirq", Kind::Cpu, Text("any"), "CPU that takes in the packets that arrive here: any (as the kernel does), same or different (as the thread that receives the stream under test here), auto, or a number."),
+    key("station.*.kernel", choice(&KERNELS, &[]), Text("debian:6.12"), "Station `guest`: the kernel that it boots; `running` is that of this machine."),
+    key("station.*.cpus", number(1, MOST_CPUS), Integer(1), "Station `guest`: its processors."),
+    key("station.*.memory", Kind::Size { min: LEAST_MEMORY, max: MOST_MEMORY }, Text("256MiB"), "Station `guest`: its memory; whole MiB."),
+    key("station.*.net", choice(&Net::WORDS, &[]), Text("virtio"), "Station `guest`: its network devices: `virtio` (QEMU moves the packets), `vhost` (the host's kernel does), or an emulated `e1000e` or `igb`."),
+    key("station.*.net_queues", number(1, MOST_GUEST_QUEUES), Integer(1), "Station `guest`: queues of each network device; more than one with `virtio` or `vhost`."),
+    key("station.*.append", Kind::Words, None("nothing"), "Station `guest`: more words for its kernel's command line, as `[\"idle=poll\"]`."),
 
-    key("path.kind", choice(&PathKind::WORDS, &["bridge", "tap", "macvtap", "ovs", "xdp", "vfio"]), Text("veth"), "How the two stations are joined: a pair of virtual links, two network devices of this host, cabled back to back, two simulated devices, which take schedules and keep none, or the two emulated igb ports of a guest."),
+    key("path.kind", choice(&PathKind::WORDS, &["ovs", "xdp", "vfio"]), Text("veth"), "How the two stations are joined: a pair of virtual links, two network devices of this host, cabled back to back, two simulated devices, which take schedules and keep none, the two emulated igb ports of a guest, or one of the ways into a station of kind `guest`: `tap`, `bridge`, `macvtap`."),
     key("path.queues", number(1, 64), Integer(4), "Transmit and receive queues of each end of path `veth` or `netdevsim`; a device of path `wire` keeps its own."),
     key("path.mtu", number(576, 65_535), Integer(1500), "Greatest IP packet on the path, bytes."),
     key("path.napi", Kind::Flag, Flag(false), "Path `veth`: packets go through NAPI, as on a real device, and each queue has its own kernel thread that polls it."),

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Into a virtual machine over a bridge: its ports are the machine's tap and one of a pair of
+//! links, the other of which is the other station's device.
+
+use super::link::{Laid, NO_IPV6, PathError};
+use super::meeting::Meeting;
+use super::methods::{PathMethods, PlannedStations};
+use crate::machine::FactsByHost;
+use crate::names::Names;
+use crate::step::{Action, Inverse, Question, Step};
+use tardy_model::path::Backend;
+use tardy_spec::experiment::Setup;
+
+pub(super) const KIND: PathMethods = PathMethods::made(lay);
+
+/// Plans it.
+///
+/// # Errors
+/// If there are not exactly one namespace and one machine.
+fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost) -> Result<Laid, PathError> {
+    let meeting = Meeting::of(setup, stations, names, Backend::Tap)?;
+    let [bridge, uplink] = names.bridge();
+    let behind = vec![
+        pair_step(&meeting, &uplink),
+        bridge_step(&meeting, &bridge),
+        // As a station's device the tap may have had that station's address.
+        own_address_step(&meeting, names),
+        port_step(&meeting, &bridge, &uplink),
+        port_step(&meeting, &bridge, &meeting.backend),
+        meeting.up(&uplink, "the bridge's end of the pair of links"),
+        meeting.up(&meeting.backend, "the virtual machine's tap"),
+        meeting.up(&bridge, "the bridge"),
+    ];
+    let show = meeting.behind.ip(&["-j", "-d", "link", "show", "dev", &bridge]);
+    let read_back = vec![Question::at(meeting.behind, show)];
+    Ok(Laid { read_back, ..meeting.laid(behind) })
+}
+
+fn pair_step(meeting: &Meeting<'_>, uplink: &str) -> Step {
+    let near = &meeting.near;
+    let does = near.place.ip(&[
+        "link",
+        "add",
+        &near.link,
+        "mtu",
+        &meeting.mtu,
+        "address",
+        &near.mac,
+        "type",
+        "veth",
+        "peer",
+        "name",
+        uplink,
+        "netns",
+        meeting.behind_netns,
+    ]);
+    let undoes = Inverse::within(&near.place, Action::DeleteLink { device: near.link.clone() });
+    Step::new(&near.place, "a pair of links from the other station to the bridge", vec![does]).undone_by(vec![undoes])
+}
+
+/// Nothing in it acts by itself or waits: no spanning tree, whose listening and learning would last
+/// for half a minute, and no snooping, which drops multicast for which nobody has asked.
+fn bridge_step(meeting: &Meeting<'_>, bridge: &str) -> Step {
+    let make = meeting.behind.ip(&[
+        "link",
+        "add",
+        bridge,
+        "type",
+        "bridge",
+        "stp_state",
+        "0",
+        "forward_delay",
+        "0",
+        "mcast_snooping",
+        "0",
+        "ageing_time",
+        "30000",
+    ]);
+    let quiet = meeting.behind.ip(&["link", "set", "dev", bridge, "addrgenmode", "none"]);
+    let undoes = Inverse::within(meeting.behind, Action::DeleteLink { device: bridge.to_owned() });
+    let why = "the bridge: no spanning tree, no multicast snooping, addresses kept for 300 s";
+    Step::new(meeting.behind, why, vec![make, quiet]).undone_by(vec![undoes]).tolerating(NO_IPV6)
+}
+
+fn own_address_step(meeting: &Meeting<'_>, names: Names) -> Step {
+    let does = meeting.behind.ip(&["link", "set", "dev", &meeting.backend, "address", &names.port_mac()]);
+    Step::new(
+        meeting.behind,
+        "an address of the tap's own: what is sent to a port's address stays in the bridge",
+        vec![does],
+    )
+}
+
+/// The bridge lets go of its ports when it is deleted.
+fn port_step(meeting: &Meeting<'_>, bridge: &str, port: &str) -> Step {
+    let does = meeting.behind.ip(&["link", "set", "dev", port, "master", bridge]);
+    let quiet = meeting.behind.ip(&["link", "set", "dev", port, "addrgenmode", "none"]);
+    Step::new(meeting.behind, "a port of the bridge", vec![does, quiet]).tolerating(NO_IPV6)
+}

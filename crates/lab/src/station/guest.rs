@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A virtual machine as a station. It lives for the whole run and is a host of its own: its kernel,
+//! its CPUs and its clocks are not this machine's. Its agent is a process in it. What is behind its
+//! network devices is in a namespace of its own, which QEMU runs in, so that nothing of it shows in
+//! this machine's network; a path moves it to where it is needed, and back.
+
+use super::methods::StationMethods;
+use super::planned::{Offer, PlannedStation, Plugged};
+use crate::command::{Command, OURSELVES};
+use crate::host::HostId;
+use crate::host::place::Place;
+use crate::names::{self, Names};
+use crate::path::link::{Device, EndId, NO_IPV6, PathError};
+use crate::step::{Action, Inverse, Step};
+use tardy_model::path::Backend;
+use tardy_model::station::{Machine, StationKind};
+use tardy_spec::experiment::Station;
+
+/// Its own host starts its agent.
+pub(super) const KIND: StationMethods = StationMethods {
+    traits: StationKind::Guest.traits(),
+    needs: |_| None,
+    build,
+    plug,
+    connect: |host, station| host.start(&station.agent),
+};
+
+fn build(names: Names, of: &Station, _: &str) -> PlannedStation {
+    let netns = names.machine_netns(of.host);
+    let behind = Place::netns_of(HostId::HERE, &netns);
+    let does = Command::ip(&["netns", "add", &netns]);
+    let undoes = Inverse::here(Action::DeleteNamespace { name: netns.clone() });
+    let why = "a namespace for what is behind the virtual machine's network devices";
+    let mut steps = vec![Step::new(&Place::of(HostId::HERE), why, vec![does]).undone_by(vec![undoes])];
+    let mut offers = Vec::new();
+    for (machine, backend) in of.machine.iter().flat_map(|of| of.backends.iter().map(move |backend| (of, *backend))) {
+        steps.push(match backend {
+            Backend::Tap => tap_step(names, &behind, machine),
+            Backend::Macvtap => macvtap_step(names, &behind, of.host, machine),
+        });
+        offers.push(Offer::Slot { number: backend.slot(), place: behind.clone() });
+    }
+    let agent = Command::new(OURSELVES, &["agent"]);
+    PlannedStation { kind: StationKind::Guest, place: Place::of(of.host), steps, offers, agent }
+}
+
+/// The path has set it up in the machine already, by the name that the machine has for it.
+fn plug(planned: &PlannedStation, _: EndId, offer: &Offer, device: &Device) -> Result<Plugged, PathError> {
+    let device = match offer {
+        Offer::Slot { number, .. } => names::in_machine(*number),
+        Offer::Netns(_) => device.name.clone(),
+    };
+    Ok(Plugged { steps: Vec::new(), place: planned.place.clone(), device })
+}
+
+/// QEMU asks a tap for headers that say what is left to be done to a packet, and gets them only
+/// from one that was made so.
+fn tap_step(names: Names, behind: &Place, machine: &Machine) -> Step {
+    let tap = names.backend(Backend::Tap);
+    let mut make = vec!["tuntap", "add", "dev", &tap, "mode", "tap", "vnet_hdr"];
+    if machine.queues > 1 {
+        make.push("multi_queue");
+    }
+    let quiet = behind.ip(&["link", "set", "dev", &tap, "addrgenmode", "none"]);
+    let undoes = Inverse::within(behind, Action::DeleteLink { device: tap.clone() });
+    Step::new(behind, "the virtual machine's tap", vec![behind.ip(&make), quiet])
+        .undone_by(vec![undoes])
+        .tolerating(NO_IPV6)
+}
+
+fn macvtap_step(names: Names, behind: &Place, host: HostId, machine: &Machine) -> Step {
+    let (macvtap, [low, up]) = (names.backend(Backend::Macvtap), names.below_macvtap());
+    let (index, mac) = (names.macvtap_index(host).to_string(), names.machine_mac(host, Backend::Macvtap.slot()));
+    let queues = machine.queues.to_string();
+    let ip = |words: &[&str]| behind.ip(words);
+    let does = vec![
+        ip(&["link", "add", &low, "type", "veth", "peer", "name", &up]),
+        ip(&[
+            "link",
+            "add",
+            "link",
+            &low,
+            "name",
+            &macvtap,
+            "index",
+            &index,
+            "address",
+            &mac,
+            "numrxqueues",
+            &queues,
+            "numtxqueues",
+            &queues,
+            "type",
+            "macvtap",
+            "mode",
+            "bridge",
+        ]),
+        ip(&["link", "set", "dev", &low, "addrgenmode", "none"]),
+        ip(&["link", "set", "dev", &up, "addrgenmode", "none"]),
+        ip(&["link", "set", "dev", &macvtap, "addrgenmode", "none"]),
+    ];
+    // It takes the macvtap and the other link of the pair with it.
+    let undoes = Inverse::within(behind, Action::DeleteLink { device: low });
+    let why = "a pair of links, and the virtual machine's macvtap on one of them";
+    Step::new(behind, why, does).undone_by(vec![undoes]).tolerating(NO_IPV6)
+}

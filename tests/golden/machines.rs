@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Stations that are virtual machines, without one: the stream that carries those of all programs
+//! in a machine, with both of its sides in this process; and what the ways into a machine plan.
+
+use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
+use std::time::Duration;
+use tardy_engine::message;
+use tardy_lab::command::Command;
+use tardy_lab::connection::Connection;
+use tardy_lab::host::HostId;
+use tardy_lab::host::distant::Reach;
+use tardy_lab::host::place::Place;
+use tardy_lab::host::trunk::{self, Link, Trunk};
+use tardy_lab::machine::FactsByHost;
+use tardy_lab::names::Names;
+use tardy_lab::plan::{Plan, plan};
+use tardy_lab::step::{Action, Inverse};
+use tardy_model::path::{Backend, PathKind};
+use tardy_model::shaper::Shaper;
+use tardy_model::station::{Machine, Net, StationKind};
+use tardy_spec::experiment::{self, Setup, Softirq, Station};
+
+const SOON: Duration = Duration::from_secs(20);
+
+fn over(from: PipeReader, to: PipeWriter) -> Trunk {
+    let link = Link { why: Box::new(|| "with the test".to_owned()), cut: Box::new(|| {}) };
+    Trunk::hear(&mut &from).expect("the other side is there");
+    Trunk::over(from, to, link)
+}
+
+/// This side; the other one lives as long as it.
+fn joined() -> Trunk {
+    let ((orders, to), (from, answers)) = (pipe().expect("a pipe"), pipe().expect("a pipe"));
+    std::thread::spawn(move || trunk::serve(orders, answers));
+    over(from, to)
+}
+
+fn shell(trunk: &mut Trunk, script: &str) -> Connection {
+    trunk.open(&Command::new("sh", &["-c", script])).expect("it is asked for")
+}
+
+#[test]
+fn what_goes_into_a_program_there_comes_out_of_it_whole() {
+    let mut trunk = joined();
+    let Connection { mut from, mut to, mut carrier } = shell(&mut trunk, "cat; echo last >&2; exit 3");
+    let sent: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
+    let what = sent.clone();
+    let writer = std::thread::spawn(move || to.write_all(&what).expect("it reads"));
+    let mut heard = Vec::new();
+    // What it reads ends with the writer's end of the channel.
+    from.read_to_end(&mut heard).expect("it writes");
+    writer.join().expect("all is written");
+    assert!(heard == sent, "{} of {} bytes", heard.len(), sent.len());
+    assert_eq!(carrier.ended(SOON).as_deref(), Some("with exit status: 3"));
+    assert_eq!((carrier.last_words(), carrier.pid()), (vec!["last".to_owned()], None));
+}
+
+#[test]
+fn a_program_whose_output_nobody_reads_held_up_the_others() {
+    let mut trunk = joined();
+    let unread = shell(&mut trunk, "yes | head -c 8000000; exec cat >&2");
+    for n in 0..20 {
+        let Connection { mut from, mut to, carrier: _carrier } = shell(&mut trunk, "cat");
+        writeln!(to, "line {n}").expect("it reads");
+        drop(to);
+        let mut heard = String::new();
+        from.read_to_string(&mut heard).expect("it writes");
+        assert_eq!(heard, format!("line {n}\n"));
+    }
+    // What was not read is there, and one that is not wanted any more ends.
+    let Connection { mut from, to, mut carrier } = unread;
+    let mut first = [0; 4];
+    from.read_exact(&mut first).expect("its output waits");
+    assert_eq!(&first, b"y\ny\n");
+    drop((from, to));
+    assert_eq!(carrier.ended(SOON).as_deref(), Some("with exit status: 0"));
+}
+
+#[test]
+fn a_program_there_is_killed_and_one_that_is_not_there_says_so() {
+    let mut trunk = joined();
+    let mut sleeps = shell(&mut trunk, "exec sleep 1000");
+    assert_eq!(sleeps.carrier.ended(Duration::from_millis(20)), None);
+    sleeps.carrier.kill();
+    assert_eq!(sleeps.carrier.ended(SOON).as_deref(), Some("with signal: 9 (SIGKILL)"));
+    let mut none = trunk.open(&Command::new("/there/is/none", &[])).expect("it is asked for");
+    let how = none.carrier.ended(SOON).expect("it ended");
+    assert!(how.starts_with("before it was started: No such file"), "{how}");
+    let mut heard = Vec::new();
+    assert_eq!(none.from.read_to_end(&mut heard).expect("no more comes"), 0);
+}
+
+/// The other side as a test plays it: it greets, and then sends these bytes.
+fn plays(frames: &[&[u8]]) -> (Trunk, PipeReader) {
+    let ((orders, to), (from, mut answers)) = (pipe().expect("a pipe"), pipe().expect("a pipe"));
+    // A greeting is the first of all kinds of frames.
+    message::write_frame(&mut answers, &[0]).expect("there is room");
+    let trunk = over(from, to);
+    for frame in frames {
+        message::write_frame(&mut answers, frame).expect("there is room");
+    }
+    (trunk, orders)
+}
+
+#[test]
+fn the_end_of_the_stream_ends_every_program_on_it() {
+    let (mut trunk, _orders) = plays(&[]);
+    // The other side is gone by now, or soon.
+    let how = match trunk.open(&Command::new("cat", &[])) {
+        Ok(mut connection) => connection.carrier.ended(SOON).expect("it ended"),
+        Err(error) => error.to_string(),
+    };
+    assert!(how.ends_with("with the test"), "{how}");
+}
+
+#[test]
+fn another_side_that_speaks_of_what_nobody_started_or_gives_orders_is_left() {
+    // Data of channel 7; an order to start something; nothing that is a frame.
+    let cases: [(&[u8], &str); 3] = [
+        (&[2, 7, 1, 0], "because it spoke of a program that nobody started"),
+        (&[1, 0, 0], "because it gave an order, and orders go the other way"),
+        (&[99], "because what it sent makes no sense: "),
+    ];
+    for (frame, why) in cases {
+        let (mut trunk, _orders) = plays(&[frame]);
+        let until = std::time::Instant::now() + SOON;
+        let how = loop {
+            match trunk.open(&Command::new("cat", &[])) {
+                Err(error) => break error.to_string(),
+                Ok(mut connection) => {
+                    if let Some(how) = connection.carrier.ended(Duration::from_millis(5)) {
+                        break how;
+                    }
+                }
+            }
+            assert!(std::time::Instant::now() < until, "{frame:?} was taken");
+        };
+        assert!(how.contains(why) || how.contains("with the test"), "{frame:?}: {how}");
+    }
+}
+
+/// With one station, in a namespace.
+fn setup() -> Setup {
+    Setup {
+        stations: [("a".to_owned(), Station::here(StationKind::Netns))].into(),
+        path: experiment::Path::made(PathKind::Veth, 4, 1500),
+        shaper: Shaper::None,
+        streams: Vec::new(),
+        loads: Vec::new(),
+        softirq: Softirq::default(),
+        dma_latency_us: None,
+    }
+}
+
+/// A station in a namespace, and one that is a virtual machine.
+fn with_machine(kind: PathKind, backends: &[Backend]) -> Plan {
+    let mut setup = setup();
+    let machine = Machine {
+        kernel: "debian:6.12".to_owned(),
+        cpus: 1,
+        memory_mib: 256,
+        net: Net::Virtio,
+        queues: 1,
+        append: String::new(),
+        backends: backends.iter().copied().collect(),
+    };
+    let station = Station { kind: StationKind::Guest, host: HostId::numbered(1), machine: Some(machine) };
+    setup.stations.insert("vm".to_owned(), station);
+    setup.path = experiment::Path { kind, mtu: 1500, queues: None, named: Vec::new(), take: false };
+    plan(&setup, Names::FIRST, &FactsByHost::default()).expect("they can be joined")
+}
+
+#[test]
+fn a_tap_would_fall_with_the_namespace_of_the_other_station() {
+    let plan = with_machine(PathKind::Tap, &[Backend::Tap]);
+    let undo: Vec<String> = plan.undo().map(|command| command.to_string()).collect();
+    assert_eq!(
+        undo,
+        [
+            "ip link set dev tardy-vm0 down",
+            "ip addr flush dev tardy-vm0",
+            "ip -n tardy-0-a link set dev tardy0-tap down",
+            "ip -n tardy-0-a link set dev tardy0-tap netns tardy-0-_vm1",
+            "ip netns del tardy-0-a",
+            "ip -n tardy-0-_vm1 link del dev tardy0-tap",
+            "ip netns del tardy-0-_vm1",
+        ]
+    );
+    // What stands for the whole run is apart from what a path does, and the machine's own steps are
+    // for its host.
+    let standing: usize = plan.standing.iter().map(|step| step.does.len()).sum();
+    assert_eq!(standing, 3, "a namespace, and a tap that says nothing of its own");
+    let of_machine: Vec<HostId> =
+        plan.steps.iter().map(|step| step.place.host).filter(|of| *of != HostId::HERE).collect();
+    assert_eq!(of_machine, [HostId::numbered(1); 3]);
+    let end = plan.ends.at("vm").expect("the machine is met");
+    assert_eq!((end.device.as_str(), end.mac.as_str()), ("tardy-vm0", "02:74:64:00:00:80"));
+    assert_eq!(end.place, Place::of(HostId::numbered(1)));
+    assert_eq!(plan.ends.at("a").expect("the other one too").device, "tardy0-tap");
+}
+
+#[test]
+fn a_bridge_and_a_macvtap_leave_the_machine_its_devices() {
+    let both = [Backend::Tap, Backend::Macvtap];
+    let bridge = with_machine(PathKind::Bridge, &both);
+    let does: Vec<String> = bridge.steps.iter().flat_map(|step| &step.does).map(ToString::to_string).collect();
+    let at =
+        |part: &str| does.iter().position(|line| line.contains(part)).unwrap_or_else(|| panic!("{part}: {does:#?}"));
+    assert!(at("type bridge stp_state 0 forward_delay 0 mcast_snooping 0 ageing_time 30000") < at("master tardy0-br"));
+    assert!(at("tardy0-tap master tardy0-br") < at("tardy0-br mtu 1500 up"));
+    // After a cell with path `tap` the tap had the other station's address, and the bridge kept
+    // what was sent there.
+    assert!(at("tardy0-tap address 02:74:64:00:00:7e") < at("tardy0-tap master tardy0-br"));
+    let removes = |plan: &Plan, device: &str| {
+        let steps = plan.steps.iter().flat_map(|step| &step.undoes);
+        steps.filter(|undo| matches!(&undo.action, Action::DeleteLink { device: of } if of == device)).count()
+    };
+    assert_eq!((removes(&bridge, "tardy0-br"), removes(&bridge, "tardy0-tap")), (1, 0));
+    let macvtap = with_machine(PathKind::Macvtap, &both);
+    assert_eq!(
+        (removes(&macvtap, "tardy0-mvt"), removes(&macvtap, "tardy0-low"), removes(&macvtap, "tardy0-up")),
+        (0, 0, 0)
+    );
+    assert_eq!(macvtap.ends.at("vm").expect("it is met").device, "tardy-vm1");
+    assert_eq!(macvtap.ends.at("a").expect("it is met").device, "tardy0-up");
+    // One machine: what stands is the same for both.
+    assert_eq!(bridge.standing, macvtap.standing);
+}
+
+#[test]
+fn a_machine_cannot_be_met_where_it_has_no_such_device() {
+    let mut setup = setup();
+    setup.stations.insert("b".to_owned(), Station::here(StationKind::Netns));
+    setup.path = experiment::Path { kind: PathKind::Tap, mtu: 1500, queues: None, named: Vec::new(), take: false };
+    let refused = plan(&setup, Names::FIRST, &FactsByHost::default()).expect_err("no machine");
+    assert_eq!(
+        refused.to_string(),
+        "tap joins a network namespace with a virtual machine, and the experiment has 2 (a, b): write kind = \"netns\" for one of two \
+         stations and kind = \"guest\" for the other"
+    );
+}
+
+#[test]
+fn a_link_of_the_machines_own_network_is_not_moved_or_cleared_by_a_journal() {
+    let here = |action| Inverse::here(action).fault();
+    assert!(here(Action::ClearLink { device: "eth0".into() }).expect("refused").contains("tardy has not made"));
+    assert!(here(Action::ReturnLink { device: "eth0".into(), to: "tardy-0-x".into() }).is_some());
+    assert!(here(Action::ReturnLink { device: "tardy0-tap".into(), to: "elsewhere".into() }).is_some());
+    assert_eq!(here(Action::ClearLink { device: "tardy-vm0".into() }), None);
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Stations that are virtual machines: every way into one carries packets, and whatever ends the
+//! run, nothing of it stays.
+
+use crate::command::{Finished, Place, wait};
+use crate::exact::manifest;
+use crate::guest::{can_run, is_gone, qemu_of};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+use tardy_sys::process::signal;
+
+fn file(place: &Place) -> PathBuf {
+    let file = place.path("machine.toml");
+    std::fs::write(&file, tardy_tests::experiment("machine")).expect("a file");
+    file
+}
+
+/// Names of network namespaces of this place's slots.
+fn namespaces(place: &Place) -> Vec<String> {
+    let slots = std::fs::read_dir(place.state().join("slots")).into_iter().flatten().flatten();
+    let slots: Vec<String> = slots.filter_map(|slot| slot.file_name().into_string().ok()).collect();
+    let list = Command::new("ip").args(["netns", "list"]).output().expect("ip runs");
+    let list = String::from_utf8_lossy(&list.stdout).into_owned();
+    let is_ours = |name: &&str| slots.iter().any(|slot| name.starts_with(&format!("tardy-{slot}-")));
+    list.lines().filter_map(|line| line.split(' ').next()).filter(is_ours).map(str::to_owned).collect()
+}
+
+fn undo(place: &Place) -> Finished {
+    place.call(&mut place.command("undo"))
+}
+
+/// Folders of machines, with what they were given to boot.
+fn given(place: &Place) -> Vec<String> {
+    let folder = std::fs::read_dir(place.state()).into_iter().flatten().flatten();
+    let names = folder.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| name.starts_with("tardy-machine-")).collect()
+}
+
+#[test]
+fn every_way_into_a_virtual_machine_carries_small_and_full_packets() {
+    if !can_run("every_way_into_a_virtual_machine_carries_small_and_full_packets") {
+        return;
+    }
+    let place = Place::new();
+    let run = place.call(place.run(&["--json"]).arg(file(&place)));
+    let cells = run.results["cells"].as_array().unwrap_or_else(|| panic!("cells: {}", run.stderr));
+    assert_eq!(cells.len(), 6, "{}", run.stderr);
+    for cell in cells {
+        let (id, ctl) = (&cell["id"], &cell["streams"]["ctl"]);
+        assert_eq!(ctl["outcomes"]["received"], 60, "{id}: {ctl}");
+        assert_eq!(ctl["metrics"]["send..reply_receive"]["count"], 60, "{id}: {ctl}");
+    }
+    let manifest = manifest(&place);
+    let host = &manifest["hosts"]["vm"];
+    assert_eq!(host["parent"], "this machine", "{host}");
+    let by = host["machine"]["guest.accelerator"].as_str().expect("what runs it");
+    let guest = run.results["verdicts"].as_array().expect("verdicts").iter().find(|it| it["id"] == "guest");
+    let guest = guest.expect("the run says what its figures are").to_string();
+    assert_eq!(guest.contains("emulated in software"), by != "kvm", "{guest}");
+    // One machine, started once.
+    let starts = place.events().into_iter().filter(|event| event["event"] == "trial").count();
+    assert_eq!(starts, 6);
+    // The clocks of the two kernels were compared before and behind each trial, and the bound is
+    // kept.
+    let trials = glob(&place);
+    assert_eq!(trials.len(), 6);
+    for (path, record) in trials {
+        let offset = &record["streams"]["ctl"]["offsets"]["rx"];
+        assert!(offset["first"]["bound_ns"].as_i64().is_some_and(|bound| bound > 0), "{path}: {offset}");
+        // QEMU is a part of the path, and not somebody else who takes a CPU. Other tests run theirs.
+        let of_machine = record["after"]["machine_tasks"].as_array().expect("its threads");
+        assert!(of_machine.len() > 1, "{path}: {of_machine:?}");
+        assert!(offset["method"].as_str().is_some_and(|how| how.contains("exchanges")), "{path}: {offset}");
+    }
+    assert_eq!(namespaces(&place), [""; 0]);
+    assert_eq!(given(&place), [""; 0]);
+    assert!(place.out().join("guest-vm.console.log").exists(), "its console is kept");
+}
+
+/// The records of all trials.
+fn glob(place: &Place) -> Vec<(String, serde_json::Value)> {
+    let entries = |of: &std::path::Path| -> Vec<PathBuf> {
+        std::fs::read_dir(of).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+    };
+    let trials = entries(&place.out().join("trials")).into_iter().flat_map(|cell| entries(&cell));
+    let read = |trial: PathBuf| {
+        let path = trial.join("trial.json");
+        let text = std::fs::read_to_string(&path).ok()?;
+        Some((path.display().to_string(), serde_json::from_str(&text).expect("JSON")))
+    };
+    trials.filter_map(read).collect()
+}
+
+#[test]
+fn a_killed_run_left_its_virtual_machine_and_what_is_behind_it() {
+    if !can_run("a_killed_run_left_its_virtual_machine_and_what_is_behind_it") {
+        return;
+    }
+    let place = Place::new();
+    let long = ["--set", "stream.ctl.count=100000"];
+    let child = place.start(place.run(&long).arg(file(&place)));
+    // Its first process becomes QEMU by way of `ip` and a shell.
+    let qemu = qemu_of(child.id());
+    wait(Duration::from_secs(60), || place.events().into_iter().find(|event| event["event"] == "trial"))
+        .expect("a trial begins");
+    signal(child.id(), libc::SIGKILL).expect("SIGKILL");
+    drop(place.finish(child));
+    assert!(is_gone(qemu), "the machine ends with the run");
+    let undone = undo(&place);
+    assert_eq!(undone.code, Some(0), "{}", undone.stderr);
+    assert_eq!(namespaces(&place), [""; 0]);
+    assert_eq!(given(&place), [""; 0]);
+}
+
+#[test]
+fn a_virtual_machine_that_dies_ends_the_run_with_its_name_and_nothing_is_left() {
+    if !can_run("a_virtual_machine_that_dies_ends_the_run_with_its_name_and_nothing_is_left") {
+        return;
+    }
+    let place = Place::new();
+    let child = place.start(place.run(&["--set", "stream.ctl.count=100000"]).arg(file(&place)));
+    let qemu = qemu_of(child.id());
+    wait(Duration::from_secs(60), || place.events().into_iter().find(|event| event["event"] == "trial"))
+        .expect("a trial begins");
+    signal(qemu, libc::SIGKILL).expect("SIGKILL");
+    let run = place.finish(child);
+    assert!(matches!(run.code, Some(3 | 4)), "{:?}: {}", run.code, run.stderr);
+    assert!(run.stderr.contains("`vm`") || run.stderr.contains("vm:"), "{}", run.stderr);
+    assert!(run.stderr.contains("virtual machine"), "{}", run.stderr);
+    assert_eq!(namespaces(&place), [""; 0], "{}", run.stderr);
+    assert_eq!(given(&place), [""; 0]);
+}
+
+#[test]
+fn a_virtual_machine_that_cannot_be_had_is_refused_before_anything_is_built() {
+    if !can_run("a_virtual_machine_that_cannot_be_had_is_refused_before_anything_is_built") {
+        return;
+    }
+    let place = Place::new();
+    let run = place.call(place.run(&["--set", "station.vm.memory=1000000MiB"]).arg(file(&place)));
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    assert!(run.stderr.contains("have 1000000 MiB of memory together"), "{}", run.stderr);
+    if !std::path::Path::new("/dev/vhost-net").exists() {
+        let run = place.call(place.run(&["--set", "station.vm.net=vhost"]).arg(file(&place)));
+        assert_eq!(run.code, Some(3), "{}", run.stderr);
+        assert!(run.stderr.contains("needs /dev/vhost-net, and this kernel has none"), "{}", run.stderr);
+    }
+    assert!(!place.out().exists(), "it has not begun");
+    // A kernel that stops at once.
+    let run = place.call(place.run(&["--set", "station.vm.append=[\"rdinit=/none\"]"]).arg(file(&place)));
+    assert_eq!(run.code, Some(3), "{}", run.stderr);
+    assert!(run.stderr.contains("station `vm`, a virtual machine, did not come up"), "{}", run.stderr);
+    assert!(run.stderr.contains("Kernel panic"), "{}", run.stderr);
+    assert_eq!(namespaces(&place), [""; 0]);
+    assert_eq!(given(&place), [""; 0]);
+}
