@@ -68,7 +68,7 @@ fn every_way_into_a_virtual_machine_carries_small_and_full_packets() {
     for (path, record) in trials {
         let offset = &record["streams"]["ctl"]["offsets"]["rx"];
         assert!(offset["first"]["bound_ns"].as_i64().is_some_and(|bound| bound > 0), "{path}: {offset}");
-        // QEMU is a part of the path, and not somebody else who takes a CPU. Other tests run theirs.
+        // QEMU is a part of the path, and not somebody else who takes a CPU.
         let of_machine = record["after"]["machine_tasks"].as_array().expect("its threads");
         assert!(of_machine.len() > 1, "{path}: {of_machine:?}");
         assert!(offset["method"].as_str().is_some_and(|how| how.contains("exchanges")), "{path}: {offset}");

@@ -2,10 +2,53 @@
 //! The virtual machines of an experiment. A machine lives for the whole run, so all cells say
 //! together what it has; and stations of one name that differ are several machines.
 
+use crate::cell::{Table, called, integer, text};
+use crate::error::Problem;
 use crate::experiment::{Cell, Experiment};
-use std::collections::BTreeMap;
+use crate::schema::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::machine::HostId;
-use tardy_model::station::Machine;
+use tardy_model::station::{Machine, Net};
+
+/// Bytes of a mebibyte.
+const MIB: i64 = 1 << 20;
+
+/// The virtual machine of a station. On which host it is, and which devices it needs, follows from
+/// all cells ([`assign`]).
+pub(crate) fn machine(table: &Table<'_>) -> Result<Machine, Problem> {
+    let bytes = table.get("memory", integer)?;
+    if bytes % MIB != 0 {
+        let (message, help) = (
+            format!("`{}`: a machine's memory is whole MiB", table.key("memory")),
+            format!("write \"{}MiB\"", bytes.div_euclid(MIB) + 1),
+        );
+        return Err(table.wrong(&["memory"], message, help));
+    }
+    let net = table.get("net", called(Net::of))?;
+    let queues = table.get("net_queues", integer)? as u32;
+    if queues > 1 && !matches!(net, Net::Virtio | Net::Vhost) {
+        let message =
+            format!("`{}` is {queues}, and an {} has the queues of its kind", table.key("net_queues"), net.name());
+        return Err(table.wrong(&["net_queues", "net"], message, "write net = \"virtio\", or leave it out"));
+    }
+    let append = match table.find("append") {
+        Some(Value::Words(words)) => words.clone(),
+        _ => Vec::new(),
+    };
+    if let Some(word) = append.iter().find(|word| word.is_empty() || word.contains(char::is_whitespace)) {
+        let message = format!("`{}`: \"{word}\" is no word of a kernel's command line", table.key("append"));
+        return Err(table.wrong(&["append"], message, "write each word by itself, as [\"idle=poll\", \"nohz=off\"]"));
+    }
+    Ok(Machine {
+        kernel: table.get("kernel", text)?,
+        cpus: table.get("cpus", integer)? as u32,
+        memory_mib: (bytes / MIB) as u64,
+        net,
+        queues,
+        append: append.join(" "),
+        backends: BTreeSet::new(),
+    })
+}
 
 /// Numbers the machines of all cells as hosts, and gives each what is behind its network devices
 /// in any of the cells.

@@ -6,15 +6,15 @@ use crate::error::{At, Problem, Reason};
 use crate::experiment::{Path, Setup, Softirq, Station};
 use crate::schema::{Value, show_duration};
 use crate::sheet::Named;
-use crate::{check, load, shaper, stamps};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::{check, load, machines, shaper, stamps};
+use std::collections::BTreeMap;
 use tardy_model::ethernet::Tag;
 use tardy_model::expect::{Count, Expectation, Limit};
 use tardy_model::frame::MOST_PACKETS;
 use tardy_model::path::{Devices, PathKind, PathTraits};
 use tardy_model::point::Metric;
 use tardy_model::port::{Port, Sim};
-use tardy_model::station::{Machine, Net, StationKind};
+use tardy_model::station::StationKind;
 use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Policy, Reply, Rx, Stream, Tx, Wait};
 use tardy_model::time::Nanos;
 use tardy_model::xdp::{Core, DeviceHint, Triggered, XdpObject};
@@ -23,8 +23,6 @@ use tardy_model::xdp::{Core, DeviceHint, Triggered, XdpObject};
 const MTU: u32 = 65_535;
 /// Every n-th packet is a synchronisation frame where nothing else is asked for.
 const USUAL_SYNC: u32 = 64;
-/// Bytes of a mebibyte.
-const MIB: i64 = 1 << 20;
 /// Longest trial: keeps every instant of the schedule far from the end of a 64-bit clock.
 const LONGEST_TRIAL: Nanos = Nanos::from_secs(30 * 86_400);
 
@@ -185,7 +183,7 @@ fn stations(view: &View<'_>, path: Option<PathTraits>) -> Option<BTreeMap<String
         let table = view.table("station.*", Some(named));
         let kind = view.keep(table.get("kind", called(StationKind::of)))?;
         check::station(view, &table, kind);
-        let machine = if kind.traits().is_machine { Some(view.keep(machine(&table))?) } else { None };
+        let machine = if kind.traits().is_machine { Some(view.keep(machines::machine(&table))?) } else { None };
         Some((named.name.clone(), Station { machine, ..Station::here(kind) }))
     });
     let stations = made.collect::<Option<BTreeMap<_, _>>>()?;
@@ -193,43 +191,6 @@ fn stations(view: &View<'_>, path: Option<PathTraits>) -> Option<BTreeMap<String
         view.keep(check::machines(view, path, &stations));
     }
     Some(stations)
-}
-
-/// The virtual machine of a station. On which host it is, and which devices it needs, follows from
-/// all cells.
-fn machine(table: &Table<'_>) -> Result<Machine, Problem> {
-    let bytes = table.get("memory", integer)?;
-    if bytes % MIB != 0 {
-        let (message, help) = (
-            format!("`{}`: a machine's memory is whole MiB", table.key("memory")),
-            format!("write \"{}MiB\"", bytes.div_euclid(MIB) + 1),
-        );
-        return Err(table.wrong(&["memory"], message, help));
-    }
-    let net = table.get("net", called(Net::of))?;
-    let queues = table.get("net_queues", integer)? as u32;
-    if queues > 1 && !matches!(net, Net::Virtio | Net::Vhost) {
-        let message =
-            format!("`{}` is {queues}, and an {} has the queues of its kind", table.key("net_queues"), net.name());
-        return Err(table.wrong(&["net_queues", "net"], message, "write net = \"virtio\", or leave it out"));
-    }
-    let append = match table.find("append") {
-        Some(Value::Words(words)) => words.clone(),
-        _ => Vec::new(),
-    };
-    if let Some(word) = append.iter().find(|word| word.is_empty() || word.contains(char::is_whitespace)) {
-        let message = format!("`{}`: \"{word}\" is no word of a kernel's command line", table.key("append"));
-        return Err(table.wrong(&["append"], message, "write each word by itself, as [\"idle=poll\", \"nohz=off\"]"));
-    }
-    Ok(Machine {
-        kernel: table.get("kernel", text)?,
-        cpus: table.get("cpus", integer)? as u32,
-        memory_mib: (bytes / MIB) as u64,
-        net,
-        queues,
-        append: append.join(" "),
-        backends: BTreeSet::new(),
-    })
 }
 
 /// The streams that can be made, and what is expected of them. A metric with a limit is computed
