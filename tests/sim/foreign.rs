@@ -7,14 +7,17 @@ use crate::engine::stream;
 use crate::ports::{order, sender_order};
 use rand::{Rng, RngCore, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::net::Ipv4Addr;
 use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
+use tardy_engine::live::Live;
 use tardy_engine::matcher::{Match, Matched};
 use tardy_engine::order::{ReceiveOrder, ReflectOrder, SendOrder, StreamOrder, ThreadOrder};
 use tardy_engine::port::{Inbox, ReceivePort, Received, SendPort, Timer, TxStamp, sim};
 use tardy_engine::receiver::{Receiver, ReceiverCounters, Shared};
 use tardy_engine::reflector::Reflector;
+use tardy_engine::sender::Sender;
 use tardy_model::frame::{Frame, HEAD, LEAD, PacketKind};
 use tardy_model::point::{Point, Source};
 use tardy_model::port::Sim;
@@ -437,4 +440,52 @@ fn a_reflector_slept_half_a_cycle_behind_each_answer_though_the_next_request_was
     assert_eq!(slept(vec![cycle; 9]), (9, 0));
     assert_eq!(slept((1..=8).map(|n| (n + 1) / 2 * 2 * cycle + n % 2).collect()), (8, 0));
     assert_eq!(slept((1..=8).map(|n| n * cycle + n * n * 130_000).collect()), (8, 0));
+}
+
+/// Writes down what a sender does, in its order: it reads the clock, sleeps and sends.
+#[derive(Clone, Default)]
+struct Course(Rc<Cell<i64>>, Rc<RefCell<String>>);
+
+impl Timer for Course {
+    fn now(&mut self) -> Instant<Tai> {
+        self.0.set(self.0.get() + 10);
+        self.1.borrow_mut().push_str("now ");
+        Instant::from_ns(self.0.get())
+    }
+    fn sleep_until(&mut self, at: Instant<Tai>) {
+        self.0.set(self.0.get().max(at.ns()));
+        self.1.borrow_mut().push_str("sleep ");
+    }
+    fn spin_until(&mut self, at: Instant<Tai>) -> Nanos {
+        self.sleep_until(at);
+        Nanos::ZERO
+    }
+}
+
+impl SendPort for Course {
+    fn send(&mut self, _: &[u8], key: u32, _: Option<Instant<Tai>>) -> Result<u32, i32> {
+        self.1.borrow_mut().push('|');
+        Ok(key)
+    }
+    fn drain(&mut self, _: impl FnMut(TxStamp)) -> usize {
+        0
+    }
+}
+
+#[test]
+fn the_first_packet_of_a_schedule_was_sent_by_code_that_no_packet_of_the_lead_in_had_run() {
+    // A receiver on the sender's CPU waits for what the sender does between its send and its sleep.
+    let course = Course::default();
+    let mut order = sender_order(3, CYCLE_NS);
+    order.order.stamps = vec![Point::Wakeup, Point::Send];
+    let mut sender = Sender::new(order);
+    let (base, stop) = (Instant::from_ns(1_000_000_000), AtomicBool::new(false));
+    sender.run(&mut course.clone(), &mut course.clone(), base, &stop, &Live::default());
+    let course = course.1.borrow();
+    let between: Vec<&str> = course.split('|').collect();
+    assert_eq!(between.len(), 20 + 3 + 20 + 1, "lead-in, trial, lead-out: {course}");
+    assert_eq!(between[1..43], ["sleep now now "; 42], "{course}");
+    assert_eq!((sender.counters.sent, sender.counters.beside), (3, 40));
+    let half = sender.finish();
+    assert_eq!((half.len(), half.send.iter().filter(|stamp| stamp.is_some()).count()), (3, 3));
 }

@@ -2,16 +2,16 @@
 //! A trial led through orderings that are drawn: messages late, doubled and lost, stations that
 //! fail, a stop at any moment. The stations are simulated; the state machine is the real one.
 
-#[path = "trial/endless.rs"]
-mod endless;
 #[path = "trial/world.rs"]
 mod world;
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use std::collections::{BTreeMap, BTreeSet};
-use tardy_engine::message::{ActivityId, ToAgent};
+use tardy_engine::message::{ActivityId, FromAgent, ToAgent};
+use tardy_engine::port::XdpStamp;
 use tardy_engine::receiver::Arrival;
+use tardy_engine::sender::SentRows;
 use tardy_lab::agent::AgentError;
 use tardy_lab::loads::Loads;
 use tardy_lab::station::StationId;
@@ -426,4 +426,48 @@ fn run(seed: u64, faults: Faults) -> Ended {
         outputs = machine.handle(world.now(), input);
     }
     panic!("seed {seed}: not over after {STEPS} inputs");
+}
+
+/// What an agent hands over without end.
+type Piece = fn(ActivityId) -> FromAgent;
+
+#[test]
+fn an_agent_that_hands_over_pieces_without_end_filled_the_coordinators_memory() {
+    // The trial has ten packets, and room for duplicates of them. No program wrote before packets.
+    let bytes = |activity| FromAgent::AreaPiece { activity, areas: vec![7; 1 << 20] };
+    let stamps = |activity| FromAgent::XdpPiece { activity, stamps: vec![XdpStamp::NONE; 1_000] };
+    let pieces: [(Piece, &str); 2] =
+        [(bytes, "1048576 bytes before packets of stream `"), (stamps, "2000 stamps of an XDP program of stream `")];
+    for (piece, says) in pieces {
+        for seed in 0..20 {
+            let Ended { result, .. } = run(seed, Faults { endless: Some(piece), ..Faults::default() });
+            let Err(broken) = result else { panic!("seed {seed}: it was taken for a whole trial") };
+            let what = broken.error.to_string();
+            assert!(what.contains(says) && what.contains("has room for"), "seed {seed}: {what}");
+            // What the other ends recorded is kept, and what came before is no half of this one.
+            let had: Vec<_> = broken.had.iter().flatten().map(|had| &had.halves).collect();
+            assert_eq!(had.len(), 3, "seed {seed}");
+            assert!(had[0].areas.is_empty() && had[0].xdp_stamps.is_empty() && had[0].arrivals.is_empty());
+            assert_eq!((had[0].sent.len(), had[1].sent.len()), (10, 10), "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn an_agent_that_hands_over_nothing_without_end_was_waited_for_without_end() {
+    let pieces: [Piece; 4] = [
+        |activity| FromAgent::SenderPiece { activity, rows: SentRows::default() },
+        |activity| FromAgent::ArrivalPiece { activity, arrivals: Vec::new() },
+        |activity| FromAgent::XdpPiece { activity, stamps: Vec::new() },
+        |activity| FromAgent::AreaPiece { activity, areas: Vec::new() },
+    ];
+    for piece in pieces {
+        let Ended { result, world, .. } = run(1, Faults { empty: Some(piece), ..Faults::default() });
+        let Err(broken) = result else { panic!("it was taken for a whole trial") };
+        let what = broken.error.to_string();
+        assert!(what.contains("did not answer within 20 s while handing over samples"), "{what}");
+        assert!(world.now_ns < 60_000_000_000, "{} s", world.now_ns / 1_000_000_000);
+        // What the other ends recorded is kept.
+        assert_eq!(broken.had.iter().flatten().count(), 3);
+    }
 }

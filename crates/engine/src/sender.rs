@@ -14,7 +14,7 @@ use crate::order::StreamOrder;
 use crate::port::{BATCH, SendPort, Timer};
 use crate::schedule::{Schedule, base_time};
 use memory::UNMEASURED;
-use tardy_model::frame::{Frame, LEAD, PacketKind};
+use tardy_model::frame::{Frame, PacketKind};
 use tardy_model::sample::MaybeNanos;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::OwnReason;
@@ -132,12 +132,6 @@ impl Sender {
         !self.half.send.is_empty()
     }
 
-    /// Sends one packet of a lead-in or lead-out.
-    fn send_beside<P: SendPort>(&mut self, port: &mut P, launch: Option<Instant<Tai>>) -> bool {
-        self.packet_at(0, LEAD);
-        self.send_unrecorded(port, launch)
-    }
-
     /// The row of a packet: the spare one of [`LEAD`], so that all is done with it that is done
     /// with the others.
     #[inline(always)]
@@ -196,27 +190,6 @@ impl Sender {
     fn note_end(&mut self, errno: i32) {
         if self.in_trial && [libc::ECONNRESET, libc::ECONNABORTED, libc::ETIMEDOUT].contains(&errno) {
             self.connection_ended = errno;
-        }
-    }
-
-    /// Sends the packets of the schedule from number `from` up to `to` without recording them;
-    /// those whose instant has passed are left out. They are before the trial or after it.
-    fn send_lead<T: Timer, P: SendPort>(
-        &mut self,
-        timer: &mut T,
-        port: &mut P,
-        schedule: &Schedule,
-        from: i64,
-        to: i64,
-    ) {
-        for i in from..to {
-            let target = schedule.due(i) - self.order.advance;
-            if timer.now() > target {
-                continue;
-            }
-            timer.sleep_until(target);
-            self.send_beside(port, self.order.launch.is_some().then(|| schedule.due(i)));
-            self.drain_between(timer, port, target, target + schedule.cycle - self.order.spin);
         }
     }
 

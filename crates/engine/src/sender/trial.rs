@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A trial of a sender that paces by a schedule, phase by phase: the lead-in, then for each packet
-//! the wait until it is due and the send, and the lead-out. The phases of the loop are inlined
-//! into it.
+//! A trial of a sender that paces by a schedule: for each packet the wait until it is due, and the
+//! send. The packets of the lead-in and of the lead-out go through the same loop, and nothing of
+//! them is kept. A receiver on this CPU runs only when the sender sleeps again, so that whatever
+//! the sender does for the first time after a send would make that packet late. The phases of the
+//! loop are inlined into it.
 
 use super::{GAP, LONG_WAIT, QUIET, Sender, Sending};
 use crate::live::Live;
 use crate::port::{SendPort, Timer};
 use crate::schedule::{Schedule, lead_in};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use tardy_model::frame::LEAD;
 use tardy_model::sample::MaybeNanos;
 use tardy_model::stream::Overrun;
 use tardy_model::time::{Instant, Nanos, Tai};
@@ -25,40 +28,48 @@ impl Sender {
         live: &Live,
     ) {
         let schedule = Schedule { base, cycle: self.order.order.cycle, count: self.order.order.count };
-        let lead = i64::from(lead_in(schedule.cycle));
+        let (count, lead) = (i64::from(schedule.count), i64::from(lead_in(schedule.cycle)));
         let (advance, spin) = (self.order.advance, self.order.spin);
         self.drain_warm(port);
         self.measure_room(port);
         self.schedule = Some(schedule);
         self.begin_trial();
-        self.send_lead(timer, port, &schedule, -lead, 0);
-        let mut gaps = SpinGaps::default();
+        let (mut gaps, mut gaps_beside) = (SpinGaps::default(), SpinGaps::default());
         // The last instant known without reading the clock again: a sender that is behind saves
         // itself the sleep call.
         let mut known = timer.now();
-        let mut reached = 0;
-        while reached < schedule.count && !stop.load(Relaxed) {
-            let caught_up = self.catch_up(timer, port, &schedule, reached, known, live);
+        // Below 0 it is the lead-in's, from `count` on the lead-out's.
+        let mut next = -lead;
+        while next < count + lead && !stop.load(Relaxed) {
+            let packet = if (0..count).contains(&next) { next as u32 } else { LEAD };
+            let caught_up = self.catch_up(timer, port, &schedule, packet, known, live);
             if caught_up > 0 {
-                reached += caught_up;
+                next += i64::from(caught_up);
                 known = timer.now();
                 continue;
             }
-            let packet = reached;
-            let target = schedule.due(i64::from(packet)) - advance;
+            let target = schedule.due(next) - advance;
+            if packet == LEAD && known > target {
+                known = timer.now();
+                next += 1;
+                continue;
+            }
             self.packet_at(0, packet);
             let Some(now) = sleep_long(timer, target, known, stop) else { break };
-            wait_until_due(timer, target, spin, now, &mut gaps);
+            wait_until_due(timer, target, spin, now, if packet == LEAD { &mut gaps_beside } else { &mut gaps });
             known = timer.now();
-            reached = packet + 1;
-            if self.send_due(timer, port, &schedule, packet, known) {
-                live.count(None);
-                let next = schedule.due(i64::from(packet) + 1) - advance;
-                self.drain_between(timer, port, target - spin, next - spin);
+            next += 1;
+            if self.send_due(timer, port, &schedule, next - 1, packet, known) {
+                live.count_if(packet != LEAD, None);
+                let until = schedule.due(next) - advance - spin;
+                self.drain_between(timer, port, target - spin, until);
+            }
+            if next <= 0 {
+                self.half.fetch_first();
             }
         }
         self.gaps = (spin > Nanos::ZERO).then_some(gaps);
-        self.lead_out(timer, port, &schedule, reached);
+        self.end_trial(timer, port, &schedule, next.clamp(0, count) as u32);
     }
 
     /// Sends what is overdue, where the sender is so far behind that it catches up: how many
@@ -69,15 +80,15 @@ impl Sender {
         timer: &mut T,
         port: &mut P,
         schedule: &Schedule,
-        reached: u32,
+        packet: u32,
         known: Instant<Tai>,
         live: &Live,
     ) -> u32 {
         let catches_up = self.order.overrun == Overrun::Burst && self.order.launch.is_none();
-        if !(catches_up && self.is_behind(schedule, reached, known + self.order.advance)) {
+        if packet == LEAD || !(catches_up && self.is_behind(schedule, packet, known + self.order.advance)) {
             return 0;
         }
-        let sent = self.send_overdue(timer, port, schedule, reached, live);
+        let sent = self.send_overdue(timer, port, schedule, packet, live);
         if sent > 0 {
             self.outstanding += sent * self.stamps;
             self.make_room_behind(timer, port);
@@ -85,28 +96,29 @@ impl Sender {
         sent
     }
 
-    /// Sends the packet for which the sender `woke`, or leaves it out where it is too late:
-    /// whether it was sent.
+    /// Sends the packet of slot `i` for which the sender `woke`, or leaves it out where it is too
+    /// late: whether it was sent.
     #[inline(always)]
     fn send_due<T: Timer, P: SendPort>(
         &mut self,
         timer: &mut T,
         port: &mut P,
         schedule: &Schedule,
+        i: i64,
         packet: u32,
         woke: Instant<Tai>,
     ) -> bool {
-        let (row, i) = (packet as usize, i64::from(packet));
+        let (row, counts) = (self.row(packet), u64::from(packet != LEAD));
         let mut sending = Sending::default();
         if schedule.is_past(i, woke) {
             sending.0 |= Sending::OVERRUN;
-            self.counters.overruns += 1;
+            self.counters.overruns += counts;
         }
         if let Some(cell) = self.half.wakeup.get_mut(row) {
             *cell = MaybeNanos::some(woke.ns());
         }
         if sending.overrun() && self.order.overrun == Overrun::Skip {
-            self.counters.skipped += 1;
+            self.counters.skipped += counts;
             sending.0 |= Sending::SKIPPED;
             self.half.sending[row] = sending;
             return false;
@@ -117,16 +129,13 @@ impl Sender {
         true
     }
 
-    /// Packets like those of the trial follow a whole one, then silence. What was not reached is
-    /// subtracted.
-    fn lead_out<T: Timer, P: SendPort>(&mut self, timer: &mut T, port: &mut P, schedule: &Schedule, reached: u32) {
-        let (lead, last) = (i64::from(lead_in(schedule.cycle)), i64::from(reached));
+    /// Silence follows the last packet. What was not reached is subtracted.
+    fn end_trial<T: Timer, P: SendPort>(&mut self, timer: &mut T, port: &mut P, schedule: &Schedule, reached: u32) {
+        let lead = i64::from(lead_in(schedule.cycle));
         let launches = self.order.launch.is_some();
-        if reached == schedule.count {
-            self.send_lead(timer, port, schedule, last, last + lead);
-        }
         let quiet = timer.now() + schedule.cycle.clamp(QUIET.0, QUIET.1);
-        timer.sleep_until(quiet.max(if launches { schedule.due(last + lead) } else { quiet }));
+        let held = schedule.due(i64::from(reached) + lead);
+        timer.sleep_until(quiet.max(if launches { held } else { quiet }));
         self.half.truncate(reached as usize);
         if launches {
             self.look_at_queue(port);
