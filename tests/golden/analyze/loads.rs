@@ -10,7 +10,7 @@ use tardy_model::load::{
 };
 use tardy_model::machine::{TaskTime, ThreadRecord};
 use tardy_model::port::TcpRecord;
-use tardy_model::result::TrialResult;
+use tardy_model::result::{ExpectationResult, TrialResult};
 use tardy_model::time::Nanos;
 use tardy_model::trial::TrialRecord;
 use tardy_model::verdict::Level;
@@ -354,4 +354,59 @@ fn a_load_does_not_compete_with_what_it_is_to_disturb() {
     let (trials, _) = judge(&[theirs]);
     assert_eq!(ids(&trials[0]), ["competing-cpu"]);
     assert!(trials[0].verdicts[0].says.contains("stranger"), "{}", trials[0].verdicts[0].says);
+}
+
+#[test]
+fn threads_of_a_machine_that_had_moved_on_were_somebody_elses_without_a_name() {
+    // CPU 1 is busy half of the time, and no load is there whose tasks have names.
+    let busy = |cpu_of_machine: u32| {
+        let mut record = record(1, COUNT);
+        let elapsed = record.after.clocks.monotonic_ns - record.before.clocks.monotonic_ns;
+        let before = record.before.cpus[&1];
+        let cpu = record.after.cpus.get_mut(&1).expect("CPU 1");
+        (cpu.busy_ns, cpu.idle_ns) = (before.busy_ns + elapsed / 2, before.idle_ns + elapsed / 2);
+        let name = "qemu-system-x86".to_owned();
+        let task = TaskTime { name, start: 80, cpu: cpu_of_machine, run_ns: elapsed / 2, realtime: false };
+        record.after.tasks.insert(400, task);
+        record.after.machine_tasks.insert(400);
+        // What a CPU did is known of one that took in packets.
+        for state in [&mut record.before, &mut record.after] {
+            state.work.entry(1).or_default();
+        }
+        record
+    };
+    let others = |record: &TrialRecord| {
+        let (_, cell) = judge(std::slice::from_ref(record));
+        cell.result.cpus.iter().find(|cpu| cpu.cpu == 1).and_then(|cpu| cpu.others_ns).expect("CPU 1 is known")
+    };
+    // The kernel says on which CPU a thread was last, and not where it ran.
+    assert_eq!((others(&busy(1)), others(&busy(0))), (0, 0));
+    let mut theirs = busy(0);
+    let ran = theirs.after.clocks.monotonic_ns - theirs.before.clocks.monotonic_ns;
+    let hog = TaskTime { name: "stranger".into(), start: 80, cpu: 1, run_ns: ran / 4, realtime: false };
+    theirs.after.tasks.insert(999, hog);
+    assert_eq!(others(&theirs), ran / 4, "a task that stayed on the CPU is still seen");
+}
+
+#[test]
+fn a_limit_on_a_time_of_an_emulated_processor_was_kept_or_broken() {
+    let result = |metric: &str, limit_ns: Option<i64>| ExpectationResult {
+        cell: "all".into(),
+        stream: "ctl".into(),
+        metric: metric.into(),
+        of: "p99".into(),
+        limit_ns,
+        got_ns: limit_ns,
+        limit: limit_ns.is_none().then_some(0),
+        got: limit_ns.is_none().then_some(0),
+        met: Some(true),
+        why: None,
+    };
+    for (metric, limit_ns, is_open) in
+        [("send..reply_receive", Some(1_000_000), true), ("late", None, true), ("lost", None, false)]
+    {
+        let mut judged = result(metric, limit_ns);
+        tardy_analyze::expectations::leave_open_in_emulation(&mut judged, "vm");
+        assert_eq!((judged.met.is_none(), judged.why.is_some()), (is_open, is_open), "{metric}");
+    }
 }

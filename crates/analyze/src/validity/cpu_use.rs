@@ -108,9 +108,9 @@ fn is_own(asked: &Asked<'_, '_>, name: &str) -> bool {
 /// PREEMPT_RT or threaded interrupts. What they run is time of interrupts and softirqs.
 const INTAKE: [&str; 4] = ["irq/", "ktimers/", "ksoftirqd/", "napi/"];
 
-/// What other tasks of a realtime policy ran on a CPU: those that were on it at both readings, or
-/// are new. One that wanders may have run elsewhere.
-fn realtime_ns(asked: &Asked<'_, '_>) -> i64 {
+/// What other tasks of some kind ran on a CPU: those that were on it at both readings, or are new.
+/// One that wanders may have run elsewhere.
+fn stayed_ns(asked: &Asked<'_, '_>, are_meant: impl Fn(&TaskTime) -> bool) -> i64 {
     let (strange, cpu) = (strange(asked), asked.at.cpu);
     let before = &asked.before.tasks;
     let stayed = |tid: &u32, task: &TaskTime| {
@@ -118,16 +118,16 @@ fn realtime_ns(asked: &Asked<'_, '_>) -> i64 {
     };
     let tasks = asked.after.tasks.iter().filter(|(tid, task)| {
         let takes_in = INTAKE.iter().any(|prefix| task.name.starts_with(prefix));
-        task.realtime && task.cpu == cpu && !takes_in && stayed(tid, task) && strange(**tid, task)
+        are_meant(task) && task.cpu == cpu && !takes_in && stayed(tid, task) && strange(**tid, task)
     });
     tasks.map(|(tid, task)| task_ns(asked, *tid, task)).fold(0, i64::saturating_add)
 }
 
-/// What the run's own virtual machines ran on a CPU: they are a part of the path.
+/// What the run's own virtual machines ran on a CPU, at most: they are a part of the path. Their
+/// threads move between CPUs, so each counts on every CPU.
 fn machines_ns(asked: &Asked<'_, '_>) -> i64 {
     let tasks = asked.after.machine_tasks.iter().filter_map(|tid| Some((*tid, asked.after.tasks.get(tid)?)));
-    let here = tasks.filter(|(_, task)| task.cpu == asked.at.cpu);
-    here.map(|(tid, task)| task_ns(asked, tid, task)).fold(0, i64::saturating_add)
+    tasks.map(|(tid, task)| task_ns(asked, tid, task)).fold(0, i64::saturating_add)
 }
 
 /// True of a task that is neither one of the host's measuring threads nor of its loads, nor of the
@@ -174,7 +174,8 @@ pub(crate) fn of(evidence: &Evidence<'_>, at: TrialCpu<'_>) -> Option<CpuUse> {
         _ => times.busy_ns.saturating_add(times.idle_ns),
     };
     let asked = &Asked { evidence, at, before, after, elapsed_ns };
-    let ours_ns = ours_ns(asked)?.saturating_add(machines_ns(asked));
+    let (measuring_ns, machines_ns) = (ours_ns(asked)?, machines_ns(asked));
+    let ours_ns = measuring_ns.saturating_add(machines_ns);
     let loads_ns = loads_ns(asked);
     let users = users(asked);
     // While the kernel stops a realtime thread, somebody else has its CPU; `rt-bandwidth` tells
@@ -188,8 +189,13 @@ pub(crate) fn of(evidence: &Evidence<'_>, at: TrialCpu<'_>) -> Option<CpuUse> {
     // The kernel samples the time of softirqs at its tick, and who wakes up with the tick makes it
     // charge whole ticks to them. What a realtime task ran is measured: no thread below it had the
     // CPU meanwhile, whatever interrupted it.
-    let not_ours_ns = busy_ns.saturating_sub(ours_ns).saturating_sub(stopped_ns);
-    let mut others_ns = busy_ns.saturating_sub(apart).max(realtime_ns(asked).min(not_ours_ns));
+    let not_ours_ns = busy_ns.saturating_sub(measuring_ns).saturating_sub(stopped_ns);
+    let mut others_ns = busy_ns.saturating_sub(apart).max(stayed_ns(asked, |task| task.realtime).min(not_ours_ns));
+    if machines_ns > 0 {
+        // Where a machine's threads ran nobody knows. A task that stayed on this CPU ran here.
+        let intake_ns = times.irq_ns.saturating_add(times.softirq_ns);
+        others_ns = others_ns.max(stayed_ns(asked, |_| true).min(not_ours_ns.saturating_sub(intake_ns)));
+    }
     if load::expected(evidence, at.host).is_some() {
         // What the kernel does for a load has no name of its own: only tasks that can be named
         // count.
