@@ -18,6 +18,7 @@ use tardy_lab::step::{Action, Inverse};
 use tardy_model::path::{Backend, PathKind};
 use tardy_model::shaper::Shaper;
 use tardy_model::station::{Machine, Net, StationKind};
+use tardy_model::xdp::XdpMode;
 use tardy_spec::experiment::{self, Setup, Softirq, Station};
 
 const SOON: Duration = Duration::from_secs(20);
@@ -166,7 +167,8 @@ fn with_machine(kind: PathKind, backends: &[Backend]) -> Plan {
     };
     let station = Station { kind: StationKind::Guest, host: HostId::numbered(1), machine: Some(machine) };
     setup.stations.insert("vm".to_owned(), station);
-    setup.path = experiment::Path { kind, mtu: 1500, queues: None, named: Vec::new(), take: false };
+    setup.path =
+        experiment::Path { kind, mtu: 1500, queues: None, named: Vec::new(), take: false, xdp_mode: XdpMode::Native };
     plan(&setup, Names::FIRST, &FactsByHost::default()).expect("they can be joined")
 }
 
@@ -228,10 +230,48 @@ fn a_bridge_and_a_macvtap_leave_the_machine_its_devices() {
 }
 
 #[test]
+fn xdp_programs_meet_packets_that_are_whole_and_the_machine_gets_its_offloads_back() {
+    let plan = with_machine(PathKind::Xdp, &[Backend::Tap]);
+    let keepers: Vec<String> = plan.keepers.iter().map(|keeper| keeper.command.to_string()).collect();
+    assert_eq!(keepers, ["tardy forward --mode native --netns tardy-0-_vm1 tardy0-brup tardy0-tap"]);
+    let does: Vec<String> = plan.steps.iter().flat_map(|step| &step.does).map(ToString::to_string).collect();
+    let offloads = |device: &str| {
+        let found = does.iter().position(|line| line.contains(&format!("ethtool -K {device} $offload off")));
+        found.unwrap_or_else(|| panic!("{device}: {does:#?}"))
+    };
+    let up = |device: &str| does.iter().position(|line| line.contains(&format!("dev {device} up"))).expect("it is up");
+    assert!(offloads("tardy0-0") < up("tardy0-0") && offloads("tardy-vm0") < up("tardy-vm0"));
+    // The machine's device serves other cells after this one.
+    let undo: Vec<String> = plan.undo().map(|command| command.to_string()).collect();
+    assert_eq!(undo.iter().filter(|line| line.contains("ethtool -K tardy-vm0 $offload on")).count(), 1, "{undo:#?}");
+    let elsewhere = Inverse::here(Action::SwitchOffloadsOn { device: "eth0; reboot".into() });
+    assert!(elsewhere.fault().is_some_and(|why| why.contains("no network device's name")));
+}
+
+#[test]
+fn a_machine_that_one_optional_case_asks_for_ended_the_run_where_it_cannot_be() {
+    let text = tardy_tests::experiment("machine in some cases");
+    let source = tardy_spec::Source { name: "test.toml".into(), text: text.to_owned() };
+    let experiment = tardy_spec::load(&source, &[]).expect("it is sound");
+    let hosts: Vec<HostId> = experiment.machines().into_keys().collect();
+    assert_eq!(hosts, [HostId::numbered(1), HostId::numbered(2)]);
+    assert!(!experiment.can_do_without(HostId::HERE), "the row without a machine is none of an optional case");
+    assert!(!experiment.can_do_without(hosts[0]));
+    assert!(experiment.can_do_without(hosts[1]));
+}
+
+#[test]
 fn a_machine_cannot_be_met_where_it_has_no_such_device() {
     let mut setup = setup();
     setup.stations.insert("b".to_owned(), Station::here(StationKind::Netns));
-    setup.path = experiment::Path { kind: PathKind::Tap, mtu: 1500, queues: None, named: Vec::new(), take: false };
+    setup.path = experiment::Path {
+        kind: PathKind::Tap,
+        mtu: 1500,
+        queues: None,
+        named: Vec::new(),
+        take: false,
+        xdp_mode: XdpMode::Native,
+    };
     let refused = plan(&setup, Names::FIRST, &FactsByHost::default()).expect_err("no machine");
     assert_eq!(
         refused.to_string(),

@@ -4,6 +4,7 @@
 //! it. Unsafe code is in the rings of [`xsk`] alone; each block says why it is sound.
 
 pub mod btf;
+pub mod forward;
 pub mod hints;
 pub mod pitfalls;
 pub mod program;

@@ -56,6 +56,9 @@ pub enum Verb {
     /// Become a program once a journal has this process (speaks on stdin and stdout)
     #[command(hide = true)]
     Noted(Noted),
+    /// Hand packets from one network device to another by XDP, until stdin ends (used by `run`)
+    #[command(hide = true)]
+    Forward(Forward),
     /// Show or set what a network device stamps (used by `run` and `undo`)
     #[command(hide = true)]
     Hwtstamp(Hwtstamp),
@@ -321,6 +324,19 @@ pub struct Agent {
     /// Enter this network namespace first
     #[arg(long, value_name = "NAME", help_heading = "Station")]
     pub netns: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Forward {
+    /// The network namespace of both devices
+    #[arg(long, value_name = "NAME", help_heading = "Path")]
+    pub netns: String,
+    /// Where the programs run: native, in the drivers, or generic, behind them
+    #[arg(long, value_name = "MODE", value_parser = ["native", "generic"], help_heading = "Path")]
+    pub mode: String,
+    /// The two network devices
+    #[arg(value_name = "DEV", num_args = 2)]
+    pub devices: Vec<String>,
 }
 
 #[derive(Debug, ClapArgs)]

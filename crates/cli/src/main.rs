@@ -49,6 +49,7 @@ fn call(verb: Verb) -> anyhow::Result<Exit> {
         Verb::Agent(args) => agent::agent(args),
         Verb::Steward => agent::steward(),
         Verb::Noted(args) => agent::noted(&args),
+        Verb::Forward(args) => agent::forward(&args),
         Verb::Hwtstamp(args) => hwtstamp::call(&args),
     }
 }

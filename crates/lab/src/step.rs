@@ -157,6 +157,9 @@ pub enum Action {
         /// What it was set to.
         was: StampingWas,
     },
+    /// Switches on again what a virtual machine's device does for its packets, as a machine of the
+    /// run comes.
+    SwitchOffloadsOn { device: String },
     /// Sets again which CPUs may take an interrupt.
     RestoreIrq {
         /// Its number in this boot.
@@ -236,6 +239,7 @@ impl Inverse {
                 let words = ["--tx", &tx, "--rx", &rx, "--flags", &flags];
                 vec![Command::hwtstamp("restore", device, &places, &words)]
             }
+            Action::SwitchOffloadsOn { device } => vec![shell(&offloads(device, "on"))],
             Action::RestoreIrq { irq, was } => vec![shell(&format!("echo {was} >/proc/irq/{irq}/smp_affinity_list"))],
             Action::RestoreSteering { device, queue, was } => {
                 vec![shell(&format!("echo {was} >/sys/class/net/{device}/queues/{queue}/rps_cpus"))]
@@ -286,7 +290,9 @@ impl Inverse {
         match &self.action {
             Action::DeleteNamespace { name } => ours(name),
             Action::DeleteLink { device: name } | Action::DeleteQdisc { device: name } => device(name),
-            Action::DeleteRule { device: name, .. } | Action::ClearLink { device: name } => device(name),
+            Action::DeleteRule { device: name, .. }
+            | Action::ClearLink { device: name }
+            | Action::SwitchOffloadsOn { device: name } => device(name),
             Action::ReturnLink { device: name, to } => device(name).or_else(|| ours(to)),
             Action::GiveBackNic(nic) => device(&nic.device)
                 .or_else(|| ours(&nic.to))
@@ -316,6 +322,18 @@ impl Inverse {
             }
         }
     }
+}
+
+/// What of a device's offloads changes a packet after an XDP program has seen it, or leaves
+/// something out of it.
+const OFFLOADS: &str = "tx tso gso txvlan rxvlan";
+
+/// A script that switches these offloads. A device that does not have one of them is as it should
+/// be when they are off, and has nothing to switch on.
+pub fn offloads(device: &str, to: &str) -> String {
+    format!(
+        "for offload in {OFFLOADS}; do ethtool -K {device} $offload {to} >/dev/null 2>&1; done; ethtool -k {device}"
+    )
 }
 
 /// Names of links that a slot makes.

@@ -25,6 +25,9 @@ listed! {
         /// A virtual machine's macvtap on one of a pair of virtual links, the other of which is in
         /// the other station.
         Macvtap,
+        /// Two XDP programs between a virtual machine's tap and a pair of virtual links to the
+        /// other station: what arrives at the one device leaves by the other.
+        Xdp,
     }
 }
 
@@ -124,6 +127,8 @@ pub struct PathTraits {
     /// Its packets may take NAPI, if the experiment says so (`path.napi`); on other paths the
     /// driver decides.
     pub napi_on_request: bool,
+    /// XDP programs hand its packets on, in the mode that the experiment says (`path.xdp_mode`).
+    pub by_xdp: bool,
     /// The other end receives the same packet (skb) that one end sends, with all that the kernel
     /// has noted on it. This is also true across a bridge.
     pub hands_packets_over: bool,
@@ -148,6 +153,7 @@ impl PathKind {
                 place: Where::Anywhere,
                 waits_for_link: false,
                 napi_on_request: true,
+                by_xdp: false,
                 hands_packets_over: true,
                 carries_ptp: false,
             },
@@ -160,6 +166,7 @@ impl PathKind {
                 place: Where::OnlyHere,
                 waits_for_link: true,
                 napi_on_request: false,
+                by_xdp: false,
                 hands_packets_over: false,
                 carries_ptp: true,
             },
@@ -172,6 +179,7 @@ impl PathKind {
                 place: Where::Anywhere,
                 waits_for_link: true,
                 napi_on_request: false,
+                by_xdp: false,
                 hands_packets_over: true,
                 carries_ptp: false,
             },
@@ -185,12 +193,14 @@ impl PathKind {
                 place: Where::OnlyInGuest,
                 waits_for_link: true,
                 napi_on_request: false,
+                by_xdp: false,
                 hands_packets_over: false,
                 carries_ptp: false,
             },
             PathKind::Tap => into_guest("tap", Backend::Tap),
             PathKind::Bridge => into_guest("bridge", Backend::Tap),
             PathKind::Macvtap => into_guest("macvtap", Backend::Macvtap),
+            PathKind::Xdp => PathTraits { by_xdp: true, ..into_guest("xdp", Backend::Tap) },
         }
     }
 }
@@ -206,6 +216,7 @@ const fn into_guest(name: &'static str, backend: Backend) -> PathTraits {
         place: Where::OnlyHere,
         waits_for_link: true,
         napi_on_request: false,
+        by_xdp: false,
         hands_packets_over: false,
         carries_ptp: false,
     }

@@ -9,7 +9,7 @@ mod together;
 use crate::cell::{Table, View};
 use crate::error::Problem;
 use crate::experiment::Station;
-use crate::schema::show_duration;
+use crate::schema::{Value, show_duration};
 pub(crate) use rules::validity;
 use std::collections::BTreeMap;
 use tardy_model::ethernet::{ETHERTYPE, MOST_HEAD, TAGS};
@@ -17,17 +17,19 @@ use tardy_model::path::{Devices, PathKind, PathTraits};
 use tardy_model::port::TagBy;
 use tardy_model::station::StationKind;
 use tardy_model::stream::{CpuChoice, Kind, Policy, Stream, Wait};
+use tardy_model::xdp::XdpMode;
 pub(crate) use together::{pcp_queues, ports, queues, sizes, softirq, spinners, tags};
 
 /// A key of a path that belongs to some kinds only, and to which.
 type OfSomePaths = (&'static str, fn(&PathTraits) -> bool);
 
-const OF_SOME_PATHS: [OfSomePaths; 5] = [
+const OF_SOME_PATHS: [OfSomePaths; 6] = [
     ("a", |path| path.devices == Devices::Named),
     ("b", |path| path.devices == Devices::Named),
     ("take", |path| path.devices == Devices::Named),
     ("queues", |path| path.devices.are_made()),
     ("napi", |path| path.napi_on_request),
+    ("xdp_mode", |path| path.by_xdp),
 ];
 
 /// True if the key of a path, without `path`, has a meaning for one of this kind.
@@ -40,10 +42,13 @@ pub(crate) fn belongs_to_path(field: &str, path: &PathTraits) -> bool {
 pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: PathKind) {
     for (field, belongs) in OF_SOME_PATHS.into_iter().filter(|(_, belongs)| !belongs(&kind.traits())) {
         let mut others = PathKind::ALL.into_iter().map(PathKind::traits).filter(belongs);
-        if table.is_written(field) && !others.any(|other| view.is_somewhere("path.kind", other.name)) {
+        // Written out, the default of a file is what it has anyway.
+        let is_default = field == "xdp_mode" && table.find(field) == Some(&Value::Text(XdpMode::Native.name().into()));
+        if table.is_written(field) && !is_default && !others.any(|other| view.is_somewhere("path.kind", other.name)) {
             let message = format!("`path.{field}` has no meaning on path `{}`", kind.traits().name);
             let help = match field {
                 "napi" => "leave it out: what a device's packets take is its driver's affair",
+                "xdp_mode" => "write kind = \"xdp\", or leave it out",
                 "queues" => "leave it out: a device keeps its queues",
                 _ => "write kind = \"wire\", or leave it out",
             };

@@ -10,6 +10,7 @@ use tardy_model::shaper::Shaper;
 use tardy_model::station::{Machine, StationKind};
 use tardy_model::stream::{CpuChoice, Ip, Kind, Side, Stream, UNDER_TEST, Wait, all_simulated};
 use tardy_model::validity::Validity;
+use tardy_model::xdp::XdpMode;
 
 /// An experiment that can be planned.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,12 +105,14 @@ pub struct Path {
     pub named: Vec<String>,
     /// Devices that have addresses may be taken too.
     pub take: bool,
+    /// Where XDP programs run that hand its packets on.
+    pub xdp_mode: XdpMode,
 }
 
 impl Path {
     /// A path of this kind that makes its devices.
     pub const fn made(kind: PathKind, queues: u32, mtu: u32) -> Path {
-        Path { kind, mtu, queues: Some(queues), named: Vec::new(), take: false }
+        Path { kind, mtu, queues: Some(queues), named: Vec::new(), take: false, xdp_mode: XdpMode::Native }
     }
 
     /// What its kind is.

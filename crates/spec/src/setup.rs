@@ -17,7 +17,7 @@ use tardy_model::port::{Port, Sim};
 use tardy_model::station::StationKind;
 use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Policy, Reply, Rx, Stream, Tx, Wait};
 use tardy_model::time::Nanos;
-use tardy_model::xdp::{Core, DeviceHint, Triggered, XdpObject};
+use tardy_model::xdp::{Core, DeviceHint, Triggered, XdpMode, XdpObject};
 
 /// What a packet may have where nobody knows; nothing is checked against it.
 const MTU: u32 = 65_535;
@@ -130,7 +130,11 @@ fn path(view: &View<'_>) -> Result<Path, Problem> {
     let mtu = table.get("mtu", integer)? as u32;
     match kind.traits().devices {
         Devices::Made { .. } => Ok(Path::made(kind, table.get("queues", integer)? as u32, mtu)),
-        Devices::There(_) | Devices::OfGuest(_) => Ok(Path { kind, mtu, queues: None, named: Vec::new(), take: false }),
+        Devices::There(_) | Devices::OfGuest(_) => {
+            let mode = table.get("xdp_mode", called(XdpMode::of))?;
+            let xdp_mode = if kind.traits().by_xdp { mode } else { XdpMode::Native };
+            Ok(Path { kind, mtu, queues: None, named: Vec::new(), take: false, xdp_mode })
+        }
         Devices::Named => named(&table, kind, mtu),
     }
 }
@@ -160,7 +164,7 @@ fn named(table: &Table<'_>, kind: PathKind, mtu: u32) -> Result<Path, Problem> {
         false => Ok(()),
     });
     let take = table.get("take", flag)?;
-    Ok(Path { kind, mtu, queues: None, named: vec![a, b], take })
+    Ok(Path { kind, mtu, queues: None, named: vec![a, b], take, xdp_mode: XdpMode::Native })
 }
 
 /// The stations; `path` is what its kind is, if that is known.

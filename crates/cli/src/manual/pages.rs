@@ -356,6 +356,17 @@ pub const PAGES: &[Page] = &[
         see_also: &["tardy-agent(1)", "tardy-noted(1)", "tardy-undo(1)"],
     },
     Page {
+        verb: Some("forward"),
+        description: &[
+            "What a run with path `xdp` starts: it attaches an XDP program to each of two network devices of a namespace, which redirects every frame to the other one, and takes them off when its stdin closes. It says `ready` once packets may come. There is no reason to start it by hand.",
+        ],
+        exits: &[Good, Usage, Cannot, Internal],
+        files: &[("/run/netns/NAME", "The network namespace that it enters.")],
+        environment: &[],
+        examples: &[],
+        see_also: &["tardy-run(1)"],
+    },
+    Page {
         verb: Some("noted"),
         description: &[
             "What a run that is led from another machine starts on this one in place of an agent or a path's program. It reports its process's number on stdout, waits until stdin says that the journal here has that number, and then becomes the program. So whoever puts back after a killed run finds the process. There is no reason to start it by hand.",

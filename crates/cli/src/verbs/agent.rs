@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Processes that a person does not start. `tardy agent` acts for a station and `tardy steward` for
-//! another host: each ends when its stdin closes. On another host `tardy noted` comes before a
-//! program of the run's. The first process of a guest does the same run as
-//! on a machine; its events go to the host over a serial port.
+//! another host, and `tardy forward` is what a path by XDP needs: each ends when its stdin closes.
+//! On another host `tardy noted` comes before a program of the run's. The first process of a guest
+//! does the same run as on a machine; its events go to the host over a serial port.
 
-use crate::args::{Agent, Noted};
+use crate::args::{Agent, Forward, Noted};
 use crate::exit::{Exit, Failure, code_of};
 use anyhow::Result;
 use std::fs::File;
@@ -14,6 +14,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::atomic::AtomicBool;
+use tardy_bpf::forward::Forwarding;
 use tardy_lab::command::OURSELVES;
 use tardy_lab::coordinator::{self, Options};
 use tardy_lab::guest::relay::Relay;
@@ -25,6 +26,7 @@ use tardy_lab::host::{noted, serve, trunk};
 use tardy_lab::plan::Kinds;
 use tardy_lab::run::What;
 use tardy_lab::{identity, names};
+use tardy_model::xdp::XdpMode;
 use tardy_spec::Source;
 use tardy_sys::{machine, process};
 
@@ -50,6 +52,29 @@ pub fn steward() -> Result<Exit> {
     let mut steward = Steward::new(&crate::verbs::state(), Path::new(identity::SELF), std::process::id());
     serve::serve(stdin().lock(), &mut stdout().lock(), &identity::version(), &mut steward)
         .map_err(|error| Failure::new(Exit::Cannot, format!("steward: {error}")))?;
+    Ok(Exit::Good)
+}
+
+/// Has XDP programs hand packets from one device to the other until stdin ends.
+pub fn forward(args: &Forward) -> Result<Exit> {
+    process::leave_terminal();
+    let Forward { netns, mode, devices } = args;
+    let [a, b] = &devices[..] else {
+        return Err(Failure::new(Exit::Usage, "forward: name two network devices".to_owned()).into());
+    };
+    let cannot = |why: String| {
+        Failure::new(
+            Exit::Cannot,
+            format!("no XDP programs between {a} and {b} (mode {mode}, namespace {netns}): {why}"),
+        )
+    };
+    process::enter_netns(&Path::new("/run/netns").join(netns)).map_err(|error| cannot(error.to_string()))?;
+    let mode = XdpMode::ALL.into_iter().find(|known| known.name() == mode).unwrap_or(XdpMode::Native);
+    let forwarding = Forwarding::between([a, b], mode).map_err(|error| cannot(error.to_string()))?;
+    super::print("ready\n")?;
+    // Nobody writes anything: it ends.
+    let _ = std::io::copy(&mut stdin().lock(), &mut std::io::sink());
+    drop(forwarding);
     Ok(Exit::Good)
 }
 

@@ -21,7 +21,7 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost)
     let meeting = Meeting::of(setup, stations, names, Backend::Tap)?;
     let [bridge, uplink] = names.bridge();
     let behind = vec![
-        pair_step(&meeting, &uplink),
+        meeting.pair(&uplink, "a pair of links from the other station to the bridge"),
         bridge_step(&meeting, &bridge),
         // As a station's device the tap may have had that station's address.
         own_address_step(&meeting, names),
@@ -34,28 +34,6 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost)
     let show = meeting.behind.ip(&["-j", "-d", "link", "show", "dev", &bridge]);
     let read_back = vec![Question::at(meeting.behind, show)];
     Ok(Laid { read_back, ..meeting.laid(behind) })
-}
-
-fn pair_step(meeting: &Meeting<'_>, uplink: &str) -> Step {
-    let near = &meeting.near;
-    let does = near.place.ip(&[
-        "link",
-        "add",
-        &near.link,
-        "mtu",
-        &meeting.mtu,
-        "address",
-        &near.mac,
-        "type",
-        "veth",
-        "peer",
-        "name",
-        uplink,
-        "netns",
-        meeting.behind_netns,
-    ]);
-    let undoes = Inverse::within(&near.place, Action::DeleteLink { device: near.link.clone() });
-    Step::new(&near.place, "a pair of links from the other station to the bridge", vec![does]).undone_by(vec![undoes])
 }
 
 /// Nothing in it acts by itself or waits: no spanning tree, whose listening and learning would last

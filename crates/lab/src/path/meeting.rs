@@ -91,6 +91,17 @@ impl<'a> Meeting<'a> {
         Step::new(&self.near.place, why, vec![does]).undone_by(vec![Inverse::within(&self.near.place, back)])
     }
 
+    /// A pair of links: one is the station's device, and the other one, `uplink`, is where the
+    /// machine's is.
+    pub(super) fn pair(&self, uplink: &str, why: &'static str) -> Step {
+        let Joint { place, link, mac, .. } = &self.near;
+        let near = ["link", "add", link, "mtu", &self.mtu, "address", mac];
+        let does =
+            place.ip(&[&near[..], &["type", "veth", "peer", "name", uplink, "netns", self.behind_netns]].concat());
+        let undoes = Inverse::within(place, Action::DeleteLink { device: link.clone() });
+        Step::new(place, why, vec![does]).undone_by(vec![undoes])
+    }
+
     /// The station's device, once it is there: MTU, MAC, addresses.
     pub(super) fn near_steps(&self) -> Vec<Step> {
         let (link, place) = (self.near.link.as_str(), &self.near.place);

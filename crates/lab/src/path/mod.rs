@@ -13,6 +13,7 @@ pub mod netdevsim;
 mod tap;
 pub mod veth;
 pub mod wire;
+mod xdp;
 
 pub use link::{Device, EndId, Ends, Laid, LinkEnd, PathError, PathId, Plug, VlanEnd};
 pub use methods::{InGuest, PathMethods, PlannedStations};
@@ -28,5 +29,6 @@ pub fn kind(kind: PathKind) -> &'static PathMethods {
         PathKind::Tap => &tap::KIND,
         PathKind::Bridge => &bridge::KIND,
         PathKind::Macvtap => &macvtap::KIND,
+        PathKind::Xdp => &xdp::KIND,
     }
 }

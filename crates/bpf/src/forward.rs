@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A path of two network devices that XDP programs make: what arrives at one leaves by the other.
+//! Each program finds its other device in a map, which is filled when the program is loaded, by the
+//! device's name. The programs are attached by links, so they go with the process.
+
+use crate::program::{Log, ProgramError, harmless};
+use crate::xsk::XdpError;
+use libbpf_rs::{MapCore, MapFlags};
+use std::os::fd::{AsFd, OwnedFd};
+use tardy_model::xdp::{XdpMode, XdpRefusal};
+use tardy_sys::{bpf, nic};
+
+/// The object as clang made it.
+const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/forward.bpf.o"));
+const PROGRAM: &str = "tardy_forward";
+const MAP: &str = "leaves_by";
+
+/// The programs of both devices. They are attached as long as this is there.
+#[derive(Debug)]
+pub struct Forwarding {
+    _links: [OwnedFd; 2],
+}
+
+impl Forwarding {
+    /// Attaches the programs to two devices of this namespace, in this mode and in no other.
+    ///
+    /// # Errors
+    /// If a device is missing or has a program, or its driver does not have the mode.
+    pub fn between(devices: [&str; 2], mode: XdpMode) -> Result<Forwarding, XdpError> {
+        let [a, b] = devices;
+        Ok(Forwarding { _links: [attached(a, b, mode)?, attached(b, a, mode)?] })
+    }
+}
+
+fn attached(from: &str, to: &str, mode: XdpMode) -> Result<OwnedFd, XdpError> {
+    let index = |device: &str| nic::index(device).map_err(|error| XdpError::Device(error, device.to_owned()));
+    let (from_index, to_index) = (index(from)?, index(to)?);
+    let log = Log::start();
+    let libbpf = |doing, source| ProgramError::Libbpf { doing, source, said: String::new() };
+    let open = harmless(OBJECT).map_err(|source| libbpf("opening", source))?;
+    let object = open.load().map_err(|source| match log.of_verifier() {
+        Some(log) => ProgramError::Verifier { log },
+        None => libbpf("loading", source),
+    })?;
+    let map = object.maps().find(|map| map.name() == MAP).ok_or(ProgramError::Lacks(MAP))?;
+    map.update(&0u32.to_ne_bytes(), &to_index.to_ne_bytes(), MapFlags::ANY)
+        .map_err(|source| libbpf("giving the other device to", source))?;
+    let program = object.progs().find(|program| program.name() == PROGRAM).ok_or(ProgramError::Lacks(PROGRAM))?;
+    let flags = match mode {
+        XdpMode::Generic => bpf::XDP_FLAGS_SKB_MODE,
+        XdpMode::Native | XdpMode::ZeroCopy => bpf::XDP_FLAGS_DRV_MODE,
+    };
+    bpf::attach_xdp(program.as_fd(), from_index, flags).map_err(|why| match why.raw_os_error() {
+        Some(libc::EBUSY) => XdpError::Attached { device: from.to_owned() },
+        Some(libc::EEXIST) => XdpError::OtherMode { device: from.to_owned() },
+        _ => {
+            let refused = XdpRefusal { mode, why: format!("the driver refuses the program: {why}") };
+            XdpError::Refused { device: from.to_owned(), refused: vec![refused] }
+        }
+    })
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Into a virtual machine by two XDP programs: what arrives at the machine's tap leaves by one of a
+//! pair of links, and the other way round. The other one of the pair is the other station's device.
+//!
+//! A packet that such a program takes leaves as it is in memory. What a driver would still have
+//! done to it is never done: a checksum that is not filled in, and a VLAN tag that the kernel keeps
+//! apart from the packet, would be lost. So both stations' devices do that before they send.
+
+use super::keeper::Keeper;
+use super::link::{Laid, PathError};
+use super::meeting::Meeting;
+use super::methods::{PathMethods, PlannedStations};
+use super::veth::Joint;
+use crate::command::{Command, OURSELVES};
+use crate::machine::FactsByHost;
+use crate::names::Names;
+use crate::step::{Action, Inverse, Question, Step, offloads};
+use tardy_model::path::Backend;
+use tardy_spec::experiment::Setup;
+
+pub(super) const KIND: PathMethods = PathMethods::made(lay);
+
+/// Plans it.
+///
+/// # Errors
+/// If there are not exactly one namespace and one machine.
+fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost) -> Result<Laid, PathError> {
+    let meeting = Meeting::of(setup, stations, names, Backend::Tap)?;
+    let [_, uplink] = names.bridge();
+    let behind = vec![
+        meeting.pair(&uplink, "a pair of links from the other station to the XDP programs"),
+        whole_packets_step(&meeting.near),
+        // The driver of a veth pair takes redirected packets only at a link that polls.
+        polling_step(&meeting.near),
+        whole_packets_step(&meeting.machine),
+        meeting.up(&uplink, "the XDP programs' end of the pair of links"),
+        meeting.up(&meeting.backend, "the virtual machine's tap"),
+    ];
+    let forward = [
+        &["forward", "--mode", setup.path.xdp_mode.name(), "--netns", meeting.behind_netns],
+        &[&uplink[..], &meeting.backend][..],
+    ]
+    .concat();
+    let keeper = Keeper {
+        place: meeting.behind.clone(),
+        why: "hands packets from one device to the other by XDP programs",
+        command: Command::new(OURSELVES, &forward),
+    };
+    let features = |at: &Joint<'_>| Question::at(&at.place, at.place.exec(&["ethtool", "--json", "-k", &at.link]));
+    let read_back = vec![features(&meeting.near), features(&meeting.machine)];
+    Ok(Laid { keepers: vec![keeper], read_back, ..meeting.laid(behind) })
+}
+
+fn whole_packets_step(at: &Joint<'_>) -> Step {
+    let does = at.place.shell(&offloads(&at.link, "off"), &[]);
+    let why = "packets that are whole when they are sent: checksums and tags are in them";
+    let undoes = Inverse::within(&at.place, Action::SwitchOffloadsOn { device: at.link.clone() });
+    Step::new(&at.place, why, vec![does]).undone_by(vec![undoes])
+}
+
+fn polling_step(at: &Joint<'_>) -> Step {
+    let does = at.place.exec(&["ethtool", "-K", &at.link, "gro", "on"]);
+    Step::new(&at.place, "a link that polls (NAPI), which takes redirected packets", vec![does])
+}
