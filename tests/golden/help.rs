@@ -276,7 +276,7 @@ fn zsh_and_fish_know_the_ready_made_experiments_and_the_keys_of_set() {
     let zsh = says(&["completions", "zsh"]);
     assert!(
         zsh.contains(
-            "experiment:(host-to-host roundtrip-load car tsn-qdiscs etf-drops mqprio-etf igb waits afxdp-delay afxdp-triggered)"
+            "experiment:(host-to-host roundtrip-load vm-roundtrip car tsn-qdiscs etf-drops mqprio-etf igb waits afxdp-delay afxdp-triggered)"
         ) && zsh.contains("compadd -S '' -- name= trials="),
         "{zsh}"
     );

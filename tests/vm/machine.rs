@@ -45,7 +45,7 @@ fn every_way_into_a_virtual_machine_carries_small_and_full_packets() {
     let place = Place::new();
     let run = place.call(place.run(&["--json"]).arg(file(&place)));
     let cells = run.results["cells"].as_array().unwrap_or_else(|| panic!("cells: {}", run.stderr));
-    assert_eq!(cells.len(), 6, "{}", run.stderr);
+    assert_eq!(cells.len(), 8, "{}", run.stderr);
     for cell in cells {
         let (id, ctl) = (&cell["id"], &cell["streams"]["ctl"]);
         assert_eq!(ctl["outcomes"]["received"], 60, "{id}: {ctl}");
@@ -60,11 +60,11 @@ fn every_way_into_a_virtual_machine_carries_small_and_full_packets() {
     assert_eq!(guest.contains("emulated in software"), by != "kvm", "{guest}");
     // One machine, started once.
     let starts = place.events().into_iter().filter(|event| event["event"] == "trial").count();
-    assert_eq!(starts, 6);
+    assert_eq!(starts, 8);
     // The clocks of the two kernels were compared before and behind each trial, and the bound is
     // kept.
     let trials = glob(&place);
-    assert_eq!(trials.len(), 6);
+    assert_eq!(trials.len(), 8);
     for (path, record) in trials {
         let offset = &record["streams"]["ctl"]["offsets"]["rx"];
         assert!(offset["first"]["bound_ns"].as_i64().is_some_and(|bound| bound > 0), "{path}: {offset}");
@@ -76,6 +76,40 @@ fn every_way_into_a_virtual_machine_carries_small_and_full_packets() {
     assert_eq!(namespaces(&place), [""; 0]);
     assert_eq!(given(&place), [""; 0]);
     assert!(place.out().join("guest-vm.console.log").exists(), "its console is kept");
+}
+
+#[test]
+fn rows_with_a_machine_and_without_have_their_own_rulers_and_no_emulated_time_is_judged() {
+    if !can_run("rows_with_a_machine_and_without_have_their_own_rulers_and_no_emulated_time_is_judged") {
+        return;
+    }
+    let place = Place::new();
+    let file = place.path("some.toml");
+    std::fs::write(&file, tardy_tests::experiment("machine in some cases")).expect("a file");
+    let run = place.call(place.run(&["--json", "--trials", "1"]).arg(&file));
+    let cells = run.results["cells"].as_array().unwrap_or_else(|| panic!("cells: {}", run.stderr));
+    let missing = cells.iter().filter(|cell| !cell["not_available"].is_null()).map(|cell| cell["id"].clone());
+    let has_vhost = std::path::Path::new("/dev/vhost-net").exists();
+    assert_eq!(missing.collect::<Vec<_>>(), if has_vhost { vec![] } else { vec!["vhost"] }, "{}", run.stderr);
+    let manifest = manifest(&place);
+    let rulers = manifest["ruler"].as_array().expect("rulers");
+    for after in [false, true] {
+        let of = |host: Option<&str>| {
+            let is_its =
+                |it: &&serde_json::Value| it["station"] == "vm" && it["host"].as_str() == host && it["after"] == after;
+            rulers.iter().filter(is_its).count()
+        };
+        assert!(of(None) > 0 && of(Some("vm")) > 0, "after: {after}: {rulers:#?}");
+    }
+    let by = &manifest["hosts"]["vm"]["machine"]["guest.accelerator"];
+    let expected = run.results["expectations"].as_array().expect("expectations");
+    let in_machine = |it: &&serde_json::Value| it["cell"] == "machine";
+    for it in expected.iter().filter(in_machine) {
+        let is_open = it["metric"] != "lost" && by != "kvm";
+        assert_eq!(it["why"].to_string().contains("emulated in software"), is_open, "{it}");
+    }
+    assert_eq!(expected.iter().filter(in_machine).count(), 2);
+    assert_eq!(namespaces(&place), [""; 0]);
 }
 
 /// The records of all trials.

@@ -34,13 +34,16 @@ pub struct Sender {
 }
 
 /// The ruler's records of a cell's sender.
-fn of_sender<'a>(cell: &CellResult, stream: &str, ruler: &'a [RulerRecord]) -> Vec<&'a RulerRecord> {
-    let thread = format!("{stream}.tx");
+fn of_sender<'a>(cell: &CellResult, sender: &Sender, ruler: &'a [RulerRecord]) -> Vec<&'a RulerRecord> {
+    let thread = format!("{}.tx", sender.stream);
     let Some(placed) = cell.placement.iter().find(|placed| placed.thread == thread) else { return Vec::new() };
     let same_cpu =
         |record: &RulerRecord| record.cpu.map_or("any".to_owned(), |cpu| cpu.to_string()) == placed.cpu_asked;
     let is_its = |record: &&RulerRecord| {
-        record.threads.contains(&thread) && record.policy == placed.policy_granted && same_cpu(record)
+        record.host == sender.host
+            && record.threads.contains(&thread)
+            && record.policy == placed.policy_granted
+            && same_cpu(record)
     };
     ruler.iter().filter(is_its).collect()
 }
@@ -64,7 +67,7 @@ pub fn judge(
 ) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for sender in senders.iter().filter(|_| !cell.trials.is_empty()) {
-        let records = of_sender(cell, &sender.stream, ruler);
+        let records = of_sender(cell, sender, ruler);
         let woke_ns = woke_ns(cell, sender);
         let late = emulator(sender, &records, woke_ns).filter(|_| emulated(sender));
         verdicts.extend(settings.weigh(TIMER, |by| late.iter().filter_map(|late| late.verdict(by)).collect()));

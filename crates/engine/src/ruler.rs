@@ -48,6 +48,7 @@ fn run(order: &RulerOrder) -> RulerRecord {
     let longest_gap_ns = looped.map(|(_, _, longest)| longest);
     RulerRecord {
         station: String::new(),
+        host: None,
         after: false,
         threads: Vec::new(),
         cpu: order.cpu,

@@ -7,7 +7,7 @@ use tardy_analyze::cell::{CellAnalysis, TrialAnswer};
 use tardy_analyze::envelope::{EnvelopePass, Grain, Trace};
 use tardy_analyze::fingerprint::Rows;
 use tardy_analyze::ruler::Sender;
-use tardy_analyze::{fingerprint, observer, own_trace, ruler};
+use tardy_analyze::{expectations, fingerprint, observer, own_trace, ruler};
 use tardy_model::histogram::Histogram;
 use tardy_model::machine::HostId;
 use tardy_model::machine::RulerRecord;
@@ -30,6 +30,8 @@ pub struct Judge {
     name: String,
     pub(crate) cells: Vec<(String, CellAnalysis)>,
     senders: BTreeMap<String, Vec<Sender>>,
+    /// The virtual machines that are stations, by cell, as records call them.
+    machines: BTreeMap<String, BTreeSet<String>>,
     /// Cells of optional cases.
     optional: BTreeSet<String>,
     validity: Validity,
@@ -53,6 +55,12 @@ impl Judged {
         let key = (cell.to_owned(), stream.to_owned(), metric.to_owned());
         self.histograms.get(&key).map(tardy_report::bars).unwrap_or_default()
     }
+}
+
+/// The machines among a cell's stations.
+fn machines_of(cell: &Cell, machines: &BTreeMap<HostId, (String, Machine)>) -> BTreeSet<String> {
+    let hosts = cell.setup.stations.values().filter_map(|station| machines.get(&station.host));
+    hosts.map(|(name, _)| name.clone()).collect()
 }
 
 fn senders(cell: &Cell, machines: &BTreeMap<HostId, (String, Machine)>) -> Vec<Sender> {
@@ -90,9 +98,11 @@ impl Judge {
         let cells = experiment.cells.iter().map(|cell| (cell.id.clone(), of(cell))).collect();
         let machines = experiment.machines();
         let senders = experiment.cells.iter().map(|cell| (cell.id.clone(), senders(cell, &machines))).collect();
+        let machines = experiment.cells.iter().map(|cell| (cell.id.clone(), machines_of(cell, &machines))).collect();
         let optional = experiment.cells.iter().filter(|cell| cell.optional).map(|cell| cell.id.clone()).collect();
         let (said, run, stamp_ns) = (BTreeMap::new(), Vec::new(), own_trace::stamp_ns(&[]));
-        Judge { name: experiment.name.clone(), cells, senders, optional, validity, said, run, stamp_ns, prints: None }
+        let (name, prints) = (experiment.name.clone(), None);
+        Judge { name, cells, senders, machines, optional, validity, said, run, stamp_ns, prints }
     }
 
     /// The run is one in exact time: its trials get fingerprints, and nobody else can have broken a
@@ -147,10 +157,8 @@ impl Judge {
         self.run.extend(set(&self.validity));
         self.run.extend(of_machines(manifest));
         let all_emulated = manifest.guest.as_ref().is_some_and(is_emulated);
-        let emulated = |sender: &Sender| {
-            let host = sender.host.as_ref().and_then(|host| manifest.hosts.get(host));
-            all_emulated || host.and_then(accelerator).is_some_and(|by| by != "kvm")
-        };
+        let emulated =
+            |sender: &Sender| all_emulated || sender.host.as_ref().is_some_and(|host| is_emulated_here(manifest, host));
         let mut histograms = BTreeMap::new();
         let mut answers = Vec::new();
         for (id, cell) in self.cells {
@@ -173,6 +181,10 @@ impl Judge {
             }
             let senders = self.senders.get(&id).map(Vec::as_slice).unwrap_or_default();
             let by_ruler = ruler::judge(&answer.result, senders, &manifest.ruler, &emulated, &self.validity);
+            let emulated = self.machines.get(&id).into_iter().flatten().find(|name| is_emulated_here(manifest, name));
+            for result in answer.expectations.iter_mut().filter(|_| emulated.is_some()) {
+                expectations::leave_open_in_emulation(result, emulated.map(String::as_str).unwrap_or_default());
+            }
             for verdict in said.iter().chain(&by_ruler) {
                 answer.result.valid &= verdict.level < Level::Invalid;
                 answer.result.verdicts.push(verdict.clone());
@@ -261,24 +273,33 @@ fn accelerator(host: &HostEntry) -> Option<&str> {
     }
 }
 
+fn is_emulated_here(manifest: &Manifest, host: &str) -> bool {
+    manifest.hosts.get(host).and_then(accelerator).is_some_and(|by| by != "kvm")
+}
+
 /// What figures with an end in a virtual machine are, and are not.
 fn of_machines(manifest: &Manifest) -> Option<Verdict> {
     let named = |(name, host): (&String, &HostEntry)| Some((name.clone(), accelerator(host)?.to_owned()));
     let all: Vec<(String, String)> = manifest.hosts.iter().filter_map(named).collect();
     let emulated: Vec<&str> = all.iter().filter(|(_, by)| by != "kvm").map(|(name, _)| name.as_str()).collect();
     let names = emulated.join("`, `");
+    let why = |name: &&str| match manifest.hosts.get(*name)?.machine.get("guest.without_kvm") {
+        Some(Figure::Text(why)) => Some(format!(" ({why})")),
+        _ => None,
+    };
+    let why = emulated.first().and_then(why).unwrap_or_default();
     let says = match (all.is_empty(), &emulated[..]) {
         (true, _) => return None,
         (false, []) => {
             "a station is a virtual machine: its figures hold the hypervisor's work and the host's".to_owned()
         }
         (false, [_]) => format!(
-            "the processor of station `{names}`, a virtual machine, is emulated in software: how long something takes there is the \
-             emulator's affair; what can be trusted is what was lost, and in which order packets came"
+            "the processor of station `{names}`, a virtual machine, is emulated in software{why}: how long something takes there is \
+             the emulator's affair, and no limit on it is judged; what can be trusted is what was lost, and in which order packets came"
         ),
         (false, _) => format!(
-            "the processors of stations `{names}`, virtual machines, are emulated in software: how long something takes there is the \
-             emulator's affair; what can be trusted is what was lost, and in which order packets came"
+            "the processors of stations `{names}`, virtual machines, are emulated in software{why}: how long something takes there is \
+             the emulator's affair, and no limit on it is judged; what can be trusted is what was lost, and in which order packets came"
         ),
     };
     let level = if emulated.is_empty() { Level::Note } else { Level::Warning };

@@ -7,6 +7,7 @@ mod check;
 mod record;
 mod under_way;
 
+use crate::host::HostId;
 use crate::host::hosts::Hosts;
 use crate::loads::{self, Loads};
 use crate::machine::FactsByHost;
@@ -37,7 +38,7 @@ use tardy_model::stream::{Side, Stream, live_end};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
 use tardy_model::trial::ObserverRecord;
-use tardy_spec::experiment::{Cell, Experiment};
+use tardy_spec::experiment::{Cell, Experiment, Setup};
 pub use under_way::Options;
 use under_way::{Run, Standing};
 
@@ -135,7 +136,9 @@ impl Run<'_, '_> {
             let row = turns[at..].iter().take_while(|other| same(other)).count();
             let names = self.claim()?;
             let rest = &turns[at + row..];
-            let last = rest.iter().all(|turn| turn.cell.setup.is_simulated() || self.refused.contains(&turn.cell.id));
+            let hosts = hosts_of(&turn.cell.setup);
+            let is_other = |turn: &Turn<'_>| turn.cell.setup.is_simulated() || hosts_of(&turn.cell.setup) != hosts;
+            let last = rest.iter().all(|turn| is_other(turn) || self.refused.contains(&turn.cell.id));
             self.on_path(names, &turns[at..at + row], last, not_put_back)?;
             at += row;
         }
@@ -190,7 +193,7 @@ impl Run<'_, '_> {
     }
 
     /// Builds the path, runs these turns on it, tears it down. Behind the `last` one that is built
-    /// the ruler is measured again.
+    /// on the same hosts the ruler is measured again.
     fn on_path(
         &mut self,
         names: Names,
@@ -259,9 +262,8 @@ impl Run<'_, '_> {
         }
         let pids = stations.processes().map(|(name, pid)| (name.to_owned(), pid)).collect();
         self.tell(What::Built { read_back, stations: entries, pids });
-        if self.measured.is_empty() {
-            self.measure(&mut stations, plan, false)?;
-        }
+        // On a host that was there before, this finds nothing to do.
+        self.measure(&mut stations, plan, false)?;
         for turn in turns {
             if self.stopped() {
                 break;
@@ -457,4 +459,9 @@ impl Run<'_, '_> {
             Err(Broken { error: TrialError::Agent(error), .. }) => Err(error.into()),
         }
     }
+}
+
+/// The hosts of a set-up's stations, by the stations' names.
+fn hosts_of(setup: &Setup) -> BTreeMap<&str, HostId> {
+    setup.stations.iter().map(|(name, station)| (name.as_str(), station.host)).collect()
 }

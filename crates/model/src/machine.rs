@@ -168,6 +168,9 @@ pub struct ThreadRecord {
 pub struct RulerRecord {
     /// The station whose CPU it is.
     pub station: String,
+    /// The host that it is of; null for the coordinator's.
+    #[serde(default)]
+    pub host: Option<String>,
     /// False if it was taken before the first trial, true if after the last one.
     #[serde(default)]
     pub after: bool,

@@ -297,7 +297,7 @@ const R2: Reference = Reference {
     others: &[],
     rows: &[
         Row::of(&["host-to-host"], &[180.0, 203.0, 408.0, 8.5]),
-        Row::of(&["vm-tap"], &[214.0, 254.0, 581.0, 14.2]),
+        Row::of(&["vm-tap", "vm-bridge"], &[214.0, 254.0, 581.0, 14.2]),
         Row::of(&["vm-macvtap"], &[217.0, 244.0, 567.0, 13.0]),
         Row::of(&["vm-open-vswitch"], &[266.0, 291.0, 671.0, 13.3]),
         Row::of(&["vm-xdp"], &[221.0, 254.0, 571.0, 13.4]),

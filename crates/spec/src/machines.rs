@@ -87,6 +87,14 @@ fn is_same(one: &Machine, other: &Machine) -> bool {
 }
 
 impl Experiment {
+    /// True if only cells of optional cases have a station on that host, and others remain.
+    pub fn can_do_without(&self, host: HostId) -> bool {
+        let is_on = |cell: &Cell| cell.setup.stations.values().any(|station| station.host == host);
+        let (mut on_it, others): (Vec<&Cell>, Vec<&Cell>) = self.cells.iter().partition(|cell| is_on(cell));
+        on_it.retain(|cell| !cell.optional);
+        on_it.is_empty() && !others.is_empty()
+    }
+
     /// The virtual machines of all cells that are built, by their hosts, each with the name that
     /// records have for it: its station's, and for a further one of that name a number behind it.
     pub fn machines(&self) -> BTreeMap<HostId, (String, Machine)> {

@@ -244,12 +244,14 @@ fn a_guest_in_emulated_real_time_whose_timer_is_late_by_milliseconds_is_not_vali
     assert_eq!(told_in(900_000, &[measured("ctl.tx", 1, false, 800_000)], true), []);
     // Of a station's own machine, and in words that fit it: no other guest runs one.
     let station = Sender { host: Some("vm".into()), ..sender() };
+    let [of_host] = &late;
+    let of_both = [of_host.clone(), RulerRecord { host: Some("vm".into()), ..of_host.clone() }];
     let in_station = |is_emulated: bool| {
         let of = &|of: &Sender| is_emulated && of.host.as_deref() == Some("vm");
         tardy_analyze::ruler::judge(
             &cell(Some(60_000_000)),
             &[station.clone(), sender()],
-            &late,
+            &of_both,
             of,
             &Validity::default(),
         )
@@ -257,6 +259,9 @@ fn a_guest_in_emulated_real_time_whose_timer_is_late_by_milliseconds_is_not_vali
     assert_eq!(in_station(true).iter().filter(|it| it.id == "guest-timer").count(), 1);
     assert!(in_station(true)[0].says.ends_with("which waited for the host"), "{}", in_station(true)[0].says);
     assert_eq!(in_station(false), []);
+    // The timer of one host was held against a sender on another.
+    let of_other = tardy_analyze::ruler::judge(&cell(None), &[station.clone()], &late, &|_| true, &Validity::default());
+    assert_eq!(of_other, []);
     // A ping-pong has no schedule, so only the ruler shows that the timer is late.
     let of_none = tardy_analyze::ruler::judge(&cell(None), &[sender()], &late, &|_| true, &Validity::default());
     assert_eq!(of_none.len(), 1);

@@ -256,6 +256,7 @@ pub fn run(cells: &[&str]) -> Run {
 fn ruler(station: &str, cpu: u32, stamp: i64, timer_p99: i64, gap: i64) -> RulerRecord {
     RulerRecord {
         station: station.into(),
+        host: None,
         after: false,
         threads: vec![if station == "a" { "ctl.tx" } else { "ctl.rx" }.into()],
         cpu: Some(cpu),

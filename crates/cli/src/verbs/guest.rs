@@ -28,7 +28,7 @@ use tardy_model::manifest::GuestMode;
 use tardy_model::station::Machine;
 use tardy_model::stream::CpuChoice;
 use tardy_model::stream::Side;
-use tardy_spec::experiment::{Experiment, Setup};
+use tardy_spec::experiment::{Cell, Experiment, Setup};
 
 /// Fetches, lists or packs.
 pub fn call(args: Call) -> Result<Exit> {
@@ -146,6 +146,8 @@ pub struct Machines {
     machines: BTreeMap<HostId, (String, Machine, Guest)>,
     /// What QEMU says of its version.
     qemu: String,
+    /// Those that only optional cells ask for, and that this host cannot have, with the reason.
+    refused: BTreeMap<HostId, String>,
 }
 
 impl Machines {
@@ -158,17 +160,31 @@ impl Machines {
         let cannot = |error: GuestError| Failure::new(Exit::Cannot, error.to_string());
         let qemu = guest::qemu_for(experiment).map_err(cannot)?;
         let has_filter = process::has_sandbox().unwrap_or(false);
+        let mut refused = BTreeMap::new();
         for (host, (name, machine)) in &asked {
-            machine::check(name, machine, *host, (&qemu, has_filter)).map_err(cannot)?;
+            match machine::check(name, machine, *host, (&qemu, has_filter)) {
+                Err(why) if experiment.can_do_without(*host) => drop(refused.insert(*host, why.to_string())),
+                checked => checked.map_err(cannot)?,
+            }
         }
-        let all = asked.values().map(|(_, machine)| machine);
+        let is_possible = |host: &HostId| !refused.contains_key(host);
+        let all = asked.iter().filter(|(host, _)| is_possible(host)).map(|(_, (_, machine))| machine);
         machine::check_memory(all, tardy_sys::proc::available_memory_bytes()).map_err(cannot)?;
         let mut machines = BTreeMap::new();
-        for (host, (name, machine)) in asked {
+        for (host, (name, machine)) in asked.into_iter().filter(|(host, _)| is_possible(host)) {
             let guest = of_station(&machine)?;
             machines.insert(host, (name, machine, guest));
         }
-        Ok(Machines { machines, qemu })
+        Ok(Machines { machines, qemu, refused })
+    }
+
+    /// Takes the cells out of an experiment that need a machine which this host cannot have: their
+    /// ids, each with the reason.
+    pub fn take_refused(&self, experiment: &mut Experiment) -> Vec<(String, String)> {
+        let why = |cell: &Cell| cell.setup.stations.values().find_map(|station| self.refused.get(&station.host));
+        let refused = experiment.cells.iter().filter_map(|cell| Some((cell.id.clone(), why(cell)?.clone()))).collect();
+        experiment.cells.retain(|cell| why(cell).is_none());
+        refused
     }
 
     /// Starts them, one after the other.

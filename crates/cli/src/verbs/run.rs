@@ -53,6 +53,9 @@ pub fn call(args: Run) -> Result<Exit> {
     // By its path the agents of a later cell would be another build, once one has taken its name.
     let mut steward = Steward::new(&state, Path::new(identity::SELF), std::process::id());
     let machines = if guest.is_none() { Machines::of(&experiment)? } else { Machines::default() };
+    // What is built and measured; the results have all cells.
+    let mut possible = experiment.clone();
+    let refused = machines.take_refused(&mut possible);
     // They are hosts of the run before anything is known of it.
     let mut booted = machines.boot(&state, &stop, &mut steward)?;
     let mut hosts = Hosts::here(&mut steward);
@@ -70,7 +73,7 @@ pub fn call(args: Run) -> Result<Exit> {
         }
         None => Where::Here {
             found: Box::new(
-                coordinator::check(&experiment, &Kinds::default(), &mut hosts)
+                coordinator::check(&possible, &Kinds::default(), &mut hosts)
                     .map_err(|error| verbs::blamed(error, &args.experiment, &tardy_host::cpus::usable()))?,
             ),
             hosts: &mut hosts,
@@ -98,7 +101,10 @@ pub fn call(args: Run) -> Result<Exit> {
     if guest.as_ref().is_some_and(|guest| guest.mode == GuestMode::Exact) {
         recorder.judge.exact();
     }
-    let ended = place.measure(&experiment, &folder, &state, &stop, &mut recorder)?;
+    for (cell, why) in refused {
+        recorder.event(Event::now(What::Refused { cell, why, found: None }));
+    }
+    let ended = place.measure(&possible, &folder, &state, &stop, &mut recorder)?;
     for (name, machine) in running {
         folder.write_console(&name, &machine.console())?;
     }

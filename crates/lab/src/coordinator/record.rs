@@ -232,8 +232,10 @@ impl Run<'_, '_> {
         let of_stations = stations.names();
         for (station, mut threads) in self.threads(plan)? {
             let name = of_stations.get(&station).cloned().unwrap_or_default();
-            threads.retain(|(order, _)| after || !self.measured.contains(&(name.clone(), order.thread.clone())));
-            self.measured.extend(threads.iter().map(|(order, _)| (name.clone(), order.thread.clone())));
+            let host = plan.host(&name)?;
+            let of = |order: &RulerOrder| (host, name.clone(), order.thread.clone(), after);
+            threads.retain(|(order, _)| !self.measured.contains(&of(order)));
+            self.measured.extend(threads.iter().map(|(order, _)| of(order)));
             let (of_station, of_names): (Vec<RulerOrder>, Vec<Vec<String>>) = threads.into_iter().unzip();
             orders.push((station, of_station));
             names.extend(of_names);
@@ -244,6 +246,7 @@ impl Run<'_, '_> {
         let mut records = stations.measure(&orders)?;
         for (record, threads) in records.iter_mut().zip(names) {
             (record.after, record.threads) = (after, threads);
+            record.host = self.hosts.name(plan.host(&record.station)?).map(str::to_owned);
         }
         self.tell(What::Ruler { records: records.clone() });
         self.ruler.extend(records);
@@ -264,9 +267,13 @@ impl Run<'_, '_> {
                 let reply = ("reply", &stream.from, chosen.reply, stream.reply.policy);
                 let reply = Some(reply).filter(|_| stream.kind == Kind::Reflected);
                 for (end, station, cpu, policy) in ends.into_iter().chain(reply) {
-                    // A station of another cell's path.
+                    // A station of another cell's path, or one of that name on another host.
                     let Ok(at) = plan.station(station) else { continue };
-                    let order = thread_on(plan.host(station)?, cpu, policy)?;
+                    let host = plan.host(station)?;
+                    if host_of(&cell.setup, station)? != host {
+                        continue;
+                    }
+                    let order = thread_on(host, cpu, policy)?;
                     let threads = threads.entry(at).or_default();
                     let name = format!("{}.{end}", stream.name);
                     let sends = end == "tx";
@@ -287,21 +294,23 @@ impl Run<'_, '_> {
 
     /// The ruler's figures of a thread like this one. Two threads that were granted the same may
     /// have asked for different policies: then the one of this name comes first.
-    fn ruler_of(&self, station: &str, name: &str, thread: &ThreadRecord) -> Option<&RulerRecord> {
+    fn ruler_of(&self, setup: &Setup, station: &str, name: &str, thread: &ThreadRecord) -> Option<&RulerRecord> {
         let (cpu, policy) = (thread.cpu_asked, &thread.policy_granted);
-        let like = |ruler: &&RulerRecord| ruler.station == station && ruler.cpu == cpu && ruler.policy == *policy;
+        let host = self.hosts.name(host_of(setup, station).ok()?);
+        let at = |ruler: &RulerRecord| ruler.station == station && ruler.host.as_deref() == host;
+        let like = |ruler: &&RulerRecord| at(ruler) && ruler.cpu == cpu && ruler.policy == *policy;
         let its = |ruler: &&RulerRecord| ruler.threads.iter().any(|thread| thread == name);
         let mut all = self.ruler.iter().filter(like);
         all.clone().find(its).or_else(|| all.next())
     }
 
     /// Notes what a wake-up of each of the stream's threads waits by itself, by the ruler.
-    fn note_wake_ups(&self, stream: &Stream, record: &mut StreamRecord) {
+    fn note_wake_ups(&self, setup: &Setup, stream: &Stream, record: &mut StreamRecord) {
         let reply = record.reply.as_mut().and_then(|reply| reply.thread.as_mut());
         let ends = [("tx", &stream.from, &mut record.tx), ("rx", &stream.to, &mut record.rx)];
         for (end, station, thread) in ends.into_iter().chain(reply.map(|thread| ("reply", &stream.from, thread))) {
             let name = format!("{}.{end}", stream.name);
-            thread.wake_wait_ns = self.ruler_of(station, &name, thread).and_then(|ruler| ruler.wake_wait_ns);
+            thread.wake_wait_ns = self.ruler_of(setup, station, &name, thread).and_then(|ruler| ruler.wake_wait_ns);
         }
     }
 
@@ -347,9 +356,9 @@ impl Run<'_, '_> {
         }
         let hosts = [host_of(setup, &stream.from)?, host_of(setup, &stream.to)?];
         clocks::name_hosts(&mut record.offsets, hosts, |host| self.hosts.name(host));
-        self.note_wake_ups(stream, record);
+        self.note_wake_ups(setup, stream, record);
         let name = format!("{}.tx", stream.name);
-        let timer = self.ruler_of(&stream.from, &name, &record.tx).and_then(|ruler| ruler.timer_p99_9_ns);
+        let timer = self.ruler_of(setup, &stream.from, &name, &record.tx).and_then(|ruler| ruler.timer_p99_9_ns);
         let release = self.found.at(setup, &stream.from)?.release.as_deref();
         let launching = launching::record(setup, stream, timer, release);
         record.launching = LaunchRecord { station: Self::leaves_by(stream, ends)?, ..launching };

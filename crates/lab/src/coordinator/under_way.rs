@@ -4,9 +4,9 @@
 //! behind the last one.
 
 use crate::agent::{Agent, AgentError, Voice};
-use crate::host::ApplyError;
 use crate::host::clocks::OffsetSource;
 use crate::host::hosts::Hosts;
+use crate::host::{ApplyError, HostId};
 use crate::machine::FactsByHost;
 use crate::names::Names;
 use crate::placement::Shown;
@@ -54,8 +54,9 @@ pub(super) struct Run<'a, 'h> {
     pub(super) standing: Standing,
     /// What was reported of paths.
     pub(super) reported: Vec<Reported>,
-    /// Threads for which the ruler was measured before the trials, with their stations.
-    pub(super) measured: Vec<(String, ThreadOrder)>,
+    /// Threads for which the ruler was measured, with their hosts and stations, and whether that
+    /// was after the trials.
+    pub(super) measured: Vec<(HostId, String, ThreadOrder, bool)>,
     pub(super) ruler: Vec<RulerRecord>,
     /// Paths and ports on which it is known what tx stamps add.
     pub(super) observed: Vec<(experiment::Path, Vec<Port>)>,

@@ -311,6 +311,12 @@ fn facts_of(
     command: &Command,
 ) -> BTreeMap<String, Figure> {
     let text = |text: &str| Figure::from(text);
+    let without_kvm = match (accelerator, Path::new("/dev/kvm").exists()) {
+        (Accelerator::Kvm, _) => None,
+        (Accelerator::Tcg, true) => Some("KVM is here and did not start this kernel"),
+        (Accelerator::Tcg, false) => Some("this host has no /dev/kvm"),
+    };
+    let without_kvm = without_kvm.map(|why| ("guest.without_kvm", text(why)));
     [
         ("guest.accelerator", text(accelerator.name())),
         ("guest.kernel", text(&guest.kernel.name)),
@@ -319,6 +325,7 @@ fn facts_of(
         ("guest.command", text(&command.to_string())),
     ]
     .into_iter()
+    .chain(without_kvm)
     .map(|(key, value)| (key.to_owned(), value))
     .collect()
 }
