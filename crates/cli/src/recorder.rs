@@ -21,6 +21,7 @@ use tardy_model::stream::{Side, live_end};
 use tardy_model::time::{Instant, Nanos, Realtime};
 use tardy_model::trial::TrialRecord;
 use tardy_model::xdp::Inspection;
+use tardy_report::figure::{Digits, Unit};
 use tardy_spec::experiment::{Cell, Experiment};
 use tardy_store::{RunFolder, StoreError};
 use tardy_sys::clock;
@@ -89,19 +90,16 @@ impl Shown {
     }
 }
 
-fn us(ns: i64) -> String {
-    format!("{:.1}", ns as f64 / 1e3)
-}
-
 /// A metric's figures of a trial that is over.
 fn figures_of(name: &str, metric: &MetricResult) -> String {
+    let Quantiles { p50_ns, p99_ns, .. } = metric.figures.quantiles;
+    let digits = Digits::of(Unit::Us).row([p50_ns, p99_ns, metric.clock_bound_ns].into_iter().flatten());
     let of = |quantile: &str, ns: Option<i64>| match ns {
-        Some(ns) => us(ns),
+        Some(ns) => digits.fixed(ns),
         None if metric.infinite.iter().any(|infinite| infinite == quantile) => "∞".to_owned(),
         None => "–".to_owned(),
     };
-    let Quantiles { p50_ns, p99_ns, .. } = metric.figures.quantiles;
-    let bound = metric.clock_bound_ns.map_or_else(String::new, |ns| format!(" ± {}", us(ns)));
+    let bound = metric.clock_bound_ns.map_or_else(String::new, |ns| format!(" ± {}", digits.at_least(ns)));
     format!("{name} p50 {} p99 {}{bound} µs", of("p50", p50_ns), of("p99", p99_ns))
 }
 
@@ -395,8 +393,9 @@ impl Progress {
             self.bar.set_position(digest.done);
         }
         let Some(metric) = metric else { return };
-        let us = |ns: Option<i64>| ns.map_or("–".to_owned(), us);
-        self.bar.set_message(format!("{metric} p50 {} p99 {} µs", us(digest.p50_ns), us(digest.p99_ns)));
+        let digits = Digits::of(Unit::Us).row([digest.p50_ns, digest.p99_ns].into_iter().flatten());
+        let show = |ns: Option<i64>| ns.map_or_else(|| "–".to_owned(), |ns| digits.fixed(ns));
+        self.bar.set_message(format!("{metric} p50 {} p99 {} µs", show(digest.p50_ns), show(digest.p99_ns)));
     }
 
     /// Writes a line above the progress line.

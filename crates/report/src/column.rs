@@ -2,7 +2,7 @@
 //! The columns of a metric's row and their values, the same in every format; which metric leads,
 //! and in which order metrics come.
 
-use crate::figure::{self, Unit};
+use crate::figure::{self, Digits, Unit};
 use std::str::FromStr;
 use tardy_model::expect::QUANTILES;
 use tardy_model::point::Metric;
@@ -39,7 +39,7 @@ pub(crate) enum Value {
 
 impl Column {
     /// All of a metric on one host, in the order of the long tables.
-    const ALL: [Column; 11] = [
+    pub const ALL: [Column; 11] = [
         Column::Quantile(0),
         Column::Quantile(1),
         Column::Quantile(2),
@@ -131,21 +131,32 @@ fn is_infinite(metric: &MetricResult, i: usize) -> bool {
 }
 
 impl Value {
-    /// In `unit`, digits grouped if there is a `separator`.
-    pub fn show(self, unit: Unit, separator: Option<char>) -> String {
+    /// With these `digits`, grouped if there is a `separator`.
+    pub fn show(self, digits: Digits, separator: Option<char>) -> String {
         let group = |number: String| separator.map_or(number.clone(), |s| figure::grouped(&number, s));
         match self {
             Value::Absent => figure::ABSENT.to_owned(),
             Value::Infinite => figure::INFINITE.to_owned(),
-            Value::Ns(ns) => group(unit.fixed(ns)),
-            Value::Mean(ns) => group(unit.fixed_f64(ns)),
-            Value::Bound(ns) => group(unit.at_least(ns)),
+            Value::Ns(ns) => group(digits.fixed(ns)),
+            Value::Mean(ns) => group(digits.fixed_f64(ns)),
+            Value::Bound(ns) => group(digits.at_least(ns)),
             // Ungrouped figures go to documents, where `#4211` would become a link to something
             // else.
             Value::Packet(seq) => format!("{}{}", if separator.is_some() { "#" } else { "" }, group(seq.to_string())),
             Value::Trial(n) => n.to_string(),
         }
     }
+}
+
+/// The digits of a metric's row with these columns: those of its table, or more.
+pub(crate) fn digits(metric: &MetricResult, columns: &[Column], table: Digits) -> Digits {
+    let values = columns.iter().flat_map(|column| [Some(column.value(metric)), column.received(metric)]).flatten();
+    table.row(values.filter_map(|value| match value {
+        Value::Ns(ns) | Value::Bound(ns) => Some(ns),
+        // What is less than half a nanosecond is printed as none.
+        Value::Mean(ns) => Some(ns.round() as i64),
+        Value::Absent | Value::Infinite | Value::Packet(_) | Value::Trial(_) => None,
+    }))
 }
 
 /// A stream's metrics in causal order, `delta` last.
@@ -213,10 +224,16 @@ pub(crate) fn unit<'a>(metrics: impl Iterator<Item = (&'a str, &'a MetricResult)
     Unit::fitting(median, greatest)
 }
 
-/// The unit that fits all cells of a run: their tables are read side by side.
-pub(crate) fn run_unit(results: &Results) -> Unit {
+/// The unit that fits all cells of a run, whose tables are read side by side, and the digits of
+/// each of their rows at least.
+pub(crate) fn run_digits(results: &Results) -> Digits {
     let metrics = results.cells.iter().flat_map(|cell| cell.streams.values()).flat_map(|stream| &stream.metrics);
-    unit(metrics.map(|(name, metric)| (name.as_str(), metric)))
+    in_unit(&results.fingerprint, unit(metrics.map(|(name, metric)| (name.as_str(), metric))))
+}
+
+/// The digits of a table in this unit; a run in exact time has a fingerprint.
+pub(crate) fn in_unit(fingerprint: &Option<String>, unit: Unit) -> Digits {
+    if fingerprint.is_some() { Digits::exact(unit) } else { Digits::of(unit) }
 }
 
 /// The least share of stamps among the available metrics of a stream, and the name of that metric

@@ -6,7 +6,7 @@ mod facts;
 mod junit;
 
 use crate::figure;
-use crate::figure::{ABSENT, SPACE, TWO_CLOCKS, Unit, grouped, is_within_number};
+use crate::figure::{ABSENT, Digits, SPACE, TWO_CLOCKS, Unit, grouped, is_within_number};
 use crate::picture::{Options, ReportError};
 use std::fmt::Write as _;
 use tardy_model::comparison::{
@@ -267,6 +267,11 @@ fn unit(cells: &[CellComparison]) -> Unit {
     Unit::fitting(values(Some("p50")).min(), values(None).max())
 }
 
+/// The digits of a row with these figures, in the unit of its table.
+fn digits(figure: &FigureComparison, unit: Unit) -> Digits {
+    Digits::of(unit).row([figure.a_ns, figure.b_ns, figure.difference_ns].into_iter().flatten())
+}
+
 /// How wide the columns of a cell's table are, and the unit of its figures.
 struct Columns {
     label: usize,
@@ -279,11 +284,13 @@ impl Columns {
         let metrics = || cell.streams.values().flat_map(|stream| &stream.metrics);
         let names = metrics().map(|(name, _)| name.chars().count());
         let figures = metrics().flat_map(|(_, metric)| &metric.figures);
-        let show = |ns: i64| grouped(&unit.fixed(ns), SPACE);
         let widths = figures.flat_map(|figure| {
+            let digits = digits(figure, unit);
+            let show = |ns: i64| grouped(&digits.fixed(ns), SPACE);
             let values = [figure.a_ns, figure.b_ns].map(|ns| ns.map(show));
             let difference = figure.difference_ns.map(|ns| signed(&show(ns), ns));
-            values.into_iter().chain([difference]).flatten().map(|text| text.chars().count())
+            let shown: Vec<String> = values.into_iter().chain([difference]).flatten().collect();
+            shown.into_iter().map(|text| text.chars().count())
         });
         Columns { label: INDENT + names.max().unwrap_or(0) + 1, figure: widths.max().unwrap_or(0).max(6) + 2, unit }
     }
@@ -314,7 +321,8 @@ fn metric(out: &mut String, name: &str, metric: &MetricComparison, columns: &Col
             continue;
         }
         rest = &rest[1..];
-        let show = |ns: Option<i64>| ns.map_or_else(|| ABSENT.to_owned(), |ns| grouped(&unit.fixed(ns), SPACE));
+        let digits = digits(figure, unit);
+        let show = |ns: Option<i64>| ns.map_or_else(|| ABSENT.to_owned(), |ns| grouped(&digits.fixed(ns), SPACE));
         let signed = figure.difference_ns.map_or_else(|| ABSENT.to_owned(), |ns| signed(&show(Some(ns)), ns));
         let remark = match (&figure.why, &figure.phases) {
             (Some(why), Some(phases)) => format!("   {}; {}", plain(why), says(phases, unit)),
@@ -333,7 +341,8 @@ fn metric(out: &mut String, name: &str, metric: &MetricComparison, columns: &Col
         label = "";
     }
     if let Some([a, b]) = metric.clock_bounds_ns {
-        let each = |ns: i64| grouped(&unit.at_least(ns), SPACE);
+        let digits = Digits::of(unit).row([a, b].into_iter());
+        let each = |ns: i64| grouped(&digits.at_least(ns), SPACE);
         let (a, b) = (each(a), each(b));
         let _ = writeln!(out, "    {:room$}{:<OF$}{a:>each$}{b:>each$}   {TWO_CLOCKS}", "", "±", each = columns.figure);
     }

@@ -4,8 +4,10 @@
 
 use crate::block::{Block, Table};
 use crate::closing;
-use crate::column::{Column, in_order, lead, lead_of, point_of, received_only, run_unit, title, unit};
-use crate::figure::{self, SPACE, Unit};
+use crate::column::{
+    Column, digits, in_order, in_unit, lead, lead_of, point_of, received_only, run_digits, title, unit,
+};
+use crate::figure::{self, Digits, SPACE};
 use crate::picture::{Facts, Picture};
 use crate::summary::{self, Cells};
 use std::collections::BTreeMap;
@@ -30,8 +32,8 @@ pub(crate) fn of(picture: &Picture<'_>) -> Vec<Block> {
     blocks.extend(comparison(picture, None).into_iter().map(Block::Table));
     blocks.extend(list(summary::early(picture).into_iter().collect()));
     let cells = Cells::of(picture);
-    let unit = run_unit(results);
-    blocks.extend(results.cells.iter().flat_map(|cell| of_cell(picture, &cells, cell, unit)));
+    let digits = run_digits(results);
+    blocks.extend(results.cells.iter().flat_map(|cell| of_cell(picture, &cells, cell, digits)));
     for id in cells.not_run() {
         blocks.push(Block::Heading(2, title(id)));
         let why = cells.refused(id).map_or("none finished".to_owned(), |remark| remark.says);
@@ -70,7 +72,7 @@ fn list(remarks: Vec<summary::Remark>) -> Option<Block> {
     (!remarks.is_empty()).then(|| Block::List(remarks.into_iter().map(|r| (r.label, r.says)).collect()))
 }
 
-fn of_cell(picture: &Picture<'_>, cells: &Cells<'_>, cell: &CellResult, unit: Unit) -> Vec<Block> {
+fn of_cell(picture: &Picture<'_>, cells: &Cells<'_>, cell: &CellResult, digits: Digits) -> Vec<Block> {
     let mut blocks = vec![Block::Heading(2, title(&cell.id))];
     if !cell.valid && cell.not_available.is_none() {
         blocks.push(Block::Sentence("NOT VALID".to_owned(), "do not use these figures".to_owned()));
@@ -79,7 +81,7 @@ fn of_cell(picture: &Picture<'_>, cells: &Cells<'_>, cell: &CellResult, unit: Un
     let ran = !cell.trials.is_empty();
     for (name, stream) in picture.facts.in_order(&cell.streams).into_iter().filter(|_| ran) {
         blocks.push(Block::Heading(3, format!("stream {name}")));
-        blocks.push(Block::Table(metrics(stream, unit, None)));
+        blocks.push(Block::Table(metrics(stream, digits, None)));
         blocks.extend(reasons(stream));
         let mut became = outcomes(&stream.outcomes, None);
         for part in summary::replies(stream, None) {
@@ -102,19 +104,20 @@ fn of_cell(picture: &Picture<'_>, cells: &Cells<'_>, cell: &CellResult, unit: Un
 }
 
 /// All metrics of a stream with all figures; the unit is in the head.
-pub(crate) fn metrics(stream: &StreamResult, unit: Unit, separator: Option<char>) -> Table {
-    let mut table = Table::new(1, &[&format!("in {}", unit.sign())]);
+pub(crate) fn metrics(stream: &StreamResult, all: Digits, separator: Option<char>) -> Table {
+    let mut table = Table::new(1, &[&format!("in {}", all.unit.sign())]);
     let columns = Column::all(stream.metrics.values());
     table.head.extend(columns.iter().map(|column| column.title().to_owned()));
     table.head.extend(["coverage".to_owned(), "count".to_owned(), "stamp by".to_owned()]);
     for (name, metric) in in_order(stream) {
-        let mut row = vec![name.to_owned()];
-        row.extend(columns.iter().map(|column| column.value(metric).show(unit, separator)));
+        let digits = digits(metric, &columns, all);
+        let shown = columns.iter().map(|column| column.value(metric).show(digits, separator));
+        let mut row: Vec<String> = [name.to_owned()].into_iter().chain(shown).collect();
         row.extend([figure::share(metric.coverage), packets(metric.count, separator), metric.source.clone()]);
         table.rows.push(row);
         if received_only(metric).is_some() {
             let mut row = vec![format!("{name}, received only")];
-            let text = |c: &Column| c.received(metric).map_or(String::new(), |v| v.show(unit, separator));
+            let text = |c: &Column| c.received(metric).map_or(String::new(), |v| v.show(digits, separator));
             row.extend(columns.iter().map(text));
             row.extend([String::new(), String::new(), String::new()]);
             table.rows.push(row);
@@ -196,13 +199,14 @@ pub(crate) fn comparison(picture: &Picture<'_>, separator: Option<char>) -> Vec<
     tables
         .map(|led @ Led { name, .. }| {
             let (head, rows) = (led.head(), led.rows);
-            let unit = unit(rows.iter().filter_map(|(_, _, stream)| Some((name, stream.metrics.get(name)?))));
+            let metrics = rows.iter().filter_map(|(_, _, stream)| Some((name, stream.metrics.get(name)?)));
+            let all = in_unit(&picture.results.fingerprint, unit(metrics));
             let columns = Column::few(rows.iter().filter_map(|(_, _, stream)| stream.metrics.get(name)));
-            let mut table = leading(&head, unit, &columns);
+            let mut table = leading(&head, all, &columns);
             for (cell, who, stream) in rows {
                 let valid = (summary::usable(cell), !cell.trials.is_empty());
                 let label = if several { format!("{}, {who}", title(&cell.id)) } else { title(&cell.id) };
-                table.rows.push(leading_row(label, valid, stream.metrics.get(name), &columns, stream, unit, separator));
+                table.rows.push(leading_row(label, valid, stream.metrics.get(name), &columns, stream, all, separator));
             }
             table
         })
@@ -255,8 +259,8 @@ pub(crate) fn by_lead<'a>(picture: &Picture<'a>) -> Vec<Led<'a>> {
     tables
 }
 
-fn leading(name: &str, unit: Unit, columns: &[Column]) -> Table {
-    let head = format!("{name}, in {}", unit.sign());
+fn leading(name: &str, all: Digits, columns: &[Column]) -> Table {
+    let head = format!("{name}, in {}", all.unit.sign());
     let titles = columns.iter().map(|column| column.title());
     Table::new(2, &[&*head, "valid"].into_iter().chain(titles).chain(["lost", "not_sent"]).collect::<Vec<_>>())
 }
@@ -267,10 +271,11 @@ fn leading_row(
     metric: Option<&MetricResult>,
     columns: &[Column],
     stream: &StreamResult,
-    unit: Unit,
+    all: Digits,
     separator: Option<char>,
 ) -> Vec<String> {
-    let show = |c: &Column| metric.map_or(figure::ABSENT.to_owned(), |m| c.value(m).show(unit, separator));
+    let show =
+        |c: &Column| metric.map_or(figure::ABSENT.to_owned(), |m| c.value(m).show(digits(m, columns, all), separator));
     let mut row: Vec<String> = [label, valid.to_owned()].into_iter().chain(columns.iter().map(show)).collect();
     // Of what never ran nothing is known, and nothing is not none.
     let counted = |n| if !ran { figure::ABSENT.to_owned() } else { packets(n, separator) };
@@ -292,15 +297,14 @@ pub(crate) fn trials(facts: &Facts, cell: &CellResult, separator: Option<char>) 
         let each = || streams.iter().flat_map(|who| cell.trials.iter().map(move |trial| (*who, trial)));
         let rows: Vec<_> = each().filter_map(|(who, trial)| Some((who, trial, trial.streams.get(who)?))).collect();
         let unit = unit(rows.iter().filter_map(|(.., stream)| Some((name, stream.metrics.get(name)?))));
+        let all = in_unit(&cell.fingerprint, unit);
         let columns = Column::few(rows.iter().filter_map(|(.., stream)| stream.metrics.get(name)));
-        let mut table = leading(name, unit, &columns);
+        let mut table = leading(name, all, &columns);
         for (who, trial, stream) in rows {
-            let label = match cell.streams.len() > 1 {
-                true => format!("trial {}, {who}", trial.n),
-                false => format!("trial {}", trial.n),
-            };
+            let whose = if cell.streams.len() > 1 { format!(", {who}") } else { String::new() };
+            let label = format!("trial {}{whose}", trial.n);
             let valid = (if trial.valid { "yes" } else { "no" }, true);
-            table.rows.push(leading_row(label, valid, stream.metrics.get(name), &columns, stream, unit, separator));
+            table.rows.push(leading_row(label, valid, stream.metrics.get(name), &columns, stream, all, separator));
         }
         table
     };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Figures as people read them: one unit a table, decimals that line up, grouped digits, nothing
-//! rounded into a lie. And a histogram in one line of text.
+//! Figures as people read them: one unit a table, as many decimals in a row as its least figure
+//! needs, grouped digits, nothing rounded into a lie. And a histogram in one line of text.
 
 use tardy_model::time::Nanos;
 
@@ -27,9 +27,9 @@ pub const THIN: char = '\u{202f}';
 pub enum Unit {
     /// Nanoseconds, as whole numbers.
     Ns,
-    /// Microseconds with one decimal.
+    /// Microseconds, with one decimal or more.
     Us,
-    /// Milliseconds with three decimals.
+    /// Milliseconds, with three decimals or more.
     Ms,
 }
 
@@ -50,12 +50,12 @@ impl Unit {
         }
     }
 
-    /// How many ns the last printed digit is worth.
-    const fn step_ns(self) -> i64 {
+    /// Decimals of a whole nanosecond.
+    const fn finest(self) -> u32 {
         match self {
-            Unit::Ns => 1,
-            Unit::Us => 100,
-            Unit::Ms => 1_000,
+            Unit::Ns => 0,
+            Unit::Us => 3,
+            Unit::Ms => 6,
         }
     }
 
@@ -70,14 +70,57 @@ impl Unit {
         }
     }
 
-    /// `ns` in this unit with its fixed number of decimals, half away from zero, without the sign:
-    /// `1398.6`.
+    /// [`Digits::fixed`] with the decimals that a row has at least.
+    pub fn fixed(self, ns: i64) -> String {
+        Digits::of(self).fixed(ns)
+    }
+
+    /// [`Digits::fixed_f64`] with the decimals that a row has at least.
+    pub fn fixed_f64(self, ns: f64) -> String {
+        Digits::of(self).fixed_f64(ns)
+    }
+}
+
+/// How the figures of a table, or of one of its rows, are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Digits {
+    pub unit: Unit,
+    decimals: u32,
+}
+
+impl Digits {
+    /// With the decimals that each row of a table has at least.
+    pub const fn of(unit: Unit) -> Digits {
+        Digits { unit, decimals: unit.decimals() }
+    }
+
+    /// With whole nanoseconds in each row: in exact time the last of them is a figure.
+    pub const fn exact(unit: Unit) -> Digits {
+        Digits { unit, decimals: unit.finest() }
+    }
+
+    /// Those of a row with these figures, ns: the least one that is not 0 has two significant
+    /// digits, unless it is below 10 ns. No row is finer than 1 ns.
+    pub fn row(self, figures: impl Iterator<Item = i64>) -> Digits {
+        let Some(least) = figures.map(i64::unsigned_abs).filter(|ns| *ns > 0).min() else { return self };
+        let is_enough = |decimals: &u32| least >= 10u64.pow(self.unit.finest() + 1 - decimals);
+        let finest = self.unit.finest();
+        let decimals = (self.decimals..finest).find(is_enough).unwrap_or(finest);
+        Digits { decimals, ..self }
+    }
+
+    /// How many ns the last printed digit is worth.
+    const fn step_ns(self) -> i64 {
+        10i64.pow(self.unit.finest() - self.decimals)
+    }
+
+    /// `ns` with these decimals, half away from zero, without the unit's sign: `1398.6`.
     pub fn fixed(self, ns: i64) -> String {
         let step = self.step_ns().unsigned_abs();
         let steps = (ns.unsigned_abs() + step / 2) / step;
         let minus = if ns < 0 && steps > 0 { "-" } else { "" };
-        let scale = 10u64.pow(self.decimals());
-        match self.decimals() as usize {
+        let scale = 10u64.pow(self.decimals);
+        match self.decimals as usize {
             0 => format!("{minus}{steps}"),
             decimals => format!("{minus}{}.{:0decimals$}", steps / scale, steps % scale),
         }
@@ -186,27 +229,28 @@ pub fn exact(ns: i64) -> String {
     exact_like(ns, ns)
 }
 
-/// A limit in a table's unit, without zeros that nobody wrote: `80 µs`. One that is finer than the
-/// unit's decimals is [`exact`].
-pub fn limit(ns: i64, unit: Unit) -> String {
-    if ns % unit.step_ns() != 0 {
+/// A limit in the unit of a table, without zeros that nobody wrote: `80 µs`. One that is finer than
+/// the table's decimals is [`exact`].
+pub fn limit(ns: i64, table: Digits) -> String {
+    if ns % table.step_ns() != 0 {
         return exact(ns);
     }
-    let fixed = unit.fixed(ns);
+    let fixed = table.fixed(ns);
     let short = if fixed.contains('.') { fixed.trim_end_matches('0').trim_end_matches('.') } else { &fixed };
-    format!("{} {}", grouped(short, SPACE), unit.sign())
+    format!("{} {}", grouped(short, SPACE), table.unit.sign())
 }
 
-/// What was got, as the table has it: `90.4 µs`; [`exact`] where rounding would carry it onto its
-/// limit or across.
-pub fn beside(got_ns: i64, limit_ns: i64, unit: Unit) -> String {
-    let step = unit.step_ns();
+/// What was got, as a row of the table has it: `90.4 µs`; [`exact`] where rounding would carry it
+/// onto its limit or across.
+pub fn beside(got_ns: i64, limit_ns: i64, table: Digits) -> String {
+    let digits = table.row([got_ns].into_iter());
+    let step = digits.step_ns();
     let half = i128::from(step / 2) * i128::from(got_ns.signum());
     let rounded = (i128::from(got_ns) + half) / i128::from(step) * i128::from(step);
     if rounded.cmp(&limit_ns.into()) != got_ns.cmp(&limit_ns) {
         return exact(got_ns);
     }
-    format!("{} {}", grouped(&unit.fixed(got_ns), SPACE), unit.sign())
+    format!("{} {}", grouped(&digits.fixed(got_ns), SPACE), digits.unit.sign())
 }
 
 /// A time as an experiment file would write it, in the greatest unit that divides it: `500us`.

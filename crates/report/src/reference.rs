@@ -4,8 +4,8 @@
 //! `docs/reference-results.md` describes each.
 
 use crate::block::{Block, Table};
-use crate::column::title;
-use crate::figure::{self, Unit};
+use crate::column::{Column, digits, title};
+use crate::figure::{self, Digits, Unit};
 use crate::picture::Picture;
 use tardy_model::result::{CellResult, LoadResult, MetricResult, StreamResult};
 use tardy_model::stream::UNDER_TEST;
@@ -223,12 +223,14 @@ impl Stat {
 
     pub(super) fn show(self, metric: &MetricResult, unit: Unit) -> Option<String> {
         let figures = &metric.figures;
+        let columns = [Column::Min, Column::Mean, Column::Max, Column::Stddev];
+        let digits = digits(metric, &columns, Digits::of(unit));
         match self {
-            Stat::Min => figures.min_ns.map(|ns| unit.fixed(ns)),
+            Stat::Min => figures.min_ns.map(|ns| digits.fixed(ns)),
             Stat::Max if metric.is_unbounded() => Some(figure::INFINITE.to_owned()),
-            Stat::Max => figures.max_ns.map(|ns| unit.fixed(ns)),
-            Stat::Mean => figures.mean_ns.map(|ns| unit.fixed_f64(ns)),
-            Stat::Stddev => figures.stddev_ns.map(|ns| unit.fixed_f64(ns)),
+            Stat::Max => figures.max_ns.map(|ns| digits.fixed(ns)),
+            Stat::Mean => figures.mean_ns.map(|ns| digits.fixed_f64(ns)),
+            Stat::Stddev => figures.stddev_ns.map(|ns| digits.fixed_f64(ns)),
         }
     }
 }

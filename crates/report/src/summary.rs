@@ -3,7 +3,7 @@
 //! sent. Shared by the pictures that people read.
 
 use crate::column::{Column, Value, lead, point_of, title};
-use crate::figure::{self, Unit};
+use crate::figure::{self, Digits};
 use crate::picture::{Facts, Picture};
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::machine::RulerRecord;
@@ -73,9 +73,9 @@ pub(crate) fn failure(e: &ExpectationResult) -> String {
 }
 
 /// The same for below the tables of cells: in their unit, with its decimals.
-pub(crate) fn failure_below(e: &ExpectationResult, unit: Unit) -> String {
+pub(crate) fn failure_below(e: &ExpectationResult, digits: Digits) -> String {
     let Some(limit_ns) = e.limit_ns else { return failure(e) };
-    failed(e, &figure::limit(limit_ns, unit), e.got_ns.map(|got| figure::beside(got, limit_ns, unit)))
+    failed(e, &figure::limit(limit_ns, digits), e.got_ns.map(|got| figure::beside(got, limit_ns, digits)))
 }
 
 fn failed(e: &ExpectationResult, limit: &str, got: Option<String>) -> String {

@@ -3,7 +3,7 @@
 //! of them lost its time.
 
 use crate::closing;
-use crate::column::{lead, title, unit};
+use crate::column::{in_unit, lead, title, unit};
 use crate::figure::{self, SPACE};
 use crate::picture::Picture;
 use std::collections::BTreeMap;
@@ -92,12 +92,14 @@ fn table(of: &WorstOf<'_>, limit: f64) -> String {
     let unit = unit(metrics.into_iter().map(|(name, metric)| (name.as_str(), metric)));
     let has = |point: &Point| of.packets.iter().any(|packet| packet.stages.iter().any(|(at, _)| at == point));
     let points: Vec<Point> = Point::ALL.into_iter().filter(has).collect();
-    let show = |ns: i64| figure::grouped(&unit.fixed(ns), SPACE);
+    let all = in_unit(&of.cell.fingerprint, unit);
     let mut rows: Vec<Vec<String>> = vec![["packet", "trial", "at", unit.sign()].map(str::to_owned).to_vec()];
     rows[0].extend(points.iter().map(|point| point.name().to_owned()));
     for packet in &of.packets {
         let seq = figure::grouped(&packet.seq.to_string(), SPACE);
         let at = format!("{:.3} s", packet.at_ns as f64 / 1e9);
+        let digits = all.row(packet.stages.iter().map(|(_, ns)| *ns).chain([packet.value_ns]));
+        let show = |ns: i64| figure::grouped(&digits.fixed(ns), SPACE);
         let mut row = vec![format!("#{seq}"), packet.trial.to_string(), at, show(packet.value_ns)];
         let refused: Vec<Point> = of.refused(packet, limit).collect();
         let stage = |point: &Point| {

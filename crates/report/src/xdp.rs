@@ -5,7 +5,7 @@
 
 use crate::block::{Block, Table};
 use crate::column::{Column, title};
-use crate::figure::{self, Unit};
+use crate::figure::{self, Digits, Unit};
 use crate::picture::Picture;
 use crate::reference::{self, SYSTEMS};
 use std::collections::BTreeSet;
@@ -85,7 +85,7 @@ fn delays(rows: &[Row<'_>]) -> Table {
             cpus(&port.receiver_cpus),
         ];
         let show = |column: &Column| {
-            row.delay.map_or(figure::ABSENT.to_owned(), |delay| column.value(delay).show(Unit::Ns, None))
+            row.delay.map_or(figure::ABSENT.to_owned(), |delay| column.value(delay).show(Digits::of(Unit::Ns), None))
         };
         line.extend(FIGURES.iter().map(show));
         table.rows.push(line);

@@ -3,12 +3,13 @@
 //! parser would refuse.
 
 use super::same;
-use super::sample::{Run, limit, lost, many, odd, run};
+use super::sample::{Run, limit, lost, many, metric, odd, run};
 use std::collections::BTreeMap;
 use std::time::Instant;
 use tardy_model::manifest::{CellEntry, GuestEntry};
 use tardy_model::result::{ExpectationResult, Results};
 use tardy_model::verdict::{Level, Verdict};
+use tardy_report::figure::{Digits, Unit};
 use tardy_tests::section;
 
 /// A document of the file of documents.
@@ -24,6 +25,58 @@ fn markdown_as_written() {
 #[test]
 fn org_as_written() {
     same(&odd().draw("org", 100), document("org"));
+}
+
+#[test]
+fn a_stage_of_tens_of_nanoseconds_was_printed_as_nothing() {
+    let row = |unit, figures: &[i64]| {
+        let digits = Digits::of(unit).row(figures.iter().copied());
+        figures.iter().map(|ns| digits.fixed(*ns)).collect::<Vec<_>>().join(" ")
+    };
+    for (unit, figures, wanted) in [
+        (Unit::Us, &[30, 70, 0, 18_300][..], "0.030 0.070 0.000 18.300"),
+        (Unit::Us, &[800, 6_140], "0.80 6.14"),
+        (Unit::Us, &[1_000, 9_990], "1.0 10.0"),
+        (Unit::Us, &[-30, 18_300], "-0.030 18.300"),
+        (Unit::Us, &[3], "0.003"),
+        (Unit::Us, &[0, 0], "0.0 0.0"),
+        (Unit::Ms, &[30, 20_000_000], "0.000030 20.000000"),
+        (Unit::Ms, &[9_000, 20_000_000], "0.0090 20.0000"),
+        (Unit::Ms, &[10_000, i64::MIN], "0.010 -9223372036854.776"),
+        (Unit::Ns, &[3, 3_000], "3 3000"),
+    ] {
+        assert_eq!(row(unit, figures), wanted);
+    }
+    assert_eq!(Digits::exact(Unit::Us).fixed(18_300), "18.300");
+    assert_eq!(
+        (Digits::of(Unit::Us).at_least(71), Digits::exact(Unit::Ms).at_least(71)),
+        ("0.1".into(), "0.000071".into())
+    );
+    let mut run = run(&["all", "other"]);
+    let stage = run.results.cells[0].streams.get_mut("ctl").and_then(|ctl| ctl.metrics.get_mut("rx_kernel..receive"));
+    *stage.expect("the stage") = metric([30, 70, 200], 18_300, 1, 20, 41.0, 8.4);
+    let shown = |run: &Run, format: &str, metric: &str| {
+        let text = run.draw(format, 100).replace("</td>", " ").replace('|', " ");
+        let text =
+            text.lines().find(|line| line.contains(metric) && line.contains("70")).unwrap_or_else(|| panic!("{text}"));
+        text.split([' ', '>'])
+            .filter(|word| word.contains("0.0") || word.contains("18."))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    for format in ["text", "md", "org", "html"] {
+        let row = shown(&run, format, "rx_kernel..receive").join(" ");
+        assert!(row.starts_with("0.030 ") && row.contains("0.070 ") && row.contains("18.300 "), "{format}: {row}");
+    }
+    // The rows next to it keep theirs, in one unit with it.
+    assert!(run.draw("text", 100).contains(" 14.0 "), "{}", run.draw("text", 100));
+    // In exact time the last nanosecond is a figure.
+    run.results.fingerprint = Some("ab".into());
+    run.results.cells.iter_mut().for_each(|cell| cell.fingerprint = Some("ab".into()));
+    for (format, shows) in [("text", " 14.000 "), ("md", " 14.000 |"), ("html", ">14.000<")] {
+        let text = run.draw(format, 100);
+        assert!(text.contains(shows) && !text.contains(&shows.replace(".000", ".0")), "{format}: {text}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use tardy_model::histogram::Histogram;
 use tardy_model::result::{ClassResult, Placement, XdpPlacement};
 use tardy_model::time::Nanos;
 use tardy_model::verdict::Figure;
-use tardy_report::figure::{SPACE, THIN, Unit};
+use tardy_report::figure::{Digits, SPACE, THIN, Unit};
 use tardy_report::{bars, figure, sparkline};
 use tardy_spec::{Source, load};
 
@@ -137,7 +137,7 @@ fn what_was_got_stands_as_in_the_table_unless_rounding_would_hide_the_breach() {
         // Finer than the table: as it was written.
         (12_345, 90_412, Unit::Us, ("12.345 µs", "90.4 µs")),
     ] {
-        assert_eq!((&*figure::limit(limit, unit), &*figure::beside(got, limit, unit)), wanted);
+        assert_eq!((&*figure::limit(limit, Digits::of(unit)), &*figure::beside(got, limit, Digits::of(unit))), wanted);
     }
 }
 

@@ -23,11 +23,12 @@ function unitFor(median, greatest) {
   return "µs";
 }
 
-/** `ns` in `unit` without the sign, to `digits` significant ones. */
+/** `ns` in `unit` without the sign, to `digits` significant ones, but not finer than 1 ns, of which a mean has fractions. */
 function inUnit(ns, unit, digits = 4) {
   const value = ns / UNITS[unit];
   if (value === 0) return "0";
-  const decimals = Math.max(0, Math.min(3, digits - 1 - Math.floor(Math.log10(Math.abs(value)))));
+  const finest = Math.max(3, Math.round(Math.log10(UNITS[unit])));
+  const decimals = Math.max(0, Math.min(finest, digits - 1 - Math.floor(Math.log10(Math.abs(value)))));
   const text = value.toFixed(decimals);
   return grouped(text.includes(".") ? text.replace(/\.?0+$/, "") : text);
 }

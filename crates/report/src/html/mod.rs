@@ -7,11 +7,11 @@ mod data;
 
 use crate::block::{Block, Table};
 use crate::closing;
-use crate::column::{Column, Value, in_order, lead, point_of, run_unit, title};
-use crate::figure::{THIN, Unit};
+use crate::column::{Column, Value, in_order, lead, point_of, run_digits, title};
+use crate::figure::{Digits, THIN};
 use crate::picture::{Options, Picture, ReportError};
 use crate::summary::{self, Cells};
-use crate::{document, figure};
+use crate::{column, document, figure};
 use tardy_model::harmless::xml as escape;
 use tardy_model::result::{ABOVE_MINIMUM, CellResult, Results, StreamResult};
 use tardy_model::verdict::{Level, Verdict};
@@ -44,9 +44,9 @@ pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportE
     bar(picture, &mut out);
     side_by_side(picture, &mut out);
     let cells = Cells::of(picture);
-    let unit = run_unit(results);
+    let digits = run_digits(results);
     for (i, cell) in results.cells.iter().enumerate() {
-        of_cell(picture, (&cells, unit), i, cell, &mut out);
+        of_cell(picture, (&cells, digits), i, cell, &mut out);
     }
     for id in cells.not_run() {
         let why = cells.refused(id).map_or("none finished".to_owned(), |remark| remark.says);
@@ -163,18 +163,19 @@ fn leading(picture: &Picture<'_>, out: &mut String) {
     let Some((who, stream)) = streams.first() else { return };
     let Some((name, metric)) = lead(stream).and_then(|name| stream.metrics.get_key_value(name)) else { return };
     let name = if streams.len() > 1 { format!("{who} {name}") } else { name.clone() };
-    let unit = run_unit(picture.results);
+    let columns = Column::few(std::iter::once(metric));
+    let digits = column::digits(metric, &columns, run_digits(picture.results));
     let at = match (metric.max_seq, metric.max_trial) {
         (Some(seq), Some(trial)) => {
-            format!(" <small>packet {}, trial {trial}</small>", escape(&Value::Packet(seq).show(unit, Some(THIN))))
+            format!(" <small>packet {}, trial {trial}</small>", escape(&Value::Packet(seq).show(digits, Some(THIN))))
         }
         _ => String::new(),
     };
     *out += &format!("<dl class=\"leading{}\">\n", if cell.valid { "" } else { " doubted" });
-    *out += &format!("<div class=\"of\"><dt>{}</dt><dd>in {}</dd></div>\n", escape(&name), unit.sign());
-    for column in Column::few(std::iter::once(metric)) {
+    *out += &format!("<div class=\"of\"><dt>{}</dt><dd>in {}</dd></div>\n", escape(&name), digits.unit.sign());
+    for column in columns {
         let more = if column == Column::Max { &at } else { "" };
-        let value = column.value(metric).show(unit, Some(THIN));
+        let value = column.value(metric).show(digits, Some(THIN));
         *out += &format!("<div><dt>{}</dt><dd>{}{more}</dd></div>\n", column.title(), escape(&value));
     }
     *out += "</dl>\n";
@@ -230,7 +231,13 @@ fn side_by_side(picture: &Picture<'_>, out: &mut String) {
     *out += "</div>\n</section>\n";
 }
 
-fn of_cell(picture: &Picture<'_>, (cells, unit): (&Cells<'_>, Unit), i: usize, cell: &CellResult, out: &mut String) {
+fn of_cell(
+    picture: &Picture<'_>,
+    (cells, digits): (&Cells<'_>, Digits),
+    i: usize,
+    cell: &CellResult,
+    out: &mut String,
+) {
     let state = match (cell.valid, &cell.not_available) {
         (true, _) => "",
         (false, None) => " <span class=\"bad\">not valid</span>",
@@ -246,7 +253,7 @@ fn of_cell(picture: &Picture<'_>, (cells, unit): (&Cells<'_>, Unit), i: usize, c
         if cell.streams.len() > 1 {
             *out += &format!("<h3>{}</h3>\n", escape(name));
         }
-        of_stream(picture, (cell, unit), &format!(" data-cell=\"{i}\" data-stream=\"{k}\""), (name, stream), out);
+        of_stream(picture, (cell, digits), &format!(" data-cell=\"{i}\" data-stream=\"{k}\""), (name, stream), out);
     }
     if data::gates(picture.facts, cell).is_some() {
         let place = format!(" data-cell=\"{i}\" data-stream=\"0\" class=\"wide\"");
@@ -302,12 +309,12 @@ fn behind_the_figures(picture: &Picture<'_>, cell: &CellResult) -> String {
 
 fn of_stream(
     picture: &Picture<'_>,
-    (cell, unit): (&CellResult, Unit),
+    (cell, digits): (&CellResult, Digits),
     place: &str,
     (name, stream): (&String, &StreamResult),
     out: &mut String,
 ) {
-    *out += &table(&document::metrics(stream, unit, Some(THIN)), "");
+    *out += &table(&document::metrics(stream, digits, Some(THIN)), "");
     let mut became = document::outcomes(&stream.outcomes, Some(THIN));
     for part in summary::replies(stream, Some(THIN)) {
         became += &format!(" · {part}");

@@ -3,8 +3,8 @@
 //! to be said, and where it ran.
 
 use super::page::{Ink, Layout, Page, columns, indent, metric_label, remark, wrap};
-use crate::column::{Column, in_order, lead, received_only, run_unit, title};
-use crate::figure::{SPACE, Unit, sparkline};
+use crate::column::{Column, digits, in_order, lead, received_only, run_digits, title};
+use crate::figure::{Digits, SPACE, sparkline};
 use crate::picture::Picture;
 use crate::summary::Cells;
 use crate::{column, figure, loads, summary};
@@ -23,23 +23,23 @@ const LABEL: usize = 11;
 
 pub(super) fn draw(picture: &Picture<'_>, layout: &Layout, page: &mut Page) {
     let cells = Cells::of(picture);
-    let unit = run_unit(picture.results);
+    let digits = run_digits(picture.results);
     for cell in &picture.results.cells {
         page.blank();
-        block(picture, (&cells, unit), cell, layout, page);
+        block(picture, (&cells, digits), cell, layout, page);
     }
     legend(&picture.results.cells, page);
 }
 
 fn block(
     picture: &Picture<'_>,
-    (cells, unit): (&Cells<'_>, Unit),
+    (cells, all): (&Cells<'_>, Digits),
     cell: &CellResult,
     layout: &Layout,
     page: &mut Page,
 ) {
     let heading = title(&cell.id);
-    let titles = |label: &str| format!("{}   {}", layout.row(label, |c| c.title().to_owned()), unit.sign());
+    let titles = |label: &str| format!("{}   {}", layout.row(label, |c| c.title().to_owned()), all.unit.sign());
     // Rows without a single trial would only say so over and over; the remark says why once.
     let rows = !cell.streams.is_empty() && !cell.trials.is_empty();
     if !rows {
@@ -56,7 +56,7 @@ fn block(
             page.line(&format!("  {name}"));
         }
         for (metric, result) in in_order(stream) {
-            row(metric, result, indent(cell.streams.len()), unit, layout, page);
+            row(metric, result, indent(cell.streams.len()), all, layout, page);
         }
         unresolved(stream, indent(cell.streams.len()), layout, page);
         without_stamp(stream, indent(cell.streams.len()), layout, page);
@@ -99,16 +99,17 @@ pub(super) fn of_load(name: &str, load: &LoadResult, page: &mut Page) {
     page.labelled(2, label, LABEL, &line, Ink::Plain);
 }
 
-fn row(name: &str, metric: &MetricResult, indent: usize, unit: Unit, layout: &Layout, page: &mut Page) {
+fn row(name: &str, metric: &MetricResult, indent: usize, all: Digits, layout: &Layout, page: &mut Page) {
     let label = metric_label(name, indent);
     if let (0, Some(why)) = (metric.count, &metric.why) {
         absent(&label, why, indent, layout, page);
         return;
     }
-    page.line(&layout.row(&label, |column| column.value(metric).show(unit, Some(SPACE))));
+    let digits = digits(metric, &Column::ALL, all);
+    page.line(&layout.row(&label, |column| column.value(metric).show(digits, Some(SPACE))));
     if received_only(metric).is_some() {
         let label = format!("{:1$}received only", "", indent + 2);
-        let text = |column: Column| column.received(metric).map_or(String::new(), |v| v.show(unit, Some(SPACE)));
+        let text = |column: Column| column.received(metric).map_or(String::new(), |v| v.show(digits, Some(SPACE)));
         page.line(&layout.row(&label, text));
     }
     if let Some(bound_ns) = metric.clock_bound_ns {

@@ -3,8 +3,8 @@
 
 use super::cell::of_load;
 use super::page::{Ink, Page, UNIT, columns, remark};
-use crate::column::{Column, title, unit};
-use crate::figure::{SPACE, Scale, Unit};
+use crate::column::{Column, digits, in_unit, title, unit};
+use crate::figure::{Digits, SPACE, Scale};
 use crate::picture::{Bars, Picture};
 use crate::summary::Remark;
 use crate::{document, figure, summary};
@@ -63,7 +63,7 @@ fn table(picture: &Picture<'_>, led: &document::Led<'_>, page: &mut Page) {
     for (column, width) in &layout.shown {
         head += &format!("{:>width$}", column.title());
     }
-    page.line(&format!("{head}   {}{:>lost_width$}", table.unit.sign(), table.title_of_lost()));
+    page.line(&format!("{head}   {}{:>lost_width$}", table.digits.unit.sign(), table.title_of_lost()));
     let scale = Scale::over(table.rows.iter().flat_map(|row| row.bars.iter()));
     for (row, label) in table.rows.iter().zip(&layout.labels) {
         let line = table.line(row, label, &layout, scale.as_ref());
@@ -78,7 +78,8 @@ fn table(picture: &Picture<'_>, led: &document::Led<'_>, page: &mut Page) {
 struct Table<'a> {
     results: &'a Results,
     rows: Vec<Row<'a>>,
-    unit: Unit,
+    digits: Digits,
+    columns: Vec<Column>,
     /// Some packets were not sent: there is a column for them.
     unsent: bool,
 }
@@ -103,12 +104,15 @@ impl<'a> Table<'a> {
         };
         let rows: Vec<Row<'_>> = led.rows.iter().map(row).collect();
         let unit = unit(rows.iter().filter_map(|row| Some((led.name, row.metric?))));
+        let digits = in_unit(&picture.results.fingerprint, unit);
+        let columns = Column::few(rows.iter().filter_map(|row| row.metric));
         let unsent = rows.iter().any(|row| row.stream.outcomes.not_sent > 0);
-        Table { results: picture.results, rows, unit, unsent }
+        Table { results: picture.results, rows, digits, columns, unsent }
     }
 
     fn text(&self, row: &Row<'_>, column: Column) -> String {
-        row.metric.map_or(figure::ABSENT.to_owned(), |metric| column.value(metric).show(self.unit, Some(SPACE)))
+        let show = |metric| column.value(metric).show(digits(metric, &self.columns, self.digits), Some(SPACE));
+        row.metric.map_or(figure::ABSENT.to_owned(), show)
     }
 
     fn title_of_lost(&self) -> &'static str {
@@ -140,8 +144,7 @@ impl<'a> Table<'a> {
             self.rows.iter().map(|row| columns(&shown(row))).max().unwrap_or(0).max(columns(title)) + GAP
         };
         let sized = |column: Column| (column, width(column.title(), &|row| self.text(row, column)));
-        let few = Column::few(self.rows.iter().filter_map(|row| row.metric));
-        let mut shown: Vec<(Column, usize)> = few.into_iter().map(sized).collect();
+        let mut shown: Vec<(Column, usize)> = self.columns.iter().copied().map(sized).collect();
         // The maximum, and a bound.
         let last = shown.iter().filter(|(column, _)| matches!(column, Column::Max | Column::Bound)).count();
         let states = width("", &|row| self.state(row).0.to_owned());

@@ -7,7 +7,7 @@ mod compact;
 mod page;
 
 use crate::closing;
-use crate::column::run_unit;
+use crate::column::run_digits;
 use crate::figure;
 use crate::figure::SPACE;
 use crate::picture::{Options, Picture, ReportError};
@@ -106,12 +106,12 @@ fn closing(picture: &Picture<'_>, layout: Option<&Layout>, page: &mut Page) {
     } else {
         page.labelled(0, state, CLOSING, &says, ink);
     }
-    let unit = run_unit(results);
+    let digits = run_digits(results);
     for failing in summary::failing(results) {
-        page.labelled(0, "not met", CLOSING, &summary::failure_below(failing, unit), Ink::Bad);
+        page.labelled(0, "not met", CLOSING, &summary::failure_below(failing, digits), Ink::Bad);
     }
     for open in summary::not_judged(results) {
-        page.labelled(0, "not judged", CLOSING, &summary::failure_below(open, unit), Ink::Doubtful);
+        page.labelled(0, "not judged", CLOSING, &summary::failure_below(open, digits), Ink::Doubtful);
     }
     if let Some(open) = closing::open(results) {
         page.labelled(0, "not judged", CLOSING, &open, Ink::Doubtful);

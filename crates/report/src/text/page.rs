@@ -2,7 +2,7 @@
 //! Lines of a given width: wrapping with a hanging indent, right edges, colour, and which columns
 //! fit.
 
-use crate::column::{Column, in_order, run_unit, title};
+use crate::column::{Column, digits, in_order, run_digits, title};
 use crate::figure::{SPACE, is_within_number};
 use crate::picture::Options;
 use crate::summary::Remark;
@@ -222,16 +222,17 @@ impl Layout {
         let (mut label, mut heading) = (20, 0);
         let mut wants: Vec<(Column, usize)> = PRIORITY.map(|c| (c, columns(c.title()) + GAP)).to_vec();
         let mut far = false;
-        let unit = run_unit(results);
+        let all = run_digits(results);
         for cell in &results.cells {
             let indent = indent(cell.streams.len());
             heading = heading.max(columns(&title(&cell.id)));
             for (name, metric) in cell.streams.values().flat_map(in_order) {
                 label = label.max(columns(&metric_label(name, indent)));
                 far |= metric.figures.quantiles.p99_99_ns.is_some();
+                let digits = digits(metric, &Column::ALL, all);
                 for (column, want) in &mut wants {
-                    let shown = columns(&column.value(metric).show(unit, Some(SPACE)));
-                    let received = column.received(metric).map_or(0, |value| columns(&value.show(unit, Some(SPACE))));
+                    let shown = columns(&column.value(metric).show(digits, Some(SPACE)));
+                    let received = column.received(metric).map_or(0, |value| columns(&value.show(digits, Some(SPACE))));
                     *want = (*want).max(shown.max(received) + GAP);
                 }
             }
