@@ -50,6 +50,11 @@ impl Unit {
         }
     }
 
+    /// How many ns it is.
+    const fn ns(self) -> i64 {
+        10i64.pow(self.finest())
+    }
+
     /// Decimals of a whole nanosecond.
     const fn finest(self) -> u32 {
         match self {
@@ -240,15 +245,18 @@ pub fn limit(ns: i64, table: Digits) -> String {
     format!("{} {}", grouped(short, SPACE), table.unit.sign())
 }
 
-/// What was got, as a row of the table has it: `90.4 µs`; [`exact`] where rounding would carry it
-/// onto its limit or across.
+/// What was got, as a row of the table has it: `90.4 µs`. Where the limit has another unit, it is
+/// [`exact`] in that one; where rounding would carry it onto its limit or across, in the table's.
 pub fn beside(got_ns: i64, limit_ns: i64, table: Digits) -> String {
+    if !limit(limit_ns, table).ends_with(&format!(" {}", table.unit.sign())) {
+        return exact_like(got_ns, limit_ns);
+    }
     let digits = table.row([got_ns].into_iter());
     let step = digits.step_ns();
     let half = i128::from(step / 2) * i128::from(got_ns.signum());
     let rounded = (i128::from(got_ns) + half) / i128::from(step) * i128::from(step);
     if rounded.cmp(&limit_ns.into()) != got_ns.cmp(&limit_ns) {
-        return exact(got_ns);
+        return exact_like(got_ns, table.unit.ns());
     }
     format!("{} {}", grouped(&digits.fixed(got_ns), SPACE), digits.unit.sign())
 }

@@ -136,8 +136,23 @@ fn what_was_got_stands_as_in_the_table_unless_rounding_would_hide_the_breach() {
         (20_000_000, 23_412_345, Unit::Ms, ("20 ms", "23.412 ms")),
         // Finer than the table: as it was written.
         (12_345, 90_412, Unit::Us, ("12.345 µs", "90.4 µs")),
+        (80_000, 340, Unit::Us, ("80 µs", "0.34 µs")),
     ] {
         assert_eq!((&*figure::limit(limit, Digits::of(unit)), &*figure::beside(got, limit, Digits::of(unit))), wanted);
+    }
+}
+
+#[test]
+fn a_limit_of_25_ns_was_broken_by_0_1_us() {
+    for (limit, got, table, wanted) in [
+        (25, 50, Digits::of(Unit::Us), ("25 ns", "50 ns")),
+        (25, 18_300, Digits::of(Unit::Us), ("25 ns", "18300 ns")),
+        (1_250, 2_034, Digits::of(Unit::Ms), ("1.25 µs", "2.034 µs")),
+        (25, 50, Digits::exact(Unit::Us), ("0.025 µs", "0.050 µs")),
+        (0, 4, Digits::of(Unit::Us), ("0 µs", "0.004 µs")),
+        (100, 101, Digits::of(Unit::Us), ("0.1 µs", "0.101 µs")),
+    ] {
+        assert_eq!((&*figure::limit(limit, table), &*figure::beside(got, limit, table)), wanted);
     }
 }
 
