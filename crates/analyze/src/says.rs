@@ -13,6 +13,23 @@ pub(crate) fn time(ns: i64) -> String {
     }
 }
 
+/// Spans of time of one statement, all in the unit of the greatest, with as many decimals as the
+/// least that is not 0 needs to have two digits and as different ones need to be different.
+pub(crate) fn times<const N: usize>(all_ns: [i64; N]) -> [String; N] {
+    const UNITS: [(u64, u32, &str); 4] =
+        [(1_000_000_000, 9, "s"), (1_000_000, 6, "ms"), (1_000, 3, "µs"), (1, 0, "ns")];
+    let greatest = all_ns.iter().map(|ns| ns.unsigned_abs()).max().unwrap_or_default();
+    let (ns_each, finest, sign) = *UNITS.iter().find(|unit| greatest >= unit.0).unwrap_or(&UNITS[3]);
+    let with = |decimals: u32| all_ns.map(|ns| format!("{:.1$} {sign}", ns as f64 / ns_each as f64, decimals as usize));
+    let least = all_ns.iter().map(|ns| ns.unsigned_abs()).filter(|ns| *ns > 0).min().unwrap_or_default();
+    let is_enough = |decimals: &u32| {
+        let shown = with(*decimals);
+        let differ = |i: usize, j: usize| all_ns[i] == all_ns[j] || shown[i] != shown[j];
+        least >= 10u64.pow(finest + 1 - decimals) && (0..N).all(|i| (0..i).all(|j| differ(i, j)))
+    };
+    with((finest.min(1)..finest).find(is_enough).unwrap_or(finest))
+}
+
 /// Why a percentile is not reported that packets without a stamp could change.
 pub(crate) fn between(name: &str, [least, greatest]: &[Option<i64>; 2]) -> String {
     let why = "packets that were received without a stamp could change it";

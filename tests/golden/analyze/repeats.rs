@@ -324,31 +324,66 @@ fn of_few_packets_nothing_is_said() {
     assert_eq!(added(&few(&[20, 20], 5), &few(&[20, 20, 7], 3)), Some((2, 2, 2)));
 }
 
+/// What the note says of these metrics: by how much, and from where to where.
+fn observed(of: &[(Metric, [i64; 3])]) -> Option<String> {
+    let one = |(metric, [added_ns, low_ns, high_ns]): &(Metric, [i64; 3])| ObserverRecord {
+        stream: "ctl".to_owned(),
+        metric: *metric,
+        packets: 120,
+        added_ns: *added_ns,
+        low_ns: *low_ns,
+        high_ns: *high_ns,
+    };
+    let mut record = record(1, 10);
+    record.observer = of.iter().map(one).collect();
+    observer::judge(&record).map(|verdict| verdict.says)
+}
+
+#[test]
+fn what_stamps_add_lay_between_a_figure_and_the_same_figure() {
+    let end = "by the medians of short trials with them and without";
+    for (of, wanted) in [
+        ([112, 104, 121], "112 ns to scheduled..rx_kernel of ctl (104 ns to 121 ns)"),
+        ([82, 69, 101], "82 ns to scheduled..rx_kernel of ctl (69 ns to 101 ns)"),
+        ([950, 990, 1_002], "0.95 µs to scheduled..rx_kernel of ctl (0.99 µs to 1.00 µs)"),
+        ([1_510, 1_490, 1_530], "1.51 µs to scheduled..rx_kernel of ctl (1.49 µs to 1.53 µs)"),
+        ([12_000_000, 40_000, 23_000_000], "12.000 ms to scheduled..rx_kernel of ctl (0.040 ms to 23.000 ms)"),
+    ] {
+        assert_eq!(observed(&[(LEAD, of)]), Some(format!("all: tx stamps add {wanted}, {end}")));
+    }
+}
+
+#[test]
+fn nothing_at_all_could_not_be_told_from_nothing() {
+    let end = "by the medians of short trials with them and without";
+    let woke = Metric::Span(Point::Scheduled, Point::Wakeup);
+    let (nothing, open) = ((LEAD, [0, 0, 0]), (woke, [0, -50, 30]));
+    assert_eq!(
+        observed(&[nothing]),
+        Some(format!("all: what tx stamps add to scheduled..rx_kernel of ctl is 0, {end}"))
+    );
+    assert_eq!(observed(&[nothing, nothing]), Some(format!("all: what tx stamps add to 2 metrics is 0, {end}")));
+    let unknown =
+        "what they add to scheduled..wakeup of ctl cannot be told from nothing (it is at most 50 ns either way)";
+    let both = format!("all: what tx stamps add to scheduled..rx_kernel of ctl is 0; {unknown}, {end}");
+    assert_eq!(observed(&[nothing, open]), Some(both));
+    let some =
+        "all: tx stamps add 30 ns to scheduled..wakeup of ctl (20 ns to 40 ns); what they add to scheduled..rx_kernel";
+    assert_eq!(observed(&[nothing, (woke, [30, 20, 40])]), Some(format!("{some} of ctl is 0, {end}")));
+}
+
 #[test]
 fn stamps_that_made_a_wake_up_earlier_were_said_to_add_a_negative_time() {
-    let says = |of: &[(Metric, [i64; 3])]| {
-        let one = |(metric, [added_ns, low_ns, high_ns]): &(Metric, [i64; 3])| ObserverRecord {
-            stream: "ctl".to_owned(),
-            metric: *metric,
-            packets: 120,
-            added_ns: *added_ns,
-            low_ns: *low_ns,
-            high_ns: *high_ns,
-        };
-        let mut record = record(1, 10);
-        record.observer = of.iter().map(one).collect();
-        observer::judge(&record).map(|verdict| verdict.says)
-    };
     let woke = Metric::Span(Point::Scheduled, Point::Wakeup);
     let takes = (woke, [-22_600, -38_600, -1_300]);
     let adds = (LEAD, [1_500, 1_400, 1_600]);
     let end = "by the medians of short trials with them and without";
     let off = "take 22.6 µs off scheduled..wakeup of ctl (1.3 µs to 38.6 µs)";
-    assert_eq!(says(&[takes]), Some(format!("all: tx stamps {off}, {end}")));
+    assert_eq!(observed(&[takes]), Some(format!("all: tx stamps {off}, {end}")));
     let to = "add 1.5 µs to scheduled..rx_kernel of ctl (1.4 µs to 1.6 µs)";
-    assert_eq!(says(&[takes, adds]), Some(format!("all: tx stamps {to}; they {off}, {end}")));
+    assert_eq!(observed(&[takes, adds]), Some(format!("all: tx stamps {to}; they {off}, {end}")));
     let open =
         "what they add to scheduled..wakeup of ctl cannot be told from nothing (it is at most 5.0 µs either way)";
-    assert_eq!(says(&[adds, (woke, [0, -5_000, 3_000])]), Some(format!("all: tx stamps {to}; {open}, {end}")));
-    assert_eq!(says(&[]), None);
+    assert_eq!(observed(&[adds, (woke, [0, -5_000, 3_000])]), Some(format!("all: tx stamps {to}; {open}, {end}")));
+    assert_eq!(observed(&[]), None);
 }
