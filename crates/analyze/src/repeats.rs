@@ -82,9 +82,11 @@ impl Spread {
         self.p_value >= LEAST_P || (self.spread_ns != INFINITE && self.spread_ns as f64 <= self.allowed_ns)
     }
 
-    /// How far the trials lie apart, in words.
+    /// How far the trials lie apart at this figure, in words.
     fn says(&self) -> String {
-        if self.spread_ns == INFINITE { "infinitely far".to_owned() } else { says::time(self.spread_ns) }
+        let far = if self.spread_ns == INFINITE { "infinitely far".to_owned() } else { says::time(self.spread_ns) };
+        let share = self.share.map_or_else(String::new, |share| format!(" ({})", says::share(share)));
+        format!("{far}{share} at {}", self.name)
     }
 
     fn tells(&self, verdict: Verdict) -> Verdict {
@@ -146,18 +148,11 @@ pub fn judge(stream: &str, metric: Metric, trials: &[TrialBlocks]) -> Verdict {
     adjust(&mut spreads);
     let differing: Vec<&Spread> = spreads.iter().filter(|spread| !spread.repeats()).collect();
     let mut verdict = if differing.is_empty() {
-        let within: Vec<String> =
-            spreads.iter().map(|spread| format!("{} at {}", spread.says(), spread.name)).collect();
+        let within: Vec<String> = spreads.iter().map(Spread::says).collect();
         let says = format!("yes: {many} trials agree within {}{unresolved}", says::list(&within));
         Verdict::new("repeats", Level::Ok, says)
     } else {
-        let apart: Vec<String> = differing
-            .iter()
-            .map(|spread| {
-                let share = spread.share.map_or_else(String::new, |share| format!(" ({})", says::share(share)));
-                format!("{}{share} at {}", spread.says(), spread.name)
-            })
-            .collect();
+        let apart: Vec<String> = differing.iter().map(|spread| spread.says()).collect();
         let p = differing.iter().map(|spread| spread.p_value).fold(1.0, f64::min);
         let says = format!(
             "no: {many} trials of {metric} lie {} apart, more than the changes within a trial explain (p = {p:.1e}){unresolved}",

@@ -213,10 +213,16 @@ fn a_sure_but_small_difference_does_not_matter() {
     let trials: Vec<TrialBlocks> = (1..=6).map(|n| trial(n, 50_000 + i64::from(n) * 100, 0)).collect();
     let verdict = judge("ctl", LEAD, &trials);
     assert!(matches!(verdict.evidence["p50_p_value"], Figure::Float(p) if p < 0.001));
-    assert_eq!(
-        (verdict.level, verdict.says.as_str()),
-        (Level::Ok, "yes: six trials agree within 0.5 µs at p50 and 0.5 µs at p99")
-    );
+    let says = "yes: six trials agree within 0.5 µs (1.0 %) at p50 and 0.5 µs (1.0 %) at p99";
+    assert_eq!((verdict.level, verdict.says.as_str()), (Level::Ok, says));
+}
+
+#[test]
+fn trials_agreed_within_767_us_and_nobody_saw_that_it_was_a_quarter() {
+    let of = |n: u32| TrialBlocks { n, p99_ns: Some(2_500_000 + i64::from(n) * 191_775), ..trial(1, 50_000, 0) };
+    let verdict = judge("ctl", LEAD, &(1..=5).map(of).collect::<Vec<_>>());
+    let says = "yes: five trials agree within 0 ns (0.0 %) at p50 and 767.1 µs (24.9 %) at p99";
+    assert_eq!((verdict.level, verdict.says.as_str()), (Level::Ok, says));
 }
 
 #[test]
