@@ -9,6 +9,7 @@ use crate::figure;
 use crate::figure::{ABSENT, Digits, SPACE, TWO_CLOCKS, Unit, grouped, is_within_number};
 use crate::picture::{Options, ReportError};
 use std::fmt::Write as _;
+use tardy_analyze::compare::phases::LEAST as LEAST_PHASES;
 use tardy_model::comparison::{
     CellComparison, Claim, Compared, Comparison, ConditionResult, Decision, FigureComparison, INFINITE,
     MetricComparison, PhaseComparison, StreamComparison, is_infinite,
@@ -22,6 +23,8 @@ const OF: usize = 7;
 const FIGURE: usize = 12;
 /// No line is broken where it is narrower than this.
 const LEAST: usize = 80;
+/// A space at which no line is broken, in a verdict with its counts.
+const JOINED: char = '\u{a0}';
 /// What is left of a broken line is set in by so much at most.
 const HANG: usize = 8;
 
@@ -65,7 +68,7 @@ pub fn json(compared: &Comparison) -> Result<String, ReportError> {
 pub fn text(compared: &Comparison, options: &Options) -> String {
     let text = whole(compared);
     let lines = text.lines().flat_map(|line| wrapped(line, options.width));
-    lines.fold(String::with_capacity(text.len()), |out, line| out + &line + "\n")
+    lines.fold(String::with_capacity(text.len()), |out, line| out + &line.replace(JOINED, " ") + "\n")
 }
 
 /// A line as it fits: it is broken between two words, and what follows is set in. No line is
@@ -124,12 +127,26 @@ fn whole(compared: &Comparison) -> String {
              the one of the same phase: the median [its interval], in how many phases B is higher (↑) and lower (↓), and what that \
              shows\n",
         );
+        if cells().any(lacks_phases) {
+            let _ = writeln!(
+                out,
+                "too few phases: N of {LEAST_PHASES} means that N phases have this figure in both runs; a claim needs {LEAST_PHASES}, so \
+                 give both more trials, or more packets if a percentile is not resolved in each trial"
+            );
+        }
     }
     let unit = unit(&compared.cells);
     cells().for_each(|cell| self::cell(&mut out, cell, unit));
     facts::rows(&mut out, compared);
     conditions(&mut out, compared);
     out
+}
+
+/// True if some figure has fewer phases than a claim needs.
+fn lacks_phases(cell: &CellComparison) -> bool {
+    let metrics = cell.streams.values().flat_map(|stream| stream.metrics.values());
+    let mut phases = metrics.flat_map(|metric| &metric.figures).filter_map(|figure| figure.phases.as_ref());
+    phases.any(|phases| phases.claim == Claim::TooFew && phases.equal as usize != phases.differences_ns.len())
 }
 
 /// Those of the runs that have no trial: there is nothing to be equal or to differ.
@@ -411,13 +428,17 @@ fn says(phases: &PhaseComparison, unit: Unit) -> String {
     if phases.equal as usize == n {
         return format!("equal in all {n}");
     }
+    let counted = |claim: &str| {
+        let counts = format!("{}↑ {}↓  {claim}", phases.higher, phases.lower);
+        format!("{median}{interval}  {}", counts.replace(' ', &JOINED.to_string()))
+    };
     let claim = match phases.claim {
         Claim::Higher => "B higher",
         Claim::Lower => "B lower",
         Claim::None => "nothing shown",
-        Claim::TooFew => "too few phases",
+        Claim::TooFew => return counted(&format!("too few phases: {n} of {LEAST_PHASES}")),
         Claim::NotValid => "not valid",
         Claim::NotJudged => "not judged",
     };
-    format!("{median}{interval}  {}↑ {}↓  {claim}", phases.higher, phases.lower)
+    counted(claim)
 }

@@ -6,6 +6,25 @@ use super::sample;
 use tardy_model::comparison::Decision;
 
 #[test]
+fn too_few_phases_did_not_say_how_many_and_a_verdict_took_two_lines() {
+    let drawn = |trials: u32| {
+        let b = exact("bb", trials, higher(trials as usize));
+        let compared = super::compared(&exact("aa", trials, |_| ()), &b);
+        tardy_report::compare::text(&compared, &tardy_report::Options::default())
+    };
+    let few = drawn(12);
+    assert!(few.contains("  12↑ 0↓  too few phases: 12 of 20\n"), "{few}");
+    let flat = few.split_whitespace().collect::<Vec<_>>().join(" ");
+    let says = "N of 20 means that N phases have this figure in both runs; a claim needs 20, so give both more trials,";
+    assert_eq!(flat.matches(says).count(), 1, "{few}");
+    let enough = drawn(25);
+    assert!(enough.contains("  25↑ 0↓  B higher\n") && !enough.contains("too few"), "{enough}");
+    for text in [few, enough] {
+        assert!(text.lines().all(|line| line.chars().count() <= 100 && !line.contains('\u{a0}')), "{text}");
+    }
+}
+
+#[test]
 fn what_is_missing_never_lets_a_condition_pass() {
     const CONDITION: &str = "scheduled..rx_kernel p50 > +2%";
     let a = exact("aa", 25, |_| ());
