@@ -147,8 +147,8 @@ fn a_figure_whose_bound_is_eleven_per_cent_is_refused_and_the_round_trip_next_to
 all                              p50     p99   p99.9     max  at packet     min    mean  stddev   µs
   scheduled..rx_kernel             –   refused: the clocks of two hosts took its stamps, and their
                                        bound of ± 2.2 µs is 11.0 % of its p50; the limit is 10 %
-    above its minimum            1.0     2.0       –     2.0       #572     0.0     1.0     0.6
-      ± 4.4 µs: the clocks of the two hosts may have drifted by this
+    above its minimum              –   refused: the clocks of the two hosts may have drifted by
+                                       ± 4.4 µs, which is 440.0 % of its p50; the limit is 10 %
   scheduled..reply_receive      50.0    51.0       –    51.0       #572    49.0    50.0     0.6
   rx_kernel..receive             9.0     9.0       –     9.0         #0     9.0     9.0     0.0
   delta                        501.0   501.0       –   501.0         #1   499.0   500.0     1.0
@@ -260,14 +260,42 @@ fn the_share_of_the_median_that_a_bound_may_be_is_set_in_the_file() {
 
 #[test]
 fn what_is_above_the_minimum_counts_from_the_least_value_of_each_trial() {
-    let trials = [between(1, 3_000), longer_between(2, 4_000, 1_000)];
+    // Of values on both sides of 0 the least is far from the median.
+    let trials = [longer_between(1, 30, -20_000), longer_between(2, 40, -19_800)];
     let answer = cell(&trials, Vec::new(), &Validity::default());
     let above = of(&answer, ABOVE);
     let figures = &above.figures;
     assert_eq!((above.count, above.coverage, &*above.source), (2 * u64::from(PACKETS), 1.0, "kernel"));
     assert_eq!((figures.min_ns, figures.quantiles.p50_ns, figures.max_ns), (Some(0), Some(1_000), Some(2_000)));
     assert_eq!((figures.mean_ns, above.max_seq, above.max_trial), (Some(1_000.0), Some(572), Some(1)));
-    assert_eq!(above.clock_bound_ns, Some(8_000), "two readings, each within 4 µs");
+    assert_eq!(above.clock_bound_ns, Some(80), "two readings, each within 40 ns");
+    assert_eq!(of(&answer, "scheduled..rx_kernel").refused_by.as_deref(), Some("clock-bound"));
+}
+
+#[test]
+fn what_is_above_the_minimum_was_shown_with_a_bound_of_eight_times_its_median() {
+    let trials = [between(1, 3_000), longer_between(2, 4_000, 1_000)];
+    let answer = cell(&trials, Vec::new(), &Validity::default());
+    let why = "refused: the clocks of the two hosts may have drifted by ± 8.0 µs, which is 800.0 % of its p50; the limit \
+               is 10 %";
+    let nothing = MetricResult {
+        clock: "tai".into(),
+        percentiles: "exact".into(),
+        why: Some(why.into()),
+        clock_bound_ns: Some(8_000),
+        refused_by: Some("clock-bound".into()),
+        ..MetricResult::default()
+    };
+    assert_eq!(*of(&answer, ABOVE), nothing);
+    assert_eq!(answer.result.trials[0].streams["ctl"].metrics[ABOVE].clock_bound_ns, Some(6_000));
+    assert_eq!(answer.result.trials[0].streams["ctl"].metrics[ABOVE].refused_by.as_deref(), Some("clock-bound"));
+    // A limit that lets them pass is one for both.
+    let wide = cell(&[longer_between(1, 40, -20_000)], Vec::new(), &limited(0.081));
+    assert_eq!(of(&wide, ABOVE).figures.quantiles.p50_ns, Some(1_000));
+    let narrow = cell(&[longer_between(1, 40, -20_000)], Vec::new(), &limited(0.079));
+    assert_eq!(of(&narrow, ABOVE).figures.quantiles.p50_ns, None);
+    let page = drawn(&trials, Vec::new(), "html");
+    assert!(page.contains(&format!("<b>{ABOVE}</b> {why}")), "{page}");
 }
 
 #[test]
@@ -321,9 +349,10 @@ fn the_page_had_the_stage_between_two_hosts_whose_figure_is_refused() {
     assert_eq!(share(&far), "–");
 }
 
-/// A trial whose packets `spoil` changes, with figures that its clocks' bound of ± 2.2 µs refuses.
+/// A trial of packets from -1 µs to 1 µs, which `spoil` changes. Its clocks' bound of ± 40 ns is too
+/// much of a median about 0, and little of what is above the minimum.
 fn spoilt(spoil: impl Fn(&mut Batch)) -> CellAnswer {
-    let (record, mut batch) = between(1, 2_200);
+    let (record, mut batch) = longer_between(1, 40, -20_000);
     spoil(&mut batch);
     cell(&[(record, batch)], Vec::new(), &Validity::default())
 }
@@ -352,7 +381,7 @@ fn one_long_stall_made_all_above_the_minimum_infinite() {
     });
     let above = of(&answer, ABOVE);
     assert_eq!((above.count, above.infinite.len()), (u64::from(PACKETS), 0));
-    assert_eq!((above.figures.min_ns, above.figures.max_ns), (Some(0), Some(stall_ns - 19_000)));
+    assert_eq!((above.figures.min_ns, above.figures.max_ns), (Some(0), Some(stall_ns + 1_000)));
     assert_eq!((above.figures.quantiles.p50_ns, above.max_seq), (Some(1_001), Some(3)));
 }
 

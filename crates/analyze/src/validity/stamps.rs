@@ -302,15 +302,7 @@ pub(crate) struct Refused {
 pub(crate) fn refused(stream: &str, result: &StreamResult, settings: &Validity) -> Vec<Refused> {
     let limit = settings.share(CLOCK_BOUND.id);
     let of = |(name, metric): (&String, &MetricResult)| {
-        let bound_ns = metric.clock_bound_ns.filter(|_| metric.count > 0)?;
-        let (middle, ns) = middle(metric);
-        let share = bound_ns as f64 / ns as f64;
-        let of_middle = match share.is_finite() {
-            true if share <= limit => return None,
-            true => format!("{} of its {middle}", says::share(share)),
-            // Any bound is too much for nothing.
-            false => format!("not small next to its {middle}"),
-        };
+        let TooLarge { bound_ns, share, says: of_middle } = too_large(metric, limit)?;
         let why = format!(
             "refused: the clocks of two hosts took its stamps, and their bound of ± {} is {of_middle}; the limit is {}",
             says::time(bound_ns),
@@ -327,6 +319,44 @@ pub(crate) fn refused(stream: &str, result: &StreamResult, settings: &Validity) 
     result.metrics.iter().filter_map(of).collect()
 }
 
+/// A bound that is too large for the figures that have it.
+struct TooLarge {
+    bound_ns: i64,
+    /// Of what the bound is compared with; infinite where that is 0.
+    share: f64,
+    says: String,
+}
+
+fn too_large(metric: &MetricResult, limit: f64) -> Option<TooLarge> {
+    let bound_ns = metric.clock_bound_ns.filter(|_| metric.count > 0)?;
+    let (middle, ns) = middle(metric);
+    let share = bound_ns as f64 / ns as f64;
+    let says = match share.is_finite() {
+        true if share <= limit => return None,
+        true => format!("{} of its {middle}", says::share(share)),
+        // Any bound is too much for nothing.
+        false => format!("not small next to its {middle}"),
+    };
+    Some(TooLarge { bound_ns, share, says })
+}
+
+/// A metric without the figures that the rule refuses.
+fn without_figures(metric: &MetricResult, why: &str) -> MetricResult {
+    let (clock_bound_ns, refused_by) = (metric.clock_bound_ns, Some(CLOCK_BOUND.id.to_owned()));
+    MetricResult { clock_bound_ns, refused_by, ..MetricResult::absent(why) }
+}
+
+/// What is above the minimum of a metric, refused if it may be wrong by too much of its own median.
+fn weighed(above: MetricResult, limit: f64) -> MetricResult {
+    let Some(TooLarge { bound_ns, says, .. }) = too_large(&above, limit) else { return above };
+    let why = format!(
+        "refused: the clocks of the two hosts may have drifted by ± {}, which is {says}; the limit is {}",
+        says::time(bound_ns),
+        RuleLimit::Share(limit)
+    );
+    without_figures(&above, &why)
+}
+
 /// What a bound is compared with, in words, and how far it is from zero, ns: the median, or a value
 /// that is no further than the median where that is not known.
 fn middle(metric: &MetricResult) -> (&'static str, u64) {
@@ -340,7 +370,7 @@ fn middle(metric: &MetricResult) -> (&'static str, u64) {
 }
 
 /// Takes the figures of a stream that the rule refuses, and gives those `above` the minimum where
-/// these are known. Which metrics the rule refuses.
+/// these are known and the rule does not refuse them as well. Which metrics the rule refuses.
 pub(crate) fn refuse(
     stream: &str,
     result: &mut StreamResult,
@@ -351,10 +381,10 @@ pub(crate) fn refuse(
     for Refused { metric: name, why, .. } in refused(stream, result, settings) {
         let Ok(metric) = name.parse::<Metric>() else { continue };
         if let Some(found) = result.metrics.get_mut(&name) {
-            let (clock_bound_ns, refused_by) = (found.clock_bound_ns, Some(CLOCK_BOUND.id.to_owned()));
-            *found = MetricResult { clock_bound_ns, refused_by, ..MetricResult::absent(&why) };
+            *found = without_figures(found, &why);
         }
-        let found = above(metric).map(|found| (format!("{name}{ABOVE_MINIMUM}"), found));
+        let limit = settings.share(CLOCK_BOUND.id);
+        let found = above(metric).map(|found| (format!("{name}{ABOVE_MINIMUM}"), weighed(found, limit)));
         result.metrics.extend(found);
         all.push(metric);
     }
