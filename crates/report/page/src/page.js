@@ -78,21 +78,25 @@ function keyOf(entries) {
   return list;
 }
 
-/** Where the mean goes, in one bar: means add up, percentiles do not. */
+/** Where the mean goes, in one bar: means add up, percentiles do not. Of the stages between two hosts only the sum may be known. */
 function shares({ figure, host, stream }) {
-  const sum = stream.stages.reduce((sum, stage) => sum + stage.mean, 0);
-  if (stream.stages.some((stage) => stage.mean < 0) || sum <= 0) return;
+  const stages = stream.stages.map(({ name, share }, i) => ({ name, share, ink: `var(--series-${i % SERIES})` }));
+  const parts = stages.filter(({ share }) => share !== null);
+  if (stream.undivided) parts.push({ name: stream.undivided.names.join(" and "), share: stream.undivided.share, label: "cannot be divided" });
+  if (parts.length === 0 || parts.some(({ share }) => share < 0)) return;
   const bar = document.createElement("div");
   bar.className = "shares";
   bar.setAttribute("role", "img");
-  const texts = stream.stages.map((stage) => `${stage.name} ${((100 * stage.mean) / sum).toFixed(1)} %`);
+  const texts = parts.map(({ name, share, label }) => `${name} ${(100 * share).toFixed(1)} %${label ? `, which ${label}` : ""}`);
   bar.setAttribute("aria-label", "shares of the mean: " + texts.join(", "));
-  stream.stages.forEach((stage, i) => {
+  parts.forEach(({ share, label, ink }, i) => {
     const part = document.createElement("span");
-    part.style.flexGrow = String(stage.mean / sum);
-    part.style.background = `var(--series-${i % SERIES})`;
+    part.style.flexGrow = String(share);
+    if (label) part.className = "undivided";
+    else part.style.background = ink;
     part.title = texts[i];
-    if (stage.mean / sum > 0.06) part.textContent = Math.round((100 * stage.mean) / sum) + THIN + "%";
+    const text = Math.round(100 * share) + THIN + "%";
+    if (share > 0.06) part.textContent = label && share > 0.4 ? `${label}: ${text}` : text;
     bar.append(part);
   });
   figure.insertBefore(bar, host);

@@ -9,7 +9,7 @@ use crate::column::{in_order, lead_of, point_of, title};
 use crate::figure;
 use crate::picture::{Facts, Picture};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tardy_analyze::cell::counted;
 use tardy_analyze::envelope::{Grid, Line, Shape, Trace, bins};
 use tardy_model::expect::QUANTILES;
@@ -148,14 +148,15 @@ impl Maker<'_> {
             let trace = traces.iter().find(|trace| trace.n == trial.n)?;
             Some(self.trial((stream, trial), trace, counted.contains(&trial.n), &hot))
         });
-        let Stages { stages, .. } = stages_of(self.picture, cell, name);
-        let stages = stages.iter().filter_map(|(stage, shape)| {
+        let Stages { stages, undivided, .. } = stages_of(self.picture, cell, name);
+        let stages = stages.iter().filter_map(|Stage { name, shape, share }| {
             Some(json!({
-                "name": stage, "mean": shape.mean_ns()?, "min": shape.min_ns, "max": shape.max_ns,
-                "p50": shape.quantile_ns(0.5)?, "p99": shape.quantile_ns(0.99)?,
+                "name": name, "mean": shape.mean_ns()?, "min": shape.min_ns, "max": shape.max_ns,
+                "p50": shape.quantile_ns(0.5)?, "p99": shape.quantile_ns(0.99)?, "share": share,
             }))
         });
         json!({
+            "undivided": undivided.map(|Undivided { names, share }| json!({ "names": names, "share": share })),
             "name": name,
             "cycle": traces.first().map_or(0, |trace| trace.cycle_ns),
             "metrics": metrics,
@@ -242,11 +243,32 @@ pub(super) fn hot(traces: &[&Trace]) -> Vec<Metric> {
 /// The stages over the trials that the cell's figures are of.
 pub(super) struct Stages {
     /// In causal order. One between the clocks of two hosts whose bound is too large is not here.
-    pub stages: Vec<(String, Shape)>,
-    /// True if none is left out, so that the means add up.
-    pub are_all: bool,
+    pub stages: Vec<Stage>,
+    /// The stages between two hosts together, where one of them is not given: their sum in a round
+    /// trip is known, and not how much of it each is.
+    pub undivided: Option<Undivided>,
     /// Words about those between the clocks of two hosts.
     pub by_clocks: String,
+}
+
+pub(super) struct Stage {
+    pub name: String,
+    pub shape: Shape,
+    /// Its part of the whole way's mean, if that is known.
+    pub share: Option<f64>,
+}
+
+pub(super) struct Undivided {
+    pub names: Vec<String>,
+    /// Of the whole way's mean.
+    pub share: f64,
+}
+
+impl Stages {
+    /// True if no stage is left out, so that the means add up.
+    pub fn are_all(&self) -> bool {
+        !self.stages.is_empty() && self.stages.iter().all(|stage| stage.share.is_some())
+    }
 }
 
 pub(super) fn stages_of(picture: &Picture<'_>, cell: &CellResult, stream: &str) -> Stages {
@@ -259,25 +281,35 @@ pub(super) fn stages_of(picture: &Picture<'_>, cell: &CellResult, stream: &str) 
         }
     }
     let limit = picture.results.validity.share(CLOCK_BOUND);
-    let (mut stages, mut are_all, mut by_clocks) = (Vec::new(), true, String::new());
-    for (stage, shape) in pooled {
-        let between = bound_ns > 0 && stage.crosses_stations();
+    let is_between = |stage: &Metric| bound_ns > 0 && stage.crosses_stations();
+    let is_refused = |(stage, shape): &(&Metric, &Shape)| {
         let middle = shape.quantile_ns(0.5).map_or(0, i64::unsigned_abs);
-        let is_refused = between && bound_ns as f64 > limit * middle as f64;
-        let bound = figure::exact(bound_ns);
-        match () {
-            () if is_refused => {
-                by_clocks += &format!("; {stage} is left out: ± {bound} is too much of it ({CLOCK_BOUND})");
-            }
-            () if between => by_clocks += &format!("; {stage} ± {bound}: {}", figure::TWO_CLOCKS),
-            () => {}
+        is_between(stage) && bound_ns as f64 > limit * middle as f64
+    };
+    let refused: BTreeSet<Metric> = pooled.iter().filter(is_refused).map(|(stage, _)| *stage).collect();
+    let mean = |shape: &Shape| shape.mean_ns().unwrap_or(0.0);
+    let whole: f64 = pooled.values().map(mean).sum();
+    let between: Vec<(&Metric, &Shape)> = pooled.iter().filter(|(stage, _)| is_between(stage)).collect();
+    // There and back, what one clock is ahead of the other cancels: the whole is known.
+    let is_known = whole > 0.0 && (refused.is_empty() || between.len().is_multiple_of(2));
+    let undivided = (is_known && !refused.is_empty()).then(|| Undivided {
+        names: between.iter().map(|(stage, _)| stage.to_string()).collect(),
+        share: between.iter().map(|(_, shape)| mean(shape)).sum::<f64>() / whole,
+    });
+    let (mut stages, mut by_clocks) = (Vec::new(), String::new());
+    let bound = figure::exact(bound_ns);
+    for (stage, shape) in &pooled {
+        if refused.contains(stage) {
+            by_clocks += &format!("; {stage} is left out: ± {bound} is too much of it ({CLOCK_BOUND})");
+            continue;
         }
-        are_all &= !is_refused;
-        if !is_refused {
-            stages.push((stage.to_string(), shape));
+        if is_between(stage) {
+            by_clocks += &format!("; {stage} ± {bound}: {}", figure::TWO_CLOCKS);
         }
+        let share = (is_known && (refused.is_empty() || !is_between(stage))).then(|| mean(shape) / whole);
+        stages.push(Stage { name: stage.to_string(), shape: shape.clone(), share });
     }
-    Stages { stages, are_all, by_clocks }
+    Stages { stages, undivided, by_clocks }
 }
 
 /// Values, `"inf"` where the rank falls on a packet that never arrived, null where there is none.

@@ -360,11 +360,10 @@ fn of_stream(
 fn of_traces(picture: &Picture<'_>, cell: &CellResult, stream: &str) -> String {
     let who = if cell.streams.len() > 1 { format!("{stream}: ") } else { String::new() };
     let mut out = String::new();
-    let data::Stages { stages, are_all, by_clocks } = data::stages_of(picture, cell, stream);
-    let whole: f64 = stages.iter().filter_map(|(_, shape)| shape.mean_ns()).sum();
-    if !stages.is_empty() {
+    let found = data::stages_of(picture, cell, stream);
+    if !found.stages.is_empty() {
         let mut parts = Table::new(1, &["stage", "mean", "share of the mean", "p50", "p99", "max"]);
-        let shapes = || stages.iter().map(|(_, shape)| shape);
+        let shapes = || found.stages.iter().map(|stage| &stage.shape);
         let mean_of = |mean: f64| mean.round() as i64;
         let means = figure::about_all(shapes().filter_map(|shape| shape.mean_ns()).map(mean_of));
         let [p50, p99] = [0.5, 0.99].map(|q| {
@@ -372,25 +371,26 @@ fn of_traces(picture: &Picture<'_>, cell: &CellResult, stream: &str) -> String {
             move |ns: Option<i64>| ns.map_or(figure::ABSENT.to_owned(), &show)
         });
         let most = figure::about_all(shapes().map(|shape| shape.max_ns));
-        for (stage, shape) in &stages {
-            let mean = shape.mean_ns().unwrap_or(0.0);
+        let absent = || figure::ABSENT.to_owned();
+        let part = |share: f64| format!("{:.1} %", 100.0 * share);
+        for data::Stage { name, shape, share } in &found.stages {
             let row = [
-                stage.clone(),
-                means(mean_of(mean)),
-                if are_all && whole > 0.0 {
-                    format!("{:.1} %", 100.0 * mean / whole)
-                } else {
-                    figure::ABSENT.to_owned()
-                },
+                name.clone(),
+                means(mean_of(shape.mean_ns().unwrap_or(0.0))),
+                share.map_or_else(absent, part),
                 p50(shape.quantile_ns(0.5)),
                 p99(shape.quantile_ns(0.99)),
                 most(shape.max_ns),
             ];
             parts.rows.push(row.to_vec());
         }
+        if let Some(data::Undivided { names, share }) = &found.undivided {
+            let name = format!("{}: cannot be divided", names.join(" and "));
+            parts.rows.push(vec![name, absent(), part(*share), absent(), absent(), absent()]);
+        }
         // Without one of them they are no parts of a whole.
-        let sum = if are_all { "; their means add up, their percentiles do not" } else { "" };
-        out += &table(&parts, &format!("{who}stages, received packets with both stamps{sum}{by_clocks}"));
+        let sum = if found.are_all() { "; their means add up, their percentiles do not" } else { "" };
+        out += &table(&parts, &format!("{who}stages, received packets with both stamps{sum}{}", found.by_clocks));
     }
     let traces = data::of_stream(picture.traces, cell, stream);
     let leading = cell.streams.get(stream).and_then(lead);
