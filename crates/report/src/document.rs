@@ -91,7 +91,7 @@ fn of_cell(picture: &Picture<'_>, cells: &Cells<'_>, cell: &CellResult, digits: 
     }
     blocks.extend(crate::loads::table(&cell.loads, None).map(Block::Table));
     blocks.extend(classes(cell, None).map(Block::Table));
-    blocks.extend(list(cells.remarks(cell)));
+    blocks.extend(list(cells.remarks_below(cell)));
     if cell.trials.len() > 1 {
         blocks.extend(trials(picture.facts, cell, None).into_iter().map(Block::Table));
     }

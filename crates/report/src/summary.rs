@@ -261,6 +261,20 @@ pub(crate) fn of_verdicts(verdicts: &[Verdict]) -> Vec<Remark> {
         .collect()
 }
 
+/// True if a verdict only repeats why a figure of the cell is refused.
+fn is_in_a_row(verdict: &Verdict, cell: &CellResult) -> bool {
+    let name = |key: &str| match verdict.evidence.get(key) {
+        Some(Figure::Text(name)) => Some(name),
+        _ => None,
+    };
+    let metric = name("stream").zip(name("metric")).and_then(|(stream, metric)| {
+        let stream = cell.streams.get(stream)?;
+        stream.metrics.get(metric)
+    });
+    let refused = metric.is_some_and(|metric| metric.refused_by.as_deref() == Some(&*verdict.id));
+    refused && verdict.level < Level::Invalid
+}
+
 /// All remarks about the run itself, apart from its cells.
 pub(crate) fn of_run(results: &Results) -> Vec<Remark> {
     let mut remarks = of_verdicts(&results.verdicts);
@@ -290,7 +304,18 @@ impl<'a> Cells<'a> {
 
     /// All remarks on a cell that is in the results, the most severe first.
     pub(crate) fn remarks(&self, cell: &CellResult) -> Vec<Remark> {
-        let mut remarks = of_verdicts(&cell.verdicts);
+        self.with(cell, &cell.verdicts)
+    }
+
+    /// Those that stand below the rows of the cell's figures: the row of a figure that is refused
+    /// gives the reason itself.
+    pub(crate) fn remarks_below(&self, cell: &CellResult) -> Vec<Remark> {
+        let others = cell.verdicts.iter().filter(|verdict| !is_in_a_row(verdict, cell));
+        self.with(cell, &others.cloned().collect::<Vec<_>>())
+    }
+
+    fn with(&self, cell: &CellResult, verdicts: &[Verdict]) -> Vec<Remark> {
+        let mut remarks = of_verdicts(verdicts);
         if cell.not_available.is_some() {
             return remarks;
         }

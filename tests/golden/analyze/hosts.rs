@@ -193,6 +193,7 @@ not judged   all: ctl scheduled..rx_kernel p99, limit 60 µs, refused: the clock
     let row = page.lines().find(|line| line.contains(begins)).unwrap_or_else(|| panic!("{page}"));
     assert!(row.contains("data-of=\"p50\">–<") && row.contains("data-of=\"max\">–<"), "{row}");
     assert!(page.contains(&format!("<b>scheduled..rx_kernel</b> {WHY}")), "{page}");
+    assert!(!text.contains("  warning ") && !page.contains("\"doubtful\">"), "once is enough: {text}");
     assert!(page.contains("99 % of packets took at most 51 µs from scheduled to reply_receive</p>"), "{page}");
     assert!(!page.contains("20.0<") && !page.contains("21.0<"), "no figure of it is left: {page}");
 }

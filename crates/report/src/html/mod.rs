@@ -246,7 +246,10 @@ fn of_cell(
     *out += &format!("<section class=\"cell\">\n<h2>{}{state}</h2>\n", escape(&title(&cell.id)));
     // Of a sole cell the reasons are the run's, and stand at the top.
     let sole = picture.results.cells.len() == 1;
-    remarks(cells.remarks(cell).into_iter().filter(|remark| !sole || remark.level < Level::Invalid).collect(), out);
+    remarks(
+        cells.remarks_below(cell).into_iter().filter(|remark| !sole || remark.level < Level::Invalid).collect(),
+        out,
+    );
     // Rows without a single trial would only say so over and over; the remark says why once.
     let ran = !cell.trials.is_empty();
     for (k, (name, stream)) in picture.facts.in_order(&cell.streams).into_iter().enumerate().filter(|_| ran) {

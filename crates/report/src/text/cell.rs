@@ -73,7 +73,7 @@ fn block(
         draw_classes(cell, page);
         draw_placement(cell, page);
     }
-    let remarks = cells.remarks(cell);
+    let remarks = cells.remarks_below(cell);
     if !remarks.is_empty() && rows {
         page.blank();
     }

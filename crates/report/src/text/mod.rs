@@ -82,7 +82,7 @@ fn receivers(picture: &Picture<'_>, page: &mut Page) {
 
 fn closing(picture: &Picture<'_>, layout: Option<&Layout>, page: &mut Page) {
     let results = picture.results;
-    let said = results.cells.last().is_some_and(|cell| !Cells::of(picture).remarks(cell).is_empty());
+    let said = results.cells.last().is_some_and(|cell| !Cells::of(picture).remarks_below(cell).is_empty());
     if !said || layout.is_none() {
         page.blank();
     }
