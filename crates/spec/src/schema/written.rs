@@ -91,7 +91,12 @@ impl<'w> Written<'w> {
             ),
             false => help,
         };
-        Err(self.wrong(format!("`{}` is {}, out of its range", self.key, show(number)), help))
+        // As it was written, so that its author finds it.
+        let written = match &self.node.value {
+            Toml::Text(text) => format!("\"{text}\""),
+            _ => show(number),
+        };
+        Err(self.wrong(format!("`{}` is {written}, out of its range", self.key), help))
     }
 
     /// Its items as texts, each read by `read`, none of them twice.
