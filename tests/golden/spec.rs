@@ -210,6 +210,7 @@ fn set_overrides_the_file_its_cases_and_its_axes() {
             "`stream.ctl.cycle` is a duration and needs a unit (add one, in quotes: ns, us, ms, s, min, h, or Hz, kHz, MHz)",
         ),
         ("stream.ctl.cycel=1ms", "there is no key `stream.ctl.cycel` (did you mean `cycle`?)"),
+        ("stream.ctl.cnt=5", "there is no key `stream.ctl.cnt` (did you mean `count`?)"),
         ("stream.clt.cycle=1ms", "there is no stream `clt` (did you mean `ctl`?)"),
         ("trials", "this is not KEY=VALUE (write KEY=VALUE, as stream.ctl.count=400)"),
         ("trials=many", "`trials` is text; it must be a whole number (write a number, from 1)"),

@@ -351,10 +351,23 @@ pub fn nearest<'a>(wrong: &str, words: impl IntoIterator<Item = &'a str> + Clone
     let short = words.clone().into_iter().filter(|word| word.len() <= LONGEST);
     let slips = short.map(|word| (near(word), word)).filter(|(far, word)| *far <= limit(word));
     let begins = |word: &str| wrong.len() >= 3 && word.to_lowercase().starts_with(&wrong);
-    let mut begun = words.into_iter().filter(|word| begins(word));
+    let mut begun = words.clone().into_iter().filter(|word| begins(word));
     // Of two words as near as each other, `siz` is the one that it begins.
     let slip = slips.min_by_key(|(far, word)| (*far, !begins(word), *word));
-    slip.map(|found| found.1).or_else(|| begun.next())
+    // What several words may be short for is no hint.
+    let mut shortened = words.into_iter().filter(|word| abbreviates(&wrong, &word.to_lowercase()));
+    let only = || shortened.next().filter(|_| shortened.next().is_none());
+    slip.map(|found| found.1).or_else(|| begun.next()).or_else(only)
+}
+
+/// True if `short` is `word` without some of its letters, but with its first and its last: `cnt`.
+fn abbreviates(short: &str, word: &str) -> bool {
+    let mut letters = word.chars();
+    let ends = |of: &str| (of.chars().next(), of.chars().next_back());
+    short.len() >= 3
+        && 2 * short.len() >= word.len()
+        && ends(short) == ends(word)
+        && short.chars().all(|letter| letters.any(|other| other == letter))
 }
 
 /// How to fix an unknown word: the nearest one, or the list of all.
