@@ -49,7 +49,8 @@ pub(crate) fn shaper(view: &View<'_>, path: &Path, streams: &[Stream], loads: &[
     }
     let lacks: Vec<_> = needed(kind).iter().filter(|(field, ..)| table.find(field).is_none()).collect();
     for (field, what, example) in &lacks {
-        view.keep::<()>(Err(missing(&table, field, what, example)));
+        let example = if *field == "entries" { window_each(&table) } else { (*example).to_owned() };
+        view.keep::<()>(Err(missing(&table, field, what, &example)));
     }
     if !lacks.is_empty() {
         return Err(table.follows("kind"));
@@ -109,13 +110,26 @@ fn meaning(view: &View<'_>, table: &Table<'_>, kind: ShaperWord) {
     }
 }
 
+/// The classes that are advised where none are written.
+const FOUR: &str = "4";
+
+/// Entries that give each class that was written, or is advised, an equal part of 1 ms: taprio
+/// needs a window for each.
+fn window_each(table: &Table<'_>) -> String {
+    let classes = table.find("classes").and_then(integer).or(FOUR.parse().ok()).unwrap_or(1);
+    let length = show_duration(Nanos::from_micros(1_000 / classes.max(1)));
+    let entries: Vec<String> = (0..classes).map(|class| format!("\"{class} {length}\"")).collect();
+    format!("[{}]", entries.join(", "))
+}
+
 /// Keys that a kind cannot do without: each with who needs it, and an example.
 fn needed(kind: ShaperWord) -> &'static [(&'static str, &'static str, &'static str)] {
-    const COUNT: (&str, &str, &str) = ("classes", "a queue discipline with classes", "4");
+    const COUNT: (&str, &str, &str) = ("classes", "a queue discipline with classes", FOUR);
     match kind {
         // etf says by itself what it lacks: what depends on that alone is not checked then.
         ShaperWord::None | ShaperWord::Etf => &[],
-        ShaperWord::Taprio => &[COUNT, ("entries", "taprio", "[\"0 500us\", \"1 500us\"]")],
+        // The entries follow from the number of classes.
+        ShaperWord::Taprio => &[COUNT, ("entries", "taprio", "")],
         ShaperWord::Mqprio => &[COUNT],
         ShaperWord::Cbs => &[COUNT, ("cbs.classes", "cbs", "[0]"), ("cbs.idleslope", "cbs", "\"100Mbit\"")],
     }
@@ -128,7 +142,7 @@ fn missing(table: &Table<'_>, field: &str, kind: &str, example: &str) -> Problem
 
 fn classes(table: &Table<'_>, cell: &Rest<'_>) -> Result<Classes, Problem> {
     let Some(count) = table.find("classes").and_then(integer) else {
-        return Err(missing(table, "classes", "a queue discipline with classes", "4"));
+        return Err(missing(table, "classes", "a queue discipline with classes", FOUR));
     };
     let map = match table.find("map") {
         Some(Value::Classes(map)) => map.clone(),
@@ -227,7 +241,7 @@ fn taprio(table: &Table<'_>, cell: &Rest<'_>) -> Result<Taprio, Problem> {
     };
     let entries = match table.find("entries") {
         Some(Value::Entries(entries)) if !entries.is_empty() => entries.clone(),
-        _ => return Err(missing(table, "entries", "taprio", "[\"0 500us\", \"1 500us\"]")),
+        _ => return Err(missing(table, "entries", "taprio", &window_each(table))),
     };
     let sum = Nanos(entries.iter().map(|entry| entry.length.0).sum());
     let cycle = table.find("gate_cycle").and_then(span).unwrap_or(sum);

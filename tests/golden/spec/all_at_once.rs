@@ -432,3 +432,17 @@ fn what_tardy_cannot_do_got_a_list_of_keys() {
         assert!(said.len() == 1 && said[0].contains(says) && !said[0].contains("known here"), "{set}: {said:?}");
     }
 }
+
+#[test]
+fn what_was_advised_for_taprio_was_refused_with_the_classes_that_were_advised() {
+    let advised = |written: &str| -> String {
+        let said = lines(&format!("[shaper]\nkind = \"taprio\"\n{written}"), &[]);
+        let advice = said.iter().filter_map(|line| line.split_once("(write ")?.1.strip_suffix(')'));
+        advice.fold(written.to_owned(), |text, key| format!("{text}{key}\n"))
+    };
+    for classes in (1..=8).map(|count| format!("classes = {count}\n")).chain([String::new()]) {
+        let written = advised(&classes);
+        assert!(written.contains("entries = "), "{written}");
+        super::good(&format!("[path]\nqueues = 8\n[shaper]\nkind = \"taprio\"\n{written}"), &[]);
+    }
+}

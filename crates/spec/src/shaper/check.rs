@@ -8,7 +8,7 @@ use crate::schema::show_duration;
 use tardy_model::gates::Gates;
 use tardy_model::load::{Load, LoadKind};
 use tardy_model::path::DeviceClock;
-use tardy_model::shaper::{Etf, Mode, Queues, Shaper, Taprio, frame_time, show_rate};
+use tardy_model::shaper::{Classes, Etf, Mode, PRIORITIES, Queues, Shaper, Taprio, frame_time, show_rate};
 use tardy_model::stream::{Launch, Stream, all_simulated};
 use tardy_model::time::Nanos;
 
@@ -52,6 +52,24 @@ fn sends(kind: &LoadKind) -> bool {
     !matches!(kind.name(), "cpu" | "memory" | "command")
 }
 
+/// The priorities of a class, in brackets: ` (priorities 0 to 12, 14)`.
+fn priorities(classes: &Classes, class: u8) -> String {
+    let of_class: Vec<u32> = (0..PRIORITIES as u32).filter(|priority| classes.of(*priority) == class).collect();
+    let runs: Vec<String> = of_class
+        .chunk_by(|a, b| a + 1 == *b)
+        .map(|run| match run {
+            [one] => one.to_string(),
+            [first, .., last] => format!("{first} to {last}"),
+            [] => String::new(),
+        })
+        .collect();
+    match of_class.len() {
+        0 => String::new(),
+        1 => format!(" (priority {})", runs.join(", ")),
+        _ => format!(" (priorities {})", runs.join(", ")),
+    }
+}
+
 /// Each class has a window, and each frame fits into one.
 pub(super) fn windows(table: &Table<'_>, cell: &Rest<'_>, taprio: &Taprio) -> Result<(), Problem> {
     let Taprio { classes, schedule, .. } = taprio;
@@ -59,16 +77,22 @@ pub(super) fn windows(table: &Table<'_>, cell: &Rest<'_>, taprio: &Taprio) -> Re
     let ptp = classes.of(table.get("ptp_priority", integer)? as u32);
     let gates: Vec<Gates> = (0..classes.count()).map(|class| Gates::of(schedule, class)).collect();
     let shortest = |class: u8| gates[usize::from(class)].windows.iter().min_by_key(|window| window.length_ns());
-    if let Some(class) = (0..classes.count()).find(|class| shortest(*class).is_none()) {
-        let priorities: Vec<String> =
-            (0..16).filter(|priority| classes.of(*priority) == class).map(|priority| priority.to_string()).collect();
-        let whose = match priorities.is_empty() {
-            true => String::new(),
-            false => format!(", where priorities {} go,", priorities.join(", ")),
+    let closed: Vec<u8> = (0..classes.count()).filter(|class| shortest(*class).is_none()).collect();
+    if !closed.is_empty() {
+        let each: Vec<String> = closed.iter().map(|class| format!("{class}{}", priorities(classes, *class))).collect();
+        let windows: Vec<String> = closed.iter().map(|class| format!("\"{class} 100us\"")).collect();
+        let (classes, have, they, them) = match closed.len() {
+            1 => ("class", "has", "it", "it"),
+            _ => ("classes", "have", "they", "them"),
         };
-        let also = if class == ptp { "; PTP's own frames are among them, so clocks would part" } else { "" };
-        let message = format!("class {class}{whose} has no window in `shaper.entries`: it could never send{also}");
-        return Err(table.wrong(&["entries", "classes"], message, format!("open it: \"{class} 100us\"")));
+        let also = match closed.contains(&ptp) {
+            true => format!("; PTP's own frames are in class {ptp}, so clocks would part"),
+            false => String::new(),
+        };
+        let each = each.join(", ");
+        let message = format!("{classes} {each} {have} no window in `shaper.entries`: {they} could never send{also}");
+        let help = format!("open {them}: {}", windows.join(", "));
+        return Err(table.wrong(&["entries", "classes"], message, help));
     }
     // A window in which no frame fits lets none go, however long the others of its class are.
     let short = |class: u8, needs: Nanos, what: String| {
