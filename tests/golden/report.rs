@@ -14,7 +14,7 @@ pub(crate) mod sample;
 #[path = "report/schema.rs"]
 pub(crate) mod schema;
 
-use sample::{Run, many, odd, run};
+use sample::{Run, limit, many, odd, run};
 use tardy_model::result::{MetricResult, Quantiles, Results};
 use tardy_model::verdict::{Level, Verdict};
 use tardy_report::{FORMATS, Options, ReportError, format};
@@ -135,7 +135,7 @@ fn invalid_run_judges_no_expectations() {
     assert!(text.contains("\nNOT VALID    do not use these figures; expectations not judged"), "{text}");
     assert!(!text.contains("not met"), "{text}");
     // Which limits stay open was not to be seen.
-    assert!(text.contains("\nnot judged   ctl scheduled..rx_kernel p99.9: the figures are not valid\n"), "{text}");
+    assert!(text.contains("\nnot judged   all: ctl scheduled..rx_kernel p99.9: the figures are not valid\n"), "{text}");
 }
 
 #[test]
@@ -153,7 +153,30 @@ fn a_valid_run_ended_with_exit_4_and_no_reason() {
     run.results.cells[0].valid = false;
     let text = run.draw("text", 100);
     let open: Vec<&str> = text.lines().filter(|line| line.starts_with("not judged")).collect();
-    assert_eq!(open, ["not judged   ctl scheduled..rx_kernel p99.9: the figures are not valid"]);
+    assert_eq!(open, ["not judged   all: ctl scheduled..rx_kernel p99.9: the figures are not valid"]);
+}
+
+#[test]
+fn one_cell_that_is_not_valid_forbade_the_figures_of_all() {
+    let mut some = run(&["wait=block", "wait=poll", "wait=spin"]);
+    let results = &mut some.results;
+    (results.valid, results.cells[1].valid) = (false, false);
+    results.expectations[0] = limit("wait=poll", 100_000, None, false);
+    results.expectations[0].met = None;
+    (results.expectations[1], results.expectations_met) =
+        (limit("wait=spin", 80_000, Some(90_400), false), Some(false));
+    let text = some.draw("text", 160);
+    let line = "\nNOT VALID    do not use the figures of wait = poll (the others may be used); expectations not met (1 of 2 failed";
+    assert!(text.contains(line), "{text}");
+    assert!(text.contains("\nnot met      wait = spin: ctl "), "{text}");
+    let open = "\nnot judged   wait = poll: ctl scheduled..rx_kernel p99.9: the figures are not valid\n";
+    assert!(text.contains(open), "{text}");
+    // What spoils the whole run spoils all cells.
+    some.results.verdicts.push(Verdict::new("own-trace", Level::Invalid, "the trials disturbed each other"));
+    assert!(some.draw("text", 100).contains("\nNOT VALID    do not use these figures; "));
+    some.results.verdicts.clear();
+    some.results.cells.iter_mut().for_each(|cell| cell.valid = false);
+    assert!(some.draw("text", 100).contains("\nNOT VALID    do not use these figures; "));
 }
 
 #[test]

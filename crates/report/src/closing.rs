@@ -2,12 +2,14 @@
 //! The line that one reads first: whether the figures may be used, whether the run was cut short,
 //! and whether the limits were kept. Every picture and JUnit share it.
 
+use crate::column::title;
 use crate::picture::Picture;
 use crate::summary::limited;
 use std::collections::BTreeSet;
 use tardy_model::result::{CellResult, ExpectationResult, Results};
+use tardy_model::verdict::Level;
 
-/// Limits that are named in the line.
+/// Limits, and cells, that are named in a line.
 const NAMED: usize = 2;
 
 /// Whether the numbers may be used, or that there are none.
@@ -58,7 +60,7 @@ fn expectations(results: &Results) -> String {
     let says = match results.expectations_met {
         _ if all == 0 && results.valid => "no expectations".to_owned(),
         _ if is_unmeasured(results) => return "there are no figures".to_owned(),
-        _ if all == 0 => return "do not use these figures".to_owned(),
+        _ if all == 0 => return unusable(results),
         // The others are of cells that this machine cannot run.
         Some(true) if results.valid && open > 0 => {
             format!("expectations met ({met} of {met}, {open} in cells that are not available)")
@@ -68,7 +70,25 @@ fn expectations(results: &Results) -> String {
         None if met == 0 => "expectations not judged".to_owned(),
         None => format!("expectations not judged ({open} of {all}, {met} met{which})"),
     };
-    if results.valid { says } else { format!("do not use these figures; {says}") }
+    if results.valid { says } else { format!("{}; {says}", unusable(results)) }
+}
+
+/// Which figures of a run that is not valid must not be used: those of some cells, if the others
+/// are valid and nothing spoilt the whole run.
+fn unusable(results: &Results) -> String {
+    let is_spoilt = results.verdicts.iter().any(|verdict| verdict.level == Level::Invalid);
+    let bad = results.cells.iter().filter(|cell| !cell.valid && cell.not_available.is_none());
+    let bad: BTreeSet<&str> = bad.map(|cell| cell.id.as_str()).collect();
+    let some_are_valid = results.cells.iter().any(|cell| cell.valid);
+    if is_spoilt || bad.is_empty() || !some_are_valid {
+        return "do not use these figures".to_owned();
+    }
+    format!("do not use the figures of {} (the others may be used)", titles(results, &bad))
+}
+
+/// These cells, in the experiment's order.
+fn titles(results: &Results, cells: &BTreeSet<&str>) -> String {
+    named(results.cells.iter().filter(|cell| cells.contains(cell.id.as_str())).map(|cell| title(&cell.id)), "; ")
 }
 
 /// Which limits were kept by a run that is not valid: those on what became of the packets, and
@@ -84,14 +104,21 @@ pub(crate) fn open(results: &Results) -> Option<String> {
     let is_of = |cell: &&CellResult| !cell.valid && !cell.trials.is_empty() && cell.not_available.is_none();
     let cells: BTreeSet<&str> = results.cells.iter().filter(is_of).map(|cell| cell.id.as_str()).collect();
     let waits = |e: &&ExpectationResult| e.met.is_none() && !e.needs_no_validity() && cells.contains(e.cell.as_str());
-    let open = names(results.expectations.iter().filter(waits));
-    (!open.is_empty()).then(|| format!("{open}: the figures are not valid"))
+    let open = || results.expectations.iter().filter(waits);
+    let of_cells: BTreeSet<&str> = open().map(|e| e.cell.as_str()).collect();
+    let open = names(open());
+    (!open.is_empty()).then(|| format!("{}: {open}: the figures are not valid", titles(results, &of_cells)))
 }
 
 /// What they limit, each once.
 fn names<'a>(limits: impl Iterator<Item = &'a ExpectationResult>) -> String {
+    named(limits.map(limited), ", ")
+}
+
+/// The first of these, each once, and how many more there are.
+fn named(all: impl Iterator<Item = String>, separator: &str) -> String {
     let mut names: Vec<String> = Vec::new();
-    for name in limits.map(limited) {
+    for name in all {
         if !names.contains(&name) {
             names.push(name);
         }
@@ -101,5 +128,5 @@ fn names<'a>(limits: impl Iterator<Item = &'a ExpectationResult>) -> String {
         more => format!(" and {more} more"),
     };
     names.truncate(NAMED);
-    format!("{}{more}", names.join(", "))
+    format!("{}{more}", names.join(separator))
 }
