@@ -356,3 +356,16 @@ fn a_cell_has_where_its_xdp_program_and_its_application_ran() {
     assert_eq!(port.dma_latency_before_us, [2, 2_000_000_000]);
     assert_eq!(port.dma_latency_after_us, [2]);
 }
+
+#[test]
+fn a_bound_that_nobody_asked_for_was_printed_as_two_thousand_seconds() {
+    let says = |before: i32, after: i32| {
+        let mut record = record(1, COUNT);
+        (record.before.cpu_dma_latency_us, record.after.cpu_dma_latency_us) = (Some(before), Some(after));
+        let verdicts = super::validity::judge(&record, &healthy_packets(1, COUNT as usize)).verdicts;
+        verdicts.into_iter().map(|verdict| verdict.says).collect::<Vec<_>>()
+    };
+    assert_eq!(says(2_000_000_000, 2), ["the bound on CPU wake-up latency (PM QoS) went from no bound to 2 µs"]);
+    assert_eq!(says(2, 2_000_000_000), ["the bound on CPU wake-up latency (PM QoS) went from 2 µs to no bound"]);
+    assert_eq!(says(2_000_000_000, 2_000_000_000), Vec::<String>::new());
+}

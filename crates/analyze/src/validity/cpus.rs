@@ -241,6 +241,14 @@ fn unread_bound(asked_us: i32) -> Option<Verdict> {
     Some(Verdict::new(PM_QOS.id, Level::Warning, says).with("asked_us", i64::from(asked_us)))
 }
 
+/// `PM_QOS_CPU_LATENCY_DEFAULT_VALUE` in include/linux/pm_qos.h, µs: nobody asks for a bound.
+const NO_BOUND_US: i32 = 2_000_000_000;
+
+/// A bound for a sentence.
+fn bound(us: i32) -> String {
+    if us == NO_BOUND_US { "no bound".to_owned() } else { format!("{us} µs") }
+}
+
 fn pm_qos_on_host(evidence: &Evidence<'_>, host: TrialHost<'_>) -> Vec<Verdict> {
     let bounds = evidence.states(host).map(|states| states.map(|state| state.cpu_dma_latency_us));
     let asked = evidence.record.placement.wake_up.as_ref();
@@ -252,12 +260,14 @@ fn pm_qos_on_host(evidence: &Evidence<'_>, host: TrialHost<'_>) -> Vec<Verdict> 
         verdict.with("before_us", i64::from(before)).with("after_us", i64::from(after))
     };
     if before != after {
-        return vec![verdict(format!("the bound on CPU wake-up latency (PM QoS) went from {before} µs to {after} µs"))];
+        let says = format!("the bound on CPU wake-up latency (PM QoS) went from {} to {}", bound(before), bound(after));
+        return vec![verdict(says)];
     }
     match asked.map(|bound| bound.asked_us).filter(|asked| *asked != after) {
         // The kernel takes the least of all bounds: somebody else asks for less.
         Some(asked) => vec![verdict(format!(
-            "the bound on CPU wake-up latency (PM QoS) was {after} µs, and cpu.dma_latency asks for {asked} µs"
+            "the bound on CPU wake-up latency (PM QoS) was {}, and cpu.dma_latency asks for {asked} µs",
+            bound(after)
         ))],
         None => Vec::new(),
     }
