@@ -266,7 +266,7 @@ fn exact_runs_are_identical_by_their_fingerprints_alone() {
             }
         }),
     );
-    assert!(text(&few).contains("2↑ 0↓  too few phases"), "{}", text(&few));
+    assert!(text(&few).contains("2↑ 0↓  too few"), "{}", text(&few));
     // A trial that is not valid makes no pair, and neither does one without a phase.
     let spoilt = compared(
         &a,

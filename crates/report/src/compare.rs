@@ -130,7 +130,7 @@ fn whole(compared: &Comparison) -> String {
         if cells().any(lacks_phases) {
             let _ = writeln!(
                 out,
-                "too few phases: N of {LEAST_PHASES} means that N phases have this figure in both runs; a claim needs {LEAST_PHASES}, so \
+                "too few: N of {LEAST_PHASES} means that N phases have this figure in both runs; a claim needs {LEAST_PHASES}, so \
                  give both more trials, or more packets if a percentile is not resolved in each trial"
             );
         }
@@ -436,7 +436,7 @@ fn says(phases: &PhaseComparison, unit: Unit) -> String {
         Claim::Higher => "B higher",
         Claim::Lower => "B lower",
         Claim::None => "nothing shown",
-        Claim::TooFew => return counted(&format!("too few phases: {n} of {LEAST_PHASES}")),
+        Claim::TooFew => return counted(&format!("too few: {n} of {LEAST_PHASES}")),
         Claim::NotValid => "not valid",
         Claim::NotJudged => "not judged",
     };

@@ -307,8 +307,8 @@ impl<'a> Cells<'a> {
         self.with(cell, &cell.verdicts)
     }
 
-    /// Those that stand below the rows of the cell's figures: the row of a figure that is refused
-    /// gives the reason itself.
+    /// Those that are printed below the rows of the cell's figures: the row of a figure that is
+    /// refused gives the reason itself.
     pub(crate) fn remarks_below(&self, cell: &CellResult) -> Vec<Remark> {
         let others = cell.verdicts.iter().filter(|verdict| !is_in_a_row(verdict, cell));
         self.with(cell, &others.cloned().collect::<Vec<_>>())

@@ -98,10 +98,11 @@ fn table(of: &WorstOf<'_>, limit: f64) -> String {
     for packet in &of.packets {
         let seq = figure::grouped(&packet.seq.to_string(), SPACE);
         let at = format!("{:.3} s", packet.at_ns as f64 / 1e9);
-        let digits = all.row(packet.stages.iter().map(|(_, ns)| *ns).chain([packet.value_ns]));
+        let refused: Vec<Point> = of.refused(packet, limit).collect();
+        let shown = packet.stages.iter().filter(|(at, _)| !refused.contains(at)).map(|(_, ns)| *ns);
+        let digits = all.row(shown.chain([packet.value_ns]));
         let show = |ns: i64| figure::grouped(&digits.fixed(ns), SPACE);
         let mut row = vec![format!("#{seq}"), packet.trial.to_string(), at, show(packet.value_ns)];
-        let refused: Vec<Point> = of.refused(packet, limit).collect();
         let stage = |point: &Point| {
             let found = packet.stages.iter().find(|(at, _)| at == point && !refused.contains(at));
             found.map(|(_, ns)| show(*ns))

@@ -260,7 +260,13 @@ fn a_guest_in_emulated_real_time_whose_timer_is_late_by_milliseconds_is_not_vali
     assert!(in_station(true)[0].says.ends_with("which waited for the host"), "{}", in_station(true)[0].says);
     assert_eq!(in_station(false), []);
     // The timer of one host was held against a sender on another.
-    let of_other = tardy_analyze::ruler::judge(&cell(None), &[station.clone()], &late, &|_| true, &Validity::default());
+    let of_other = tardy_analyze::ruler::judge(
+        &cell(None),
+        std::slice::from_ref(&station),
+        &late,
+        &|_| true,
+        &Validity::default(),
+    );
     assert_eq!(of_other, []);
     // A ping-pong has no schedule, so only the ruler shows that the timer is late.
     let of_none = tardy_analyze::ruler::judge(&cell(None), &[sender()], &late, &|_| true, &Validity::default());

@@ -13,7 +13,7 @@ fn too_few_phases_did_not_say_how_many_and_a_verdict_took_two_lines() {
         tardy_report::compare::text(&compared, &tardy_report::Options::default())
     };
     let few = drawn(12);
-    assert!(few.contains("  12↑ 0↓  too few phases: 12 of 20\n"), "{few}");
+    assert!(few.contains("  12↑ 0↓  too few: 12 of 20\n"), "{few}");
     let flat = few.split_whitespace().collect::<Vec<_>>().join(" ");
     let says = "N of 20 means that N phases have this figure in both runs; a claim needs 20, so give both more trials,";
     assert_eq!(flat.matches(says).count(), 1, "{few}");

@@ -60,7 +60,7 @@ fn one_unit_holds_for_a_table_and_for_what_stands_beside_its_figures() {
     assert_eq!(table.matches(" ns").count(), 1, "its unit is printed once: {table}");
     assert!(!table.contains("µs") && !table.contains("ms "), "{table}");
     let max = row(&said, "max");
-    assert!(flat(&max).contains("915 000 918 025 +3 025 0 2↑ 0↓ too few phases: 5 of 20"), "{max}");
+    assert!(flat(&max).contains("915 000 918 025 +3 025 0 2↑ 0↓ too few: 5 of 20"), "{max}");
     // The median of four values lies between two of them, and is printed with its half.
     let four = |run: &mut sample::Run| {
         let cell = &mut run.results.cells[0];
@@ -75,7 +75,7 @@ fn one_unit_holds_for_a_table_and_for_what_stands_beside_its_figures() {
         }
     });
     let max = row(&text(&compared(&exact("aa", four), &b)), "max");
-    assert!(flat(&max).contains("+1 402.5 4↑ 0↓ too few phases: 4 of 20"), "{max}");
+    assert!(flat(&max).contains("+1 402.5 4↑ 0↓ too few: 4 of 20"), "{max}");
 }
 
 #[test]
@@ -445,7 +445,7 @@ fn every_row_of_two_runs_took_two_lines_and_half_of_them_had_no_figure() {
     assert!(said.lines().all(|line| line.chars().count() <= 100), "{said}");
     let heads = said.lines().filter(|line| line.contains("B − A") && line.contains("by phase, of "));
     assert_eq!(heads.count(), 1, "a heading on one line: {said}");
-    assert!(flat(&row(&said, "p50")).contains("+182 5↑ 0↓ too few phases: 5 of 20"), "{said}");
+    assert!(flat(&row(&said, "p50")).contains("+182 5↑ 0↓ too few: 5 of 20"), "{said}");
     // What neither has, for one reason, is one row.
     let few = |print: &str| {
         exact(print, |run| {

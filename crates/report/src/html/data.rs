@@ -267,7 +267,7 @@ pub(super) struct Undivided {
 impl Stages {
     /// True if no stage is left out, so that the means add up.
     pub fn are_all(&self) -> bool {
-        !self.stages.is_empty() && self.stages.iter().all(|stage| stage.share.is_some())
+        self.undivided.is_none() && self.stages.iter().all(|stage| stage.share.is_some())
     }
 }
 
