@@ -244,8 +244,10 @@ fn xdp_programs_meet_packets_that_are_whole_and_the_machine_gets_its_offloads_ba
     // The machine's device serves other cells after this one.
     let undo: Vec<String> = plan.undo().map(|command| command.to_string()).collect();
     assert_eq!(undo.iter().filter(|line| line.contains("ethtool -K tardy-vm0 $offload on")).count(), 1, "{undo:#?}");
-    let elsewhere = Inverse::here(Action::SwitchOffloadsOn { device: "eth0; reboot".into() });
-    assert!(elsewhere.fault().is_some_and(|why| why.contains("no network device's name")));
+    let elsewhere = |device: &str| Inverse::here(Action::SwitchOffloadsOn { device: device.into() }).fault();
+    assert!(elsewhere("tardy-vm0; reboot").is_some_and(|why| why.contains("no network device's name")));
+    assert!(elsewhere("eth0").is_some_and(|why| why.contains("tardy has not made")));
+    assert_eq!(elsewhere("tardy-vm0"), None);
 }
 
 #[test]

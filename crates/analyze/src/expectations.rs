@@ -228,7 +228,8 @@ pub fn leave_open(
 /// emulated in software: how long something takes there says nothing of a machine.
 pub fn leave_open_in_emulation(result: &mut ExpectationResult, station: &str) {
     let by_time = [Count::Early, Count::Late].iter().any(|count| count.name() == result.metric);
-    if result.limit_ns.is_none() && !by_time {
+    // One that is open already has its own reason.
+    if result.met.is_none() || result.limit_ns.is_none() && !by_time {
         return;
     }
     result.met = None;

@@ -40,7 +40,7 @@ use tardy_model::time::Nanos;
 use tardy_model::trial::ObserverRecord;
 use tardy_spec::experiment::{Cell, Experiment, Setup};
 pub use under_way::Options;
-use under_way::{Run, Standing};
+use under_way::{Later, Run, Standing};
 
 /// Runs the experiment on these hosts to its end, a signal's, or a failure's; puts back what was
 /// built in every case. `found` is what [`check`] gave for it.
@@ -136,10 +136,10 @@ impl Run<'_, '_> {
             let row = turns[at..].iter().take_while(|other| same(other)).count();
             let names = self.claim()?;
             let rest = &turns[at + row..];
-            let hosts = hosts_of(&turn.cell.setup);
-            let is_other = |turn: &Turn<'_>| turn.cell.setup.is_simulated() || hosts_of(&turn.cell.setup) != hosts;
-            let last = rest.iter().all(|turn| is_other(turn) || self.refused.contains(&turn.cell.id));
-            self.on_path(names, &turns[at..at + row], last, not_put_back)?;
+            let is_to_come =
+                |turn: &&Turn<'_>| !turn.cell.setup.is_simulated() && !self.refused.contains(&turn.cell.id);
+            let later = rest.iter().filter(is_to_come).flat_map(|turn| places_of(&turn.cell.setup)).collect();
+            self.on_path(names, &turns[at..at + row], &later, not_put_back)?;
             at += row;
         }
         Ok(())
@@ -192,13 +192,13 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Builds the path, runs these turns on it, tears it down. Behind the `last` one that is built
-    /// on the same hosts the ruler is measured again.
+    /// Builds the path, runs these turns on it, tears it down. Behind it the ruler is measured
+    /// again of the stations that no path comes to `later`.
     fn on_path(
         &mut self,
         names: Names,
         turns: &[Turn<'_>],
-        last: bool,
+        later: &Later,
         not_put_back: &mut Option<UndoError>,
     ) -> Result<(), RunError> {
         let setup = &turns[0].cell.setup;
@@ -207,7 +207,7 @@ impl Run<'_, '_> {
         let result = match self.hosts.apply(&plan.steps) {
             Ok(()) => {
                 self.tell_commands();
-                self.with_keepers(&plan, turns, last)
+                self.with_keepers(&plan, turns, later)
             }
             Err(error) => Err(error.into()),
         };
@@ -232,9 +232,9 @@ impl Run<'_, '_> {
     }
 
     /// Has the path's programs run meanwhile. They end before anything is put back.
-    fn with_keepers(&mut self, plan: &Plan, turns: &[Turn<'_>], last: bool) -> Result<(), RunError> {
+    fn with_keepers(&mut self, plan: &Plan, turns: &[Turn<'_>], later: &Later) -> Result<(), RunError> {
         let mut keepers = Keepers::start(&plan.keepers, self.hosts)?;
-        self.on_stations(plan, &mut keepers, turns, last)
+        self.on_stations(plan, &mut keepers, turns, later)
     }
 
     fn on_stations(
@@ -242,7 +242,7 @@ impl Run<'_, '_> {
         plan: &Plan,
         keepers: &mut Keepers,
         turns: &[Turn<'_>],
-        last: bool,
+        later: &Later,
     ) -> Result<(), RunError> {
         if turns[0].cell.setup.path.traits().waits_for_link {
             check::wait_for_link(self.hosts, &plan.ends, self.options.stop)?;
@@ -263,7 +263,7 @@ impl Run<'_, '_> {
         let pids = stations.processes().map(|(name, pid)| (name.to_owned(), pid)).collect();
         self.tell(What::Built { read_back, stations: entries, pids });
         // On a host that was there before, this finds nothing to do.
-        self.measure(&mut stations, plan, false)?;
+        self.measure(&mut stations, plan, None)?;
         for turn in turns {
             if self.stopped() {
                 break;
@@ -274,8 +274,8 @@ impl Run<'_, '_> {
             }
         }
         keepers.check()?;
-        if last && !self.stopped() {
-            self.measure(&mut stations, plan, true)?;
+        if !self.stopped() {
+            self.measure(&mut stations, plan, Some(later))?;
         }
         self.keep_standing(stations, plan)?;
         Ok(())
@@ -326,7 +326,7 @@ impl Run<'_, '_> {
             Ok(_) => {
                 // The ends of the trial that ended early must not run while the ruler is measured.
                 stations.release(stations.names().into_keys())?;
-                self.measure(stations, plan, false)?;
+                self.measure(stations, plan, None)?;
                 self.try_trial(stations, keepers, plan, turn)
             }
             Err(error) => {
@@ -461,7 +461,7 @@ impl Run<'_, '_> {
     }
 }
 
-/// The hosts of a set-up's stations, by the stations' names.
-fn hosts_of(setup: &Setup) -> BTreeMap<&str, HostId> {
-    setup.stations.iter().map(|(name, station)| (name.as_str(), station.host)).collect()
+/// The stations of a set-up by their names, with their hosts.
+fn places_of(setup: &Setup) -> impl Iterator<Item = (String, HostId)> + '_ {
+    setup.stations.iter().map(|(name, station)| (name.clone(), station.host))
 }

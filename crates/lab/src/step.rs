@@ -239,7 +239,7 @@ impl Inverse {
                 let words = ["--tx", &tx, "--rx", &rx, "--flags", &flags];
                 vec![Command::hwtstamp("restore", device, &places, &words)]
             }
-            Action::SwitchOffloadsOn { device } => vec![shell(&offloads(device, "on"))],
+            Action::SwitchOffloadsOn { device } => vec![shell(&switch_offloads(device, "on"))],
             Action::RestoreIrq { irq, was } => vec![shell(&format!("echo {was} >/proc/irq/{irq}/smp_affinity_list"))],
             Action::RestoreSteering { device, queue, was } => {
                 vec![shell(&format!("echo {was} >/sys/class/net/{device}/queues/{queue}/rps_cpus"))]
@@ -274,7 +274,7 @@ impl Inverse {
             None if matches!(&self.action, Action::DeleteLink { device } if !is_link_of_ours(device)) => {
                 return Some("it would delete a link of the machine's own network that tardy has not made".to_owned());
             }
-            None if matches!(&self.action, Action::ReturnLink { device, .. } | Action::ClearLink { device } if !is_link_of_ours(device)) =>
+            None if matches!(&self.action, Action::ReturnLink { device, .. } | Action::ClearLink { device } | Action::SwitchOffloadsOn { device } if !is_link_of_ours(device)) =>
             {
                 return Some("it would change a link of the machine's own network that tardy has not made".to_owned());
             }
@@ -328,11 +328,20 @@ impl Inverse {
 /// something out of it.
 const OFFLOADS: &str = "tx tso gso txvlan rxvlan";
 
-/// A script that switches these offloads. A device that does not have one of them is as it should
-/// be when they are off, and has nothing to switch on.
-pub fn offloads(device: &str, to: &str) -> String {
+/// A script that switches these offloads. A device may not have each of them.
+fn switch_offloads(device: &str, to: &str) -> String {
+    format!("for offload in {OFFLOADS}; do ethtool -K {device} $offload {to} >/dev/null 2>&1; done")
+}
+
+/// A script that switches them off, and fails if one of them stays on.
+pub fn offloads_off(device: &str) -> String {
+    let on = ["tx-checksumming", "tcp-segmentation-offload", "generic-segmentation-offload"];
+    let on = on.into_iter().chain(["tx-vlan-offload", "rx-vlan-offload"]).map(|name| format!("{name}:on"));
+    let on = on.collect::<Vec<_>>().join("|");
     format!(
-        "for offload in {OFFLOADS}; do ethtool -K {device} $offload {to} >/dev/null 2>&1; done; ethtool -k {device}"
+        "{}; ethtool -k {device} | while read -r name state _; do case \"$name$state\" in {on}) echo \"$name stays on\" >&2; exit 1;; \
+         esac; done",
+        switch_offloads(device, "off")
     )
 }
 

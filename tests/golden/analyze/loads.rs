@@ -8,7 +8,7 @@ use tardy_analyze::cell::{CellAnalysis, CellAnswer};
 use tardy_model::load::{
     Broke, ExitRecord, InstanceRecord, Lead, LoadKind, LoadRecord, Rate, Series, SideHosts, SideRecord,
 };
-use tardy_model::machine::{TaskTime, ThreadRecord};
+use tardy_model::machine::{Ended, EndedTasks, TaskTime, ThreadRecord};
 use tardy_model::port::TcpRecord;
 use tardy_model::result::{ExpectationResult, TrialResult};
 use tardy_model::time::Nanos;
@@ -386,6 +386,16 @@ fn threads_of_a_machine_that_had_moved_on_were_somebody_elses_without_a_name() {
     let hog = TaskTime { name: "stranger".into(), start: 80, cpu: 1, run_ns: ran / 4, realtime: false };
     theirs.after.tasks.insert(999, hog);
     assert_eq!(others(&theirs), ran / 4, "a task that stayed on the CPU is still seen");
+    // What the machine ran elsewhere explains no wait here: it had at most the rest of this CPU.
+    theirs.streams.get_mut("ctl").expect("the stream").rx.wait_ns = Some(ran / 4);
+    let verdicts = &judge(std::slice::from_ref(&theirs)).0[0].verdicts;
+    let found = verdicts.iter().find(|verdict| verdict.id == "competing-cpu").expect("a verdict");
+    assert_eq!(found.level, Level::Warning, "{}", found.says);
+    // Nor is one seen less if it ended before the second reading.
+    theirs.after.tasks.remove(&999);
+    let ended = EndedTasks { name: "stranger".into(), cpu: 1, count: 9, run_ns: ran / 4 };
+    theirs.after.ended = Some(Ended { tasks: vec![ended], incomplete: false });
+    assert_eq!(others(&theirs), ran / 4);
 }
 
 #[test]

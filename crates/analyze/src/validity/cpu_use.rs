@@ -6,7 +6,7 @@
 use super::{Evidence, Thread, TrialCpu, load, rt_bandwidth};
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::load::LoadKind;
-use tardy_model::machine::{CpuTimes, MachineState, TaskTime};
+use tardy_model::machine::{CpuTimes, EndedTasks, MachineState, TaskTime};
 use tardy_model::result::CpuUser;
 
 /// A CPU of a host, and what was read of that host.
@@ -140,18 +140,27 @@ fn strange(asked: &Asked<'_, '_>) -> impl Fn(u32, &TaskTime) -> bool + use<> {
     move |tid, task| !ours.contains(&tid) && expected.as_ref().is_none_or(|expected| !expected.holds(tid, task))
 }
 
-/// Other tasks that ran on a CPU, those of one name together, the longest first. Where a load is a
-/// program, what it started and what has ended is not known to be another's, so tasks that have
-/// ended are left out.
+/// Tasks of others that ended on a CPU. Where a load is a program, what it started and what has
+/// ended is not known to be another's, so there are none.
+fn ended<'a>(asked: &Asked<'_, 'a>) -> impl Iterator<Item = &'a EndedTasks> {
+    let mut loads = asked.evidence.record.loads.values();
+    let host = asked.at.host.name();
+    let has_programs = loads.any(|load| matches!(load.kind, LoadKind::Command { .. }) && load.is_on(host));
+    let ended = asked.after.ended.iter().filter(move |_| !has_programs).flat_map(|ended| &ended.tasks);
+    ended.filter(|task| task.cpu == asked.at.cpu && !is_own(asked, &task.name))
+}
+
+/// What they ran there.
+fn ended_ns(asked: &Asked<'_, '_>) -> i64 {
+    ended(asked).map(|task| task.run_ns).fold(0, i64::saturating_add)
+}
+
+/// Other tasks that ran on a CPU, those of one name together, the longest first.
 fn users(asked: &Asked<'_, '_>) -> Vec<CpuUser> {
-    let (strange, TrialCpu { host, cpu }) = (strange(asked), asked.at);
+    let (strange, cpu) = (strange(asked), asked.at.cpu);
     let tasks = asked.after.tasks.iter().filter(|(tid, task)| task.cpu == cpu && strange(**tid, task));
     let living = tasks.map(|(tid, task)| (task.name.as_str(), task_ns(asked, *tid, task), 0));
-    let mut loads = asked.evidence.record.loads.values();
-    let has_programs = loads.any(|load| matches!(load.kind, LoadKind::Command { .. }) && load.is_on(host.name()));
-    let ended = asked.after.ended.iter().filter(|_| !has_programs).flat_map(|ended| &ended.tasks);
-    let ended = ended.filter(|task| task.cpu == cpu && !is_own(asked, &task.name));
-    let ended = ended.map(|task| (task.name.as_str(), task.run_ns, task.count));
+    let ended = ended(asked).map(|task| (task.name.as_str(), task.run_ns, task.count));
     let mut by_name: BTreeMap<&str, CpuUser> = BTreeMap::new();
     for (name, ran, ended) in living.chain(ended) {
         let user = by_name.entry(name).or_insert_with(|| CpuUser { name: name.to_owned(), ..CpuUser::default() });
@@ -194,7 +203,8 @@ pub(crate) fn of(evidence: &Evidence<'_>, at: TrialCpu<'_>) -> Option<CpuUse> {
     if machines_ns > 0 {
         // Where a machine's threads ran nobody knows. A task that stayed on this CPU ran here.
         let intake_ns = times.irq_ns.saturating_add(times.softirq_ns);
-        others_ns = others_ns.max(stayed_ns(asked, |_| true).min(not_ours_ns.saturating_sub(intake_ns)));
+        let known_ns = stayed_ns(asked, |_| true).saturating_add(ended_ns(asked));
+        others_ns = others_ns.max(known_ns.min(not_ours_ns.saturating_sub(intake_ns)));
     }
     if load::expected(evidence, at.host).is_some() {
         // What the kernel does for a load has no name of its own: only tasks that can be named
@@ -202,6 +212,9 @@ pub(crate) fn of(evidence: &Evidence<'_>, at: TrialCpu<'_>) -> Option<CpuUse> {
         let named = users.iter().map(|user| user.run_ns).fold(0, i64::saturating_add);
         others_ns = others_ns.min(named);
     }
+    // The machines had no more of this CPU than the others left: what they ran elsewhere accounts
+    // for nobody's wait here.
+    let ours_ns = measuring_ns.saturating_add(machines_ns.min(not_ours_ns.saturating_sub(others_ns).max(0)));
     let ended = after.ended.as_ref();
     Some(CpuUse {
         elapsed_ns,

@@ -167,6 +167,10 @@ impl Machines {
                 checked => checked.map_err(cannot)?,
             }
         }
+        let is_refused = |cell: &Cell| cell.setup.stations.values().any(|station| refused.contains_key(&station.host));
+        if let Some(why) = refused.values().next().filter(|_| experiment.cells.iter().all(is_refused)) {
+            return Err(Failure::new(Exit::Cannot, why.clone()).into());
+        }
         let is_possible = |host: &HostId| !refused.contains_key(host);
         let all = asked.iter().filter(|(host, _)| is_possible(host)).map(|(_, (_, machine))| machine);
         machine::check_memory(all, tardy_sys::proc::available_memory_bytes()).map_err(cannot)?;

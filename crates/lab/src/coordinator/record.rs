@@ -3,7 +3,7 @@
 //! their tasks are kept, and the halves of the streams, joined and handed to the sink. And the
 //! ruler, of which a record has the wake-ups.
 
-use super::under_way::Run;
+use super::under_way::{Later, Run};
 use crate::host::ask::{Observe, Observed};
 use crate::host::hosts::Hosts;
 use crate::host::{Away, CpuId, HostId, clocks};
@@ -225,16 +225,23 @@ pub(super) struct States {
 type NamedThread = (RulerOrder, Vec<String>);
 
 impl Run<'_, '_> {
-    /// Measures the ruler after the trials, or before them: then for threads for which it was not
-    /// measured yet.
-    pub(super) fn measure(&mut self, stations: &mut Stations, plan: &Plan, after: bool) -> Result<(), RunError> {
+    /// Measures the ruler for threads for which it was not measured yet: before their trials, or
+    /// after them, of the stations that no path comes to `later`.
+    pub(super) fn measure(
+        &mut self,
+        stations: &mut Stations,
+        plan: &Plan,
+        later: Option<&Later>,
+    ) -> Result<(), RunError> {
+        let after = later.is_some();
         let (mut orders, mut names) = (Vec::new(), Vec::new());
         let of_stations = stations.names();
         for (station, mut threads) in self.threads(plan)? {
             let name = of_stations.get(&station).cloned().unwrap_or_default();
             let host = plan.host(&name)?;
             let of = |order: &RulerOrder| (host, name.clone(), order.thread.clone(), after);
-            threads.retain(|(order, _)| !self.measured.contains(&of(order)));
+            let is_over = later.is_none_or(|later| !later.contains(&(name.clone(), host)));
+            threads.retain(|(order, _)| is_over && !self.measured.contains(&of(order)));
             self.measured.extend(threads.iter().map(|(order, _)| of(order)));
             let (of_station, of_names): (Vec<RulerOrder>, Vec<Vec<String>>) = threads.into_iter().unzip();
             orders.push((station, of_station));

@@ -14,7 +14,7 @@ use crate::plan::{self, Kinds};
 use crate::run::{Event, RunError, Sink, What};
 use crate::station::{Costs, PlannedStation, StationId, Stations};
 use crate::undo::UndoError;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tardy_engine::order::ThreadOrder;
 use tardy_model::machine::RulerRecord;
@@ -105,6 +105,9 @@ impl Run<'_, '_> {
         self.hosts.ran().into_iter().for_each(|event| self.sink.event(event));
     }
 }
+
+/// Stations to which a path comes later, by their names, with their hosts.
+pub(super) type Later = BTreeSet<(String, HostId)>;
 
 /// The agents of stations that live for the whole run, while no path has them.
 ///

@@ -14,7 +14,7 @@ use super::veth::Joint;
 use crate::command::{Command, OURSELVES};
 use crate::machine::FactsByHost;
 use crate::names::Names;
-use crate::step::{Action, Inverse, Question, Step, offloads};
+use crate::step::{Action, Inverse, Question, Step, offloads_off};
 use tardy_model::path::Backend;
 use tardy_spec::experiment::Setup;
 
@@ -52,7 +52,7 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost)
 }
 
 fn whole_packets_step(at: &Joint<'_>) -> Step {
-    let does = at.place.shell(&offloads(&at.link, "off"), &[]);
+    let does = at.place.shell(&offloads_off(&at.link), &[]);
     let why = "packets that are whole when they are sent: checksums and tags are in them";
     let undoes = Inverse::within(&at.place, Action::SwitchOffloadsOn { device: at.link.clone() });
     Step::new(&at.place, why, vec![does]).undone_by(vec![undoes])
