@@ -7,14 +7,13 @@ mod ends;
 mod hosts;
 mod port;
 
-use crate::two_hosts::{Thread, agent, ahead};
+use crate::two_hosts::{Thread, agent, ahead, of_loopback};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
-use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tardy_host::state::Reader;
 use tardy_lab::command::Command;
@@ -98,18 +97,9 @@ thread_local! {
 const STANDING: StationMethods =
     StationMethods { traits: StationTraits { name: "thread", life: Life::Run, is_machine: false }, ..STATION };
 
-/// The next of the loopback's addresses.
-static NEXT: AtomicU8 = AtomicU8::new(1);
-
 fn plug(stations: &PlannedStations, names: Names, path: PathId, station: &str, offer: usize, number: usize) -> Plug {
     let link = LinkNumber::new(number).expect("a small number");
-    let process = std::process::id().to_be_bytes();
-    let device = Device {
-        name: names.link(link),
-        address: IpAddr::V4(Ipv4Addr::new(127, 64 + process[2] % 64, process[3], NEXT.fetch_add(1, Relaxed))),
-        address6: None,
-        mac: names.mac(link),
-    };
+    let device = Device { name: names.link(link), address: of_loopback(), address6: None, mac: names.mac(link) };
     Plug { station: station.to_owned(), path, offer: stations[station].offers[offer].clone(), device }
 }
 

@@ -4,7 +4,7 @@
 
 use std::io::{self, BufReader, PipeReader, PipeWriter, Read, Write, pipe};
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::Duration;
 use tardy_engine::agent::BindEnd;
@@ -38,7 +38,15 @@ const COUNT: usize = 100;
 const VERSION: &str = "two hosts";
 const OTHER: HostId = HostId::numbered(1);
 
-static NEXT: AtomicU8 = AtomicU8::new(1);
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// An address of the loopback that no other test has: 4,096 of this process, whose tests run at the
+/// same time, and those of another process are others.
+pub fn of_loopback() -> IpAddr {
+    let number = (std::process::id() % 1_024) << 12 | NEXT.fetch_add(1, Relaxed) % 4_096;
+    let [_, high, middle, low] = number.to_be_bytes();
+    IpAddr::V4(Ipv4Addr::new(127, 64 + high, middle, low))
+}
 
 /// An agent, or a steward, that is a thread of this process, and ends with its orders.
 pub struct Thread;
@@ -201,10 +209,8 @@ fn run(mut stations: Stations) -> Ran {
     let setup = tardy_spec::load(&source, &[]).expect("it loads").cells.remove(0).setup;
     let found = FactsByHost::from(Facts { usable: vec![0], ..Facts::default() });
     let mut plan = plan::plan(&setup, Names::FIRST, &found).expect("a plan");
-    // Another address for each process, and for each trial of this one: tests run at the same time.
-    let process = std::process::id().to_be_bytes();
     for end in plan.ends.values_mut() {
-        end.address = IpAddr::V4(Ipv4Addr::new(127, 128 + process[2] % 64, process[3], NEXT.fetch_add(1, Relaxed)));
+        end.address = of_loopback();
     }
     let (chosen, _) = place(&setup, &found).expect("placed");
     let mut random = orders::random_of(1, "all", 1);

@@ -91,9 +91,13 @@ pub struct Trace {
     pub missing: Vec<(u32, u64)>,
 }
 
-/// The stages between neighbouring points that somebody stamped.
+/// The stages between neighbouring points that somebody stamped. Without a schedule a packet is
+/// due when it is sent, and no stage lies before that.
 pub fn stages(record: &StreamRecord) -> Vec<Metric> {
-    let there = |point: &Point| *point == Point::Scheduled || record.sources.contains_key(point);
+    let there = |point: &Point| match point {
+        Point::Scheduled => record.cycle_ns > 0,
+        point => record.sources.contains_key(point),
+    };
     let points: Vec<Point> = Point::ALL.into_iter().filter(there).collect();
     points.windows(2).map(|pair| Metric::Span(pair[0], pair[1])).collect()
 }

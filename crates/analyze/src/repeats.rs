@@ -78,8 +78,13 @@ impl Spread {
         Some(Spread { name, values, spread_ns, share, allowed_ns, test, p_value: test.p_value, by_blocks })
     }
 
+    /// So close that it would not matter if it were sure.
+    fn is_small(&self) -> bool {
+        self.spread_ns != INFINITE && self.spread_ns as f64 <= self.allowed_ns
+    }
+
     fn repeats(&self) -> bool {
-        self.p_value >= LEAST_P || (self.spread_ns != INFINITE && self.spread_ns as f64 <= self.allowed_ns)
+        self.p_value >= LEAST_P || self.is_small()
     }
 
     /// How far the trials lie apart at this figure, in words.
@@ -149,7 +154,13 @@ pub fn judge(stream: &str, metric: Metric, trials: &[TrialBlocks]) -> Verdict {
     let differing: Vec<&Spread> = spreads.iter().filter(|spread| !spread.repeats()).collect();
     let mut verdict = if differing.is_empty() {
         let within: Vec<String> = spreads.iter().map(Spread::says).collect();
-        let says = format!("yes: {many} trials agree within {}{unresolved}", says::list(&within));
+        let within = says::list(&within);
+        let says = match spreads.iter().all(Spread::is_small) {
+            true => format!("yes: {many} trials agree within {within}{unresolved}"),
+            false => format!(
+                "yes: {many} trials lie {within} apart, no more than the changes within a trial explain{unresolved}"
+            ),
+        };
         Verdict::new("repeats", Level::Ok, says)
     } else {
         let apart: Vec<String> = differing.iter().map(|spread| spread.says()).collect();

@@ -319,7 +319,7 @@ impl Sink for Recorder<'_> {
                     entry.short.push(what.clone());
                 }
                 self.write_manifest();
-                self.judge.say(cell, tardy_judge::short(what));
+                self.judge.say(cell, tardy_judge::short(what, self.manifest.guest.as_ref()));
             }
             What::GuestUp { facts, .. } => {
                 // Taken, so that no line of the log is made of them.

@@ -96,7 +96,7 @@ pub fn beside(
         }
         CpuChoice::Same if other.is_some() => other,
         CpuChoice::Different if other.is_some() => free(other, taken).or_else(|| {
-            lacking = Some("`different` CPUs were asked for and there is one: both ends share it".to_owned());
+            lacking = Some("its two ends were to have different CPUs, and there is one: they share it".to_owned());
             other
         }),
         CpuChoice::Auto | CpuChoice::Same | CpuChoice::Different => free(None, taken),

@@ -127,7 +127,7 @@ fn say_what_is_noted(run: &RunFolder, manifest: &Manifest, judge: &mut Judge) ->
     for cell in &manifest.cells {
         cell.refused.iter().for_each(|why| judge.say(&cell.id, refused(why)));
         cell.found.iter().flat_map(found).for_each(|verdict| judge.say(&cell.id, verdict));
-        cell.short.iter().for_each(|what| judge.say(&cell.id, short(what)));
+        cell.short.iter().for_each(|what| judge.say(&cell.id, short(what, manifest.guest.as_ref())));
     }
     if let Some(guest) = &manifest.guest {
         judge.say_of_run(in_guest(guest));

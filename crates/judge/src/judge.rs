@@ -219,9 +219,11 @@ fn not_available(why: &str) -> Verdict {
     Verdict::new("not-available", Level::Note, format!("not available: {why}"))
 }
 
-/// Something was requested and was not available.
-pub fn short(what: &str) -> Verdict {
-    Verdict::new("placement", Level::Warning, what)
+/// Something was requested and was not available. A guest in exact time has one processor, and
+/// refuses who asked for more: there it was only a default, which is worth a note.
+pub fn short(what: &str, guest: Option<&GuestEntry>) -> Verdict {
+    let is_exact = guest.is_some_and(GuestEntry::is_exact);
+    Verdict::new("placement", if is_exact { Level::Note } else { Level::Warning }, what)
 }
 
 /// What the experiment set of the rules of validity, where that is not the default: it stands

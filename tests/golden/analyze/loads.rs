@@ -314,6 +314,18 @@ fn a_load_that_waited_for_the_measuring_threads_seemed_to_do_nothing() {
     let says = "load bulk (tcp_stream) waited at `from` for 76.7 % of its time for a CPU that ctl.rx (fifo:80) had: it disturbed less \
                 than it could; give it or them another CPU, or the threads policy other";
     assert_eq!(verdict.says, says);
+    // Threads that have policy other already were advised to take it.
+    let mut one = instance();
+    one.from.thread.wait_ns = Some(767_000_000);
+    let mut record = with(1, load(free(), vec![one]));
+    let rx = &mut record.streams.get_mut("ctl").expect("the stream").rx;
+    rx.run_ns = Some(700_000_000);
+    (rx.policy_asked, rx.policy_granted) = ("other".into(), "other".into());
+    let says = judge(&[record]).0.remove(0).verdicts[0].says.clone();
+    assert!(
+        says.ends_with("that ctl.rx (other) had: it disturbed less than it could; give it or them another CPU"),
+        "{says}"
+    );
     // Half of the time is enough; others' doing, and a load that reaches what it is asked for, are
     // not it.
     assert_eq!(starved(free(), 500_000_000, 250_000_000).verdicts.len(), 1);

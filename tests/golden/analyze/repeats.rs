@@ -226,6 +226,16 @@ fn trials_agreed_within_767_us_and_nobody_saw_that_it_was_a_quarter() {
 }
 
 #[test]
+fn trials_that_lay_131_per_cent_apart_were_said_to_agree() {
+    // In each trial p99 comes and goes as far as it does from trial to trial.
+    let of = |n: u32| TrialBlocks { n, p99_ns: Some(60_000 + i64::from(n) * 30_000), ..trial(1, 50_000, 0) };
+    let verdict = judge("ctl", LEAD, &(1..=5).map(of).collect::<Vec<_>>());
+    let says = "yes: five trials lie 0 ns (0.0 %) at p50 and 120.0 µs (80.0 %) at p99 apart, no more than the changes within \
+                a trial explain";
+    assert_eq!((verdict.level, verdict.says.as_str()), (Level::Ok, says));
+}
+
+#[test]
 fn too_few_trials_or_blocks_tell_nothing() {
     let mut trials: Vec<TrialBlocks> = (1..=4).map(|n| trial(n, 0, 10)).collect();
     let verdict = judge("ctl", LEAD, &trials);

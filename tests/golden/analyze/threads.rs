@@ -389,6 +389,7 @@ fn a_load_of_another_host_shared_a_cpu_with_the_thread_on_the_cpu_of_that_number
 fn softirq_of_another_host_ran_on_the_cpu_of_a_thread_of_this_one() {
     let told = |of: &str, cpu: u32| {
         let mut record = two_hosts();
+        record.streams.get_mut("ctl").expect("the stream").rx.cpu_asked = None;
         let softirq = SoftirqRecord {
             device: "tardy0-1".into(),
             by: SoftirqBy::Rps,

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::load::{LoadRecord, SideRecord};
 use tardy_model::placement::CpuAsked;
 use tardy_model::result::{CpuUser, TrialResult};
+use tardy_model::stream::Policy;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
 // `shared-cpu`: a thread was to have another CPU than somebody else, and actually they shared
@@ -47,19 +48,38 @@ fn verdict(level: Level, at: TrialCpu<'_>, threads: &[&str], says: String) -> Ve
         .with("threads", Figure::List(threads.iter().map(|name| (*name).into()).collect()))
 }
 
+/// The CPUs on which the plan put the threads of a host, by the threads' names.
+fn planned(evidence: &Evidence<'_>, host: TrialHost<'_>) -> BTreeMap<String, u32> {
+    let pinned = |thread: Thread<'_>| Some((thread.name(), thread.record.cpu_asked?));
+    let mut planned: BTreeMap<String, u32> = evidence.threads_on(host).filter_map(pinned).collect();
+    for (load, record) in &evidence.record.loads {
+        let sides = record.sides_on(host.name());
+        planned.extend(sides.filter_map(|(role, side)| Some((format!("{load}.{role}"), side.thread.cpu_asked?))));
+    }
+    planned
+}
+
 /// Threads that ran on the CPU of the very one from which they were to differ, and softirq there.
+/// Where the plan itself gave both one CPU there was no other, which the run says once.
 fn asked_apart(evidence: &Evidence<'_>, host: TrialHost<'_>, placed: &Placed<'_>) -> Vec<Verdict> {
     let asked = &evidence.record.placement;
-    let threads = asked.asked.iter().filter_map(|(name, asked)| Some((name.clone(), asked, placed.get(name)?.clone())));
+    let planned = planned(evidence, host);
+    let threads = asked
+        .asked
+        .iter()
+        .filter_map(|(name, asked)| Some((name.clone(), asked, planned.get(name).copied(), placed.get(name)?.clone())));
     let softirq = asked.softirq.iter().filter(|(_, softirq)| placement::host(evidence.record, softirq) == host);
     let softirq = softirq.map(|(station, softirq)| {
         let ran = softirq.threads.iter().filter(|thread| thread.switches > 0).filter_map(|thread| thread.cpu);
         let cpus = softirq.cpu.into_iter().chain(ran).map(|cpu| host.cpu(cpu)).collect();
-        (format!("softirq of {station}"), &softirq.asked, cpus)
+        (format!("softirq of {station}"), &softirq.asked, softirq.cpu, cpus)
     });
     let mut verdicts = Vec::new();
-    for (name, asked, cpus) in threads.chain(softirq).filter(|(_, asked, _)| asked.cpu == "different") {
+    for (name, asked, own, cpus) in threads.chain(softirq).filter(|(_, asked, ..)| asked.cpu == "different") {
         let Some(of) = &asked.of else { continue };
+        if own.is_some() && own == planned.get(of).copied() {
+            continue;
+        }
         let Some(other) = placed.get(of) else { continue };
         if let Some(at) = cpus.intersection(other).next() {
             let says = format!("{name} is to have another CPU than {of}, and both ran on CPU {}", at.cpu);
@@ -390,12 +410,14 @@ fn of_load(evidence: &Evidence<'_>, name: &str, record: &LoadRecord) -> Option<V
     let cpus: BTreeSet<TrialCpu<'_>> = threads.iter().flat_map(|(thread, _)| thread.cpus()).collect();
     let names: Vec<String> =
         threads.iter().map(|(thread, _)| format!("{} ({})", thread.name(), thread.record.policy_granted)).collect();
+    let are_realtime = threads.iter().any(|(thread, _)| thread.record.policy_granted != Policy::Other.to_string());
     let says = format!(
         "load {name} ({}) waited at `{role}` for {} of its time for a CPU that {} had: it disturbed less than it could; give it or \
-         them another CPU, or the threads policy other",
+         them another CPU{}",
         record.kind.name(),
         says::share(share),
         says::list(&names),
+        if are_realtime { ", or the threads policy other" } else { "" },
     );
     let list = |items: Vec<Figure>| Figure::List(items);
     Some(
