@@ -19,7 +19,7 @@ help:
 	@echo 'make test   build, then all tests; the first time it fetches a kernel for guests'
 	@echo 'make bench  build, then compare tardy with its peers; writes docs/performance.md (an hour, on a quiet machine)'
 	@echo 'make soak   build, then the slow tests and a minute of each fuzz target'
-	@echo 'make build  the static binary at dist/tardy, man pages and completions beside it'
+	@echo 'make build  the static binary dist/tardy, its man pages and completions'
 	@echo 'make book   build, then the manual as a book at $(TARDY_CACHE)/book'
 	@echo 'make lint   format, clippy, and the crates against deny.toml'
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Writes NOTICES: what the binary is made of apart from tardy's own code, each part with its licence and the licence's text.
+"""Writes NOTICES: what the binary is made of apart from tardy's own code, each part with its
+licence and the licence's text.
 
-The crates are those that `cargo metadata` has for the program on x86-64 Linux, the texts the files of their packages, as the registry
-has them. What is not a crate stands in PARTS: the C libraries that the program is linked with, the Rust standard library, what the page
-is drawn with. Run it when Cargo.lock has changed; the golden layer says when. Needs the sources that a build fetches, and Debian 12.
-"""
+The crates are those that `cargo metadata` has for the program on x86-64 Linux, the texts the
+files of their packages, as the registry has them. What is not a crate is in PARTS: the C
+libraries that the program is linked with, the Rust standard library, what the page is drawn
+with. Run it when Cargo.lock has changed; a golden test says when. It needs the sources that a
+build fetches, and Debian 12."""
 
 import hashlib
 import html
@@ -59,7 +61,8 @@ def packages_of(names):
 
 
 def crates():
-    """Name, version, licence and folder of every crate that is linked into the program, tardy's own left out."""
+    """Name, version, licence and folder of every crate that is linked into the program, tardy's own
+    left out."""
     call = ["cargo", "metadata", "--format-version", "1", "--locked", "--offline", "--filter-platform", TARGET]
     metadata = json.loads(subprocess.check_output(call, cwd=ROOT))
     packages = {package["id"]: package for package in metadata["packages"]}
@@ -90,7 +93,8 @@ def plain(markup):
 
 
 def standard_library():
-    """What the toolchain says of the Rust standard library, and of each crate in it: name, licence, texts."""
+    """What the toolchain says of the Rust standard library, and of each crate in it: name, licence,
+    texts."""
     rust = sysroot() / "share/doc/rust"
     page = (rust / "COPYRIGHT-library.html").read_text(encoding="utf-8")
     own, *of_crates = page[page.index("<body") :].split("📦")

@@ -103,6 +103,65 @@ fn a_job_that_compares_ends_with_the_first_code_that_is_no_success() {
     }
 }
 
+/// The single commands of a snippet, without what the shell does around them.
+fn commands(code: &str) -> Vec<String> {
+    let (mut all, mut quote) = (vec![String::new()], None);
+    for c in code.replace("\\\n", " ").chars() {
+        match (quote, c) {
+            (Some(open), _) if open == c => quote = None,
+            (None, '\'' | '"') => quote = Some(c),
+            (None, '\n' | '&' | '|' | ';' | '(' | ')' | '`') => {
+                all.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        all.last_mut().expect("one").push(c);
+    }
+    all.iter().map(|command| command.trim().trim_start_matches("sudo ").to_owned()).collect()
+}
+
+/// What the shell gives a program as its arguments.
+fn words(command: &str, folder: &Path) -> Vec<String> {
+    // Each variable of the chapter's script has its name for a value.
+    let command = command.replace('$', "");
+    let (_, arguments) = command.split_once(' ').expect("arguments");
+    let script = format!("tell() {{ printf '%s\\n' \"$@\" > told; }}\ntell {arguments}");
+    let told = Command::new("sh").args(["-c", &script]).current_dir(folder).output().expect("a shell");
+    assert!(told.status.success(), "{command}: {}", String::from_utf8_lossy(&told.stderr));
+    fs::read_to_string(folder.join("told")).expect("told").lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn flags_and_conditions_of_the_chapters_were_checked_by_a_stub_only() {
+    let keep = tempfile::tempdir().expect("a folder");
+    let folder = keep.path();
+    let tardy = std::env::var_os("TARDY").map_or_else(|| "../dist/tardy".into(), PathBuf::from);
+    let tardy = tardy.canonicalize().expect("make build");
+    let says = |words: &[String]| Command::new(&tardy).args(words).current_dir(folder).output().expect("tardy runs");
+    let (mut calls, mut conditions) = (0, 0);
+    for chapter in ["ci.md", "bisect.md", "../tutorial.md", "../compare.md", "../guests.md", "../loads.md"] {
+        let all = snippets(chapter);
+        for command in all.iter().flat_map(|code| commands(code)) {
+            let Some(command) = command.strip_prefix("dist/").or(Some(&command)).filter(|it| it.starts_with("tardy "))
+            else {
+                continue;
+            };
+            let words = words(command, folder);
+            let help = says(&[words.as_slice(), &["--help".to_owned()]].concat());
+            assert!(help.status.success(), "{chapter}: {command}: {}", String::from_utf8_lossy(&help.stderr));
+            calls += 1;
+            if words.iter().any(|word| word == "--fail-if") {
+                // It reads its conditions before it looks for the runs.
+                let error = String::from_utf8_lossy(&says(&words).stderr).into_owned();
+                assert!(error.contains("there is no folder"), "{chapter}: {command}: {error}");
+                conditions += 1;
+            }
+        }
+    }
+    assert!(calls >= 25 && conditions >= 4, "{calls} calls, {conditions} with conditions");
+}
+
 /// A repository `linux`, the folder `bisect` next to it, and the programs.
 struct Place {
     dir: TempDir,

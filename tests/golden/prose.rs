@@ -77,10 +77,23 @@ fn sources() -> BTreeMap<String, Vec<String>> {
 /// The text with whole lines of comment as in Rust. An example of a command, which is indented, is
 /// none.
 fn as_rust(text: &str, marks: &[&str]) -> String {
+    // A long string that goes on, and whether it is a comment.
+    let mut inside = None;
     let line = |line: &str| {
         let start = line.trim_start();
+        // Python's long strings are comments too, and what other languages quote otherwise is a
+        // message.
+        let (marked, had) = (start.matches("\"\"\"").count(), inside);
+        if marks.contains(&"# ") && marked % 2 == 1 {
+            inside = if had.is_some() { None } else { Some(start.starts_with("\"\"\"")) };
+        }
+        if marks.contains(&"# ") && had.unwrap_or_else(|| start.starts_with("\"\"\"")) {
+            return format!("//{}", start.replace("\"\"\"", ""));
+        }
+        let line = if start.starts_with("@echo '") { line.replace('\'', "\"") } else { line.to_owned() };
+        let start = line.trim_start();
         let comment = marks.iter().find_map(|mark| start.strip_prefix(mark)).filter(|words| !words.starts_with(' '));
-        comment.map_or_else(|| line.to_owned(), |words| format!("{}//{words}", &line[..line.len() - start.len()]))
+        comment.map_or_else(|| line.clone(), |words| format!("{}//{words}", &line[..line.len() - start.len()]))
     };
     text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
@@ -306,6 +319,10 @@ fn what_is_code_and_where_a_link_leads_is_no_prose() {
     assert_eq!(occurrences("untie the tie, the tied", "the tie"), 1);
     assert_eq!(words_of("/// The tie\nlet a = \"x y\" + \"z\";"), "the tie\nx y");
     assert_eq!(as_rust("a = 1\n  # The tie\n#   tardy run", &["# "]), "a = 1\n  //The tie\n#   tardy run");
+    assert_eq!(
+        as_rust("\"\"\"The tie\nof it.\"\"\"\n\t@echo 'it tells'", &["# "]),
+        "//The tie\n//of it.\n\t@echo \"it tells\""
+    );
     assert_eq!(prose("a\n```\nb\n```\n| c |\n# d\ne"), ["a", "e"]);
     assert!(is_wide(&"ab ".repeat(40)) && !is_wide(&"ab".repeat(60)));
 }

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Other people's Python packages read what tardy writes: WHAT ARGUMENTS…, where WHAT is a function at the end of this file.
+"""Other people's Python packages read what tardy writes: WHAT ARGUMENTS…, where WHAT is a function
+at the end of this file.
 
-Each compares what its package reads with the results of the run, ends with what differs, and else prints how many things it
-compared."""
+Each compares what its package reads with the results of the run, ends with what differs, and else
+prints how many things it compared."""
 
 import copy
 import glob
@@ -93,7 +94,8 @@ hours = []
 
 
 def compare(histogram, n, quantiles, infinite, what, digits):
-    """Each percentile at the results' own rank: the package rounds a rank to the nearest, the results round up."""
+    """Each percentile at the results' own rank: the package rounds a rank to the nearest, the
+    results round up."""
     same(histogram.get_total_count(), n, f"{what} count")
     # Finding an hour takes the package a second, so one such percentile stands for the others.
     asked = {}
@@ -208,7 +210,8 @@ def in_polars(frame, results):
 
 
 def samples(results, schema, csv, run):
-    """DuckDB and Polars read the samples, as Parquet and as CSV: RESULTS SAMPLES-SCHEMA CSV RUN. The first two are JSON."""
+    """DuckDB and Polars read the samples, as Parquet and as CSV: RESULTS SAMPLES-SCHEMA CSV RUN.
+    The first two are JSON."""
     results, schema = json.load(open(results)), json.load(open(schema))
     columns(schema, run)
     db = duckdb.connect()
@@ -252,9 +255,11 @@ def samples(results, schema, csv, run):
 
 
 def hints(schema, csv, run):
-    """DuckDB reads what XDP programs left before packets, by the view and from the CSV: SAMPLES-SCHEMA CSV RUN.
+    """DuckDB reads what XDP programs left before packets, by the view and from the CSV:
+    SAMPLES-SCHEMA CSV RUN.
 
-    Rows alternate between two structs, and each 7th has no hint. `time` is in both, `gap` and `pcp` in one."""
+    Rows alternate between two structs, and each 7th has no hint. `time` is in both, `gap` and `pcp`
+    in one."""
     db = duckdb.connect()
     db.sql(f"SET file_search_path = '{run}'")
     db.sql(json.load(open(schema))["view"])
@@ -285,7 +290,8 @@ def or_nan(ns):
 
 
 def prometheus(results, text):
-    """prometheus_client parses the figures: RESULTS TEXT. Every sample is explained by the results, and nothing is left."""
+    """prometheus_client parses the figures: RESULTS TEXT. Every sample is explained by the results,
+    and nothing is left."""
     results = json.load(open(results))
     samples, families = {}, {}
     for family in text_string_to_metric_families(open(text).read()):
@@ -405,7 +411,8 @@ def wrong(schema, document, kind):
 
 
 def schema(schemas, *documents):
-    """Python's jsonschema judges a run's documents, and copies of them that are wrong: SCHEMAS (a folder) DOCUMENT…, each `kind=path`."""
+    """Python's jsonschema judges a run's documents, and copies of them that are wrong: SCHEMAS (a
+    folder) DOCUMENT…, each `kind=path`."""
     validators = {}
     for kind in ("experiment", "results", "manifest"):
         schema = load(f"{schemas}/{kind}.json")
@@ -422,7 +429,8 @@ def schema(schemas, *documents):
 
 
 def junit(results, *files):
-    """JUnit XML as CI systems read it: parsed, its counts those of its test cases, its broken limits those of the results."""
+    """JUnit XML as CI systems read it: parsed, its counts those of its test cases, its broken
+    limits those of the results."""
     with open(results, encoding="utf-8") as file:
         results = json.load(file)
     kinds = {"failures": "failure", "errors": "error", "skipped": "skipped"}

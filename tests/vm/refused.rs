@@ -42,10 +42,9 @@ fn who_wrote_nothing_of_cpus_is_run_and_told_that_one_was_shared() {
     let run = place.call(command.arg(&file));
     run.ran();
     assert_eq!(run.outcome("received"), 100);
-    let told: Vec<String> = ["note", "warning"].iter().flat_map(|level| run.ids(level)).collect();
-    for id in ["placement", "shared-cpu"] {
-        assert!(told.contains(&id.to_owned()), "{id} is not in {told:?}");
-    }
+    // A default that is not available there is worth a note, once.
+    assert!(run.ids("note").contains(&"placement".to_owned()), "{}", run.stdout);
+    assert_eq!(run.ids("warning"), Vec::<String>::new(), "{}", run.stdout);
 }
 
 #[test]

@@ -338,7 +338,7 @@ fn figure(
                     .to_owned()
             }
         };
-        format!("{name} is not resolved: of {values} fewer than {NEEDED} separate events lie beyond it; {advice}")
+        format!("{name} is not resolved: of {values} fewer than {NEEDED} separate events (one stall is one) lie beyond it; {advice}")
     })
 }
 

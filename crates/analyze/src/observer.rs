@@ -37,7 +37,7 @@ pub fn judge(record: &TrialRecord) -> Option<Verdict> {
     let most = open.iter().map(|record| record.high_ns.max(-record.low_ns)).max();
     let unknown = most.map(|most| {
         let [most] = says::times([most]);
-        format!("what they add to {} cannot be told from nothing (it is at most {most} either way)", metrics(&open))
+        format!("what they add to {} cannot be distinguished from 0 (it is at most {most} either way)", metrics(&open))
     });
     let others: Vec<String> = none.into_iter().chain(unknown).collect();
     let what = match (seen.is_empty(), others.join("; ")) {

@@ -252,8 +252,8 @@ pub fn in_guest(guest: &GuestEntry) -> Verdict {
         let ns = INSTRUCTION_NS;
         let says = format!(
             "run in exact virtual time: its nanoseconds are counted instructions at {ns} ns each, good for differences between two runs, \
-             not for the latency of hardware; and it is one deterministic draw, so a claim about A and B rests on at least 20 seeded \
-             phases (trials)"
+             not for the latency of hardware; and it always repeats, so a claim about A and B needs at least 20 trials, each with a \
+             seeded phase of its own"
         );
         return Verdict::new("exact-time", Level::Note, says).with("instruction_ns", ns);
     }

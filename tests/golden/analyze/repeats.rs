@@ -380,7 +380,7 @@ fn nothing_at_all_could_not_be_told_from_nothing() {
     );
     assert_eq!(observed(&[nothing, nothing]), Some(format!("all: what tx stamps add to 2 metrics is 0, {end}")));
     let unknown =
-        "what they add to scheduled..wakeup of ctl cannot be told from nothing (it is at most 50 ns either way)";
+        "what they add to scheduled..wakeup of ctl cannot be distinguished from 0 (it is at most 50 ns either way)";
     let both = format!("all: what tx stamps add to scheduled..rx_kernel of ctl is 0; {unknown}, {end}");
     assert_eq!(observed(&[nothing, open]), Some(both));
     let some =
@@ -399,7 +399,7 @@ fn stamps_that_made_a_wake_up_earlier_were_said_to_add_a_negative_time() {
     let to = "add 1.5 µs to scheduled..rx_kernel of ctl (1.4 µs to 1.6 µs)";
     assert_eq!(observed(&[takes, adds]), Some(format!("all: tx stamps {to}; they {off}, {end}")));
     let open =
-        "what they add to scheduled..wakeup of ctl cannot be told from nothing (it is at most 5.0 µs either way)";
+        "what they add to scheduled..wakeup of ctl cannot be distinguished from 0 (it is at most 5.0 µs either way)";
     assert_eq!(observed(&[adds, (woke, [0, -5_000, 3_000])]), Some(format!("all: tx stamps {to}; {open}, {end}")));
     assert_eq!(observed(&[]), None);
 }
