@@ -4,7 +4,19 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use tardy_model::xdp::{CoreRecord, XdpClock, XdpLosses, XdpMode, XdpRecord, XdpSeen};
+
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// An address of the loopback that no other test has: 4,096 of this process, whose tests run at the
+/// same time, and those of another process are others.
+pub fn of_loopback() -> IpAddr {
+    let number = (std::process::id() % 1_024) << 12 | NEXT.fetch_add(1, Relaxed) % 4_096;
+    let [_, high, middle, low] = number.to_be_bytes();
+    IpAddr::V4(Ipv4Addr::new(127, 64 + high, middle, low))
+}
 
 /// Notes that a test could not run here, with the reason. `packaging/test.sh` counts these and
 /// fails on unlisted ones.

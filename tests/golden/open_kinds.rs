@@ -7,7 +7,7 @@ mod ends;
 mod hosts;
 mod port;
 
-use crate::two_hosts::{Thread, agent, ahead, of_loopback};
+use crate::two_hosts::{Thread, agent, ahead};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -99,7 +99,8 @@ const STANDING: StationMethods =
 
 fn plug(stations: &PlannedStations, names: Names, path: PathId, station: &str, offer: usize, number: usize) -> Plug {
     let link = LinkNumber::new(number).expect("a small number");
-    let device = Device { name: names.link(link), address: of_loopback(), address6: None, mac: names.mac(link) };
+    let device =
+        Device { name: names.link(link), address: tardy_tests::of_loopback(), address6: None, mac: names.mac(link) };
     Plug { station: station.to_owned(), path, offer: stations[station].offers[offer].clone(), device }
 }
 

@@ -3,8 +3,7 @@
 //! reached through pipes that shift every instant, as if its machine's clocks were ahead.
 
 use std::io::{self, BufReader, PipeReader, PipeWriter, Read, Write, pipe};
-use std::net::{IpAddr, Ipv4Addr};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::time::Duration;
 use tardy_engine::agent::BindEnd;
@@ -37,16 +36,6 @@ pub const BOUND_NS: i64 = 1_500;
 const COUNT: usize = 100;
 const VERSION: &str = "two hosts";
 const OTHER: HostId = HostId::numbered(1);
-
-static NEXT: AtomicU32 = AtomicU32::new(0);
-
-/// An address of the loopback that no other test has: 4,096 of this process, whose tests run at the
-/// same time, and those of another process are others.
-pub fn of_loopback() -> IpAddr {
-    let number = (std::process::id() % 1_024) << 12 | NEXT.fetch_add(1, Relaxed) % 4_096;
-    let [_, high, middle, low] = number.to_be_bytes();
-    IpAddr::V4(Ipv4Addr::new(127, 64 + high, middle, low))
-}
 
 /// An agent, or a steward, that is a thread of this process, and ends with its orders.
 pub struct Thread;
@@ -210,7 +199,7 @@ fn run(mut stations: Stations) -> Ran {
     let found = FactsByHost::from(Facts { usable: vec![0], ..Facts::default() });
     let mut plan = plan::plan(&setup, Names::FIRST, &found).expect("a plan");
     for end in plan.ends.values_mut() {
-        end.address = of_loopback();
+        end.address = tardy_tests::of_loopback();
     }
     let (chosen, _) = place(&setup, &found).expect("placed");
     let mut random = orders::random_of(1, "all", 1);

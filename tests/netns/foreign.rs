@@ -8,7 +8,7 @@ use crate::command::{Finished, Place, can_run_beside_others, wait};
 use crate::peers::orders;
 use rand::{Rng, RngCore, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -241,7 +241,7 @@ fn a_million_foreign_packets_at_a_reflector_change_no_sample_and_get_no_reply() 
 #[test]
 fn an_empty_datagram_is_a_strangers_and_takes_nothing_with_it() {
     for stamp in [false, true] {
-        let local = UdpSocket::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port");
+        let local = SocketAddr::new(tardy_tests::of_loopback(), 5_801);
         let mut receiver = UdpRx::open(local, stamp, 1 << 20).expect("a receiver");
         let sender = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         sender.connect(local).expect("connected");
@@ -365,7 +365,7 @@ fn strangers_are_counted_once_and_keep_nothing_from_the_peer() {
 
 #[test]
 fn a_peer_that_is_gone_is_no_error_of_the_socket() {
-    let gone = UdpSocket::bind("127.0.0.2:0").and_then(|gone| gone.local_addr()).expect("a port");
+    let gone = UdpSocket::bind((tardy_tests::of_loopback(), 0)).and_then(|gone| gone.local_addr()).expect("a port");
     let (mut order, _) = orders(gone.port(), 5);
     for of in [&mut order.send.order, &mut order.receive.order] {
         of.port = Port::Udp;

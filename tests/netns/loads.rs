@@ -359,7 +359,8 @@ fn a_load_that_cannot_have_its_port_says_so() {
 #[test]
 fn a_connection_that_is_reset_is_noted_with_its_errno() {
     // On loopback: the caller hangs up with unread bytes, which makes the kernel send a reset.
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port");
+    // A port that was free a moment ago another test may have by now.
+    let port = SocketAddr::new(tardy_tests::of_loopback(), 5_801);
     let order = LoadOrder {
         at: LoadAt { load: 0, instance: 0, peer: true },
         name: "bulk".into(),
