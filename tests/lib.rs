@@ -13,7 +13,7 @@ static NEXT: AtomicU32 = AtomicU32::new(0);
 /// An address of the loopback that no other test has: 4,096 of this process, whose tests run at the
 /// same time, and those of another process are others.
 pub fn of_loopback() -> IpAddr {
-    let number = (std::process::id() % 1_024) << 12 | NEXT.fetch_add(1, Relaxed) % 4_096;
+    let number = (std::process::id() % 1_024) * 4_096 + NEXT.fetch_add(1, Relaxed) % 4_096;
     let [_, high, middle, low] = number.to_be_bytes();
     IpAddr::V4(Ipv4Addr::new(127, 64 + high, middle, low))
 }

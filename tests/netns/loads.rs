@@ -367,7 +367,7 @@ fn a_connection_that_is_reset_is_noted_with_its_errno() {
         kind: LoadKind::TcpMaerts { size: 16_384 },
         thread: ThreadOrder { cpu: None, policy: Policy::Other },
         local: port,
-        remote: port,
+        remote: ([127, 0, 0, 1], port.port()).into(),
         start: Nanos::ZERO,
         stop: None,
         send_buffer: None,
