@@ -29,6 +29,8 @@ pub fn skip(test: &str, reason: &str) {
     }
 }
 
+const EXPERIMENTS: &str = include_str!("data/experiments.txt");
+
 /// What the head of a section begins with; its name follows.
 const HEAD: &str = "# --- ";
 
@@ -49,13 +51,46 @@ pub fn section<'a>(text: &'a str, name: &str) -> &'a str {
 
 /// All experiments of tests, by name.
 pub fn experiments() -> Vec<(&'static str, &'static str)> {
-    sections(include_str!("data/experiments.txt"))
+    sections(EXPERIMENTS)
 }
 
 /// The experiment with this name, or the part of one: it begins with a comment and ends with a
 /// newline, so that a test can put other lines around it.
 pub fn experiment(name: &str) -> &'static str {
     named(&experiments(), name)
+}
+
+/// The same without its comment, for a constant: what a test adds to it is on the line that an
+/// error names. If there is no such section, the test does not compile.
+pub const fn part(name: &str) -> &'static str {
+    let bytes = EXPERIMENTS.as_bytes();
+    let mut start = 0;
+    while !(begins(bytes, start, HEAD) && begins(bytes, start + HEAD.len(), name)) {
+        start += 1;
+    }
+    while bytes[start] == b'#' {
+        while bytes[start] != b'\n' {
+            start += 1;
+        }
+        start += 1;
+    }
+    let mut end = start;
+    while end < bytes.len() && !begins(bytes, end, HEAD) {
+        end += 1;
+    }
+    EXPERIMENTS.split_at(end).0.split_at(start).1
+}
+
+/// Whether a line, or the rest of one, is this word there.
+const fn begins(bytes: &[u8], at: usize, word: &str) -> bool {
+    let mut n = 0;
+    while n < word.len() {
+        if bytes[at + n] != word.as_bytes()[n] {
+            return false;
+        }
+        n += 1;
+    }
+    true
 }
 
 fn named<'a>(sections: &[(&'a str, &'a str)], name: &str) -> &'a str {

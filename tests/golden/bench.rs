@@ -7,7 +7,7 @@
 #[path = "../../benches/compare/src/row.rs"]
 mod row;
 
-use row::{Better, Bound, Earlier, Pair, Raw, Row, Spread, Verdict};
+use row::{Better, Bound, Earlier, Met, Pair, Raw, Row, Spread, Verdict};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -84,11 +84,16 @@ fn a_row_without_a_peer_is_held_by_its_own_figures() {
 }
 
 #[test]
-fn a_bound_holds_for_the_median_whatever_the_spread() {
+fn a_bound_is_missed_only_if_no_pair_keeps_it() {
     let row = Row { bound: Bound::RatioAtMost(1.0), ..row("round trip", "sockperf", &[9.0, 9.9, 14.0]) };
-    assert_eq!(row.met(), Some(true));
+    assert_eq!(row.met(), Some(Met::Yes), "by its median, whatever the spread");
     assert_eq!(row.ratio().map(|ratio| ratio.to_string()).as_deref(), Some("0.99 (0.90–1.40)"));
-    assert_eq!(Row { bound: Bound::RatioAtLeast(1.0), ..row }.met(), Some(false));
+    let held = |bound: Bound| Row { bound, ..row.clone() }.met();
+    assert_eq!(held(Bound::RatioAtLeast(1.0)), Some(Met::Perhaps), "a pair keeps it, the median does not");
+    assert_eq!((held(Bound::RatioAtLeast(1.5)), held(Bound::RatioAtMost(0.8))), (Some(Met::No), Some(Met::No)));
+    // What a ratio of the peer to itself is worth is part of the spread.
+    let itself = Some(Spread { least: 0.8, median: 1.0, greatest: 1.1 });
+    assert_eq!(Row { bound: Bound::RatioAtLeast(1.5), itself, ..row }.met(), Some(Met::Perhaps));
 }
 
 #[test]

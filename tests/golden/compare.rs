@@ -319,7 +319,7 @@ fn a_second_stream_was_paired_by_the_phase_of_the_first() {
     let before = simulated(dir.path(), "before", &[]);
     // The second stream's cycle is another, so its phases are; the first one's are as before.
     let text = std::fs::read_to_string(before.join("experiment.toml")).expect("the experiment");
-    let second = "[stream.second]\nfrom = \"b\"\nto = \"a\"\nport = \"sim\"\ncount = 200\n";
+    let second = tardy_tests::experiment("stream back").replace(".back]", ".second]") + "port = \"sim\"\ncount = 200\n";
     let file = dir.path().join("two.toml");
     std::fs::write(&file, format!("{text}\n{second}")).expect("it is written");
     let run = |name: &str, set: &str| {

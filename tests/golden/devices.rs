@@ -473,7 +473,7 @@ fn an_unknown_station_is_an_error_and_not_the_first_one() {
     lost.streams[0].to = "ghost".to_owned();
     let error = orders::orders(&lost, &plan, &chosen, &mut random()).expect_err("nobody is called so");
     assert_eq!(error.to_string(), "there is no station `ghost`: write a section [station.ghost]");
-    let mut loaded = self::setup("[load.bulk]\nkind = \"udp_flood\"\nfrom = \"a\"\nto = \"b\"\n");
+    let mut loaded = self::setup(tardy_tests::experiment("flood from a to b"));
     let (places, _) = loads::place(&loaded, &chosen, &two).expect("placed");
     assert!(loads::Loads::of(&loaded, &plan, &places, &mut random()).is_ok());
     loaded.loads[0].from = "ghost".to_owned();

@@ -196,9 +196,11 @@ proptest! {
 
 #[test]
 fn vlan_devices_lie_over_both_ends_and_go_before_them() {
-    let stream = |name: &str, more: &str| format!("[stream.{name}]\nfrom = \"a\"\nto = \"b\"\n{more}\n");
+    let second = tardy_tests::experiment("second stream");
+    let stream = |name: &str, more: &str| format!("{}{more}\n", second.replace(".second]", &format!(".{name}]")));
     let text = format!(
-        "[station.a]\n[station.b]\n{}{}{}{}",
+        "{}{}{}{}{}",
+        tardy_tests::experiment("two stations"),
         stream("ctl", "vlan = 100\npcp = 5\npriority = 3"),
         stream("other", "vlan = 100\npcp = 1\npriority = 6\nip = \"ipv6\""),
         stream("third", "vlan = 0\npcp = 7"),

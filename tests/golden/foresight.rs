@@ -13,7 +13,7 @@ use tardy_model::stream::{Side, live_end};
 use tardy_spec::experiment::Experiment;
 use tardy_spec::{READY_MADE, Source, load, ready_made};
 
-const HEAD: &str = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n";
+const HEAD: &str = tardy_tests::part("stream from a to b");
 
 fn experiment(body: &str) -> Experiment {
     let source = Source { name: "x.toml".into(), text: format!("{HEAD}{body}") };
@@ -213,9 +213,7 @@ fn percentiles_of_the_table_that_the_packets_cannot_resolve_were_found_out_after
     assert_eq!(said("count = 40_000\n"), Vec::<String>::new(), "the count that leaves room is enough");
     assert!(said("count = 19_999\n")[0].contains("show p99.99 as"));
     // One line for each stream, however many cells there are and whatever metrics are asked for.
-    let two = "count = 200\nlead = \"rx_kernel..receive\"\n[stream.bulk]\nfrom = \"a\"\nto = \"b\"\ncount = 40_000\n[matrix]\n\
-               \"stream.ctl.count\" = [2_000, 20_000, 200]\n";
-    let of_two = said(two);
+    let of_two = said(tardy_tests::experiment("few packets and many"));
     let [one, _] = &of_two[..] else { panic!("{of_two:?}") };
     assert!(one.contains("of as few as 200 packets in each of 5 trials"), "{one}");
 }

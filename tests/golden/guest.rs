@@ -352,9 +352,7 @@ fn a_plan_says_what_this_machines_qemu_lacks_where_the_run_would_be_refused() {
 /// A file of one's own, which says nothing of a CPU but for what is added to it.
 fn own(more: &str) -> tempfile::NamedTempFile {
     let file = tempfile::Builder::new().suffix(".toml").tempfile().expect("a file");
-    let text = format!(
-        "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\ncycle = \"1ms\"\ncount = 10\n{more}\n"
-    );
+    let text = format!("{}cycle = \"1ms\"\ncount = 10\n{more}\n", tardy_tests::experiment("stream from a to b"));
     std::fs::write(&file, text).expect("written");
     file
 }

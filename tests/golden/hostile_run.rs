@@ -161,6 +161,7 @@ fn a_file_of_json_that_no_run_writes_is_refused_unread() {
 
 #[test]
 fn a_list_that_stands_in_every_cell_is_counted_before_it_is_copied() {
+    const SECOND: &str = tardy_tests::part("second stream");
     let keep = tempfile::tempdir().expect("a folder");
     let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(",");
     let axes = format!(
@@ -168,16 +169,16 @@ fn a_list_that_stands_in_every_cell_is_counted_before_it_is_copied() {
         list(&mut (64..164).map(|n| format!("\"{n}B\""))),
         list(&mut (100..200).map(|n| format!("\"{n}us\"")))
     );
-    let head = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\nport = \"sim\"\n";
+    let head = tardy_tests::experiment("simulated stream");
     // On port sim no load runs.
-    let built = head.replace("port = \"sim\"\n", "");
+    let built = tardy_tests::experiment("stream from a to b");
     let drops = format!("{head}sim.drop = [{}]\n{axes}", list(&mut (0..60_000).map(|n| n.to_string())));
     let words = format!(
         "{built}[load.x]\nkind = \"command\"\nfrom = \"a\"\ncommand = [{}]\n{axes}",
         list(&mut (0..100_000).map(|_| "\"a\"".to_owned()))
     );
     let streams: String =
-        (0..254).map(|n| format!("[stream.s{n}]\nfrom = \"a\"\nto = \"b\"\nport = \"sim\"\n")).collect();
+        (0..254).map(|n| format!("{}port = \"sim\"\n", SECOND.replace("second", &format!("s{n}")))).collect();
     let limits = format!(
         "{head}{axes}[expect.ctl]\n\"scheduled..rx_kernel\" = [{}]\n",
         list(&mut (1..20_000).map(|n| format!("\"p50 < {n}ms\"")))

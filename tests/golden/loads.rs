@@ -14,7 +14,7 @@ use tardy_model::time::Nanos;
 use tardy_spec::experiment::Experiment;
 use tardy_spec::{Source, load};
 
-const HEAD: &str = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n";
+const HEAD: &str = tardy_tests::part("stream from a to b");
 
 #[track_caller]
 fn good(body: &str) -> Experiment {
@@ -95,11 +95,11 @@ fn what_is_written_is_read() {
 
 #[test]
 fn none_is_a_count_like_any_other() {
-    let body = "[load.bulk]\nkind = \"tcp_stream\"\nfrom = \"a\"\nto = \"b\"\ncount = 0\n";
+    let body = tardy_tests::experiment("flood from a to b").to_owned() + "count = 0\n";
     let counts = |experiment: &Experiment| -> Vec<u32> {
         experiment.cells.iter().map(|cell| cell.setup.loads.first().map_or(0, |load| load.count)).collect()
     };
-    assert_eq!(counts(&good(body)), [0]);
+    assert_eq!(counts(&good(&body)), [0]);
     let axis = good(&format!("{body}[matrix]\n\"load.bulk.count\" = [0, 3]"));
     assert_eq!(counts(&axis), [0, 3]);
     assert_eq!(axis.cells[1].id, "bulk.count=3", "`count` alone is the stream's too");
@@ -111,11 +111,7 @@ fn none_is_a_count_like_any_other() {
 
 #[test]
 fn kinds_may_differ_between_cells() {
-    let cells = good(
-        "[load.bulk]\nfrom = \"a\"\nto = \"b\"\nkind = \"tcp_rr\"\nreply_size = \"9B\"\n[matrix]\n\
-         \"load.bulk.kind\" = [\"tcp_rr\", \"camera\"]",
-    )
-    .cells;
+    let cells = good(tardy_tests::experiment("two kinds of load")).cells;
     assert_eq!(cells[0].setup.loads[0].kind, LoadKind::TcpRr { size: 1, reply_size: 9 });
     assert_eq!(cells[1].setup.loads[0].kind.name(), "camera");
 }

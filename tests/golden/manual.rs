@@ -176,7 +176,7 @@ fn every_document_is_a_chapter() {
 }
 
 /// What a part of an experiment is put after.
-const WHOLE: &str = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n";
+const WHOLE: &str = tardy_tests::part("stream from a to b");
 
 #[test]
 fn experiments_in_documents_load() {
@@ -213,9 +213,11 @@ fn an_experiment_of_tests_was_kept_that_none_reads() {
     for file in files {
         let text = fs::read_to_string(&file).expect("source");
         // In two parts, for this file is read too.
-        let calls = text.split(concat!("tardy_tests", "::experiment(")).skip(1);
-        let quoted = calls.filter_map(|rest| rest.trim_start().strip_prefix('"')?.split_once('"'));
-        read.extend(quoted.map(|(name, _)| name.to_owned()));
+        for call in [concat!("tardy_tests", "::experiment("), concat!("tardy_tests", "::part(")] {
+            let calls = text.split(call).skip(1);
+            let quoted = calls.filter_map(|rest| rest.trim_start().strip_prefix('"')?.split_once('"'));
+            read.extend(quoted.map(|(name, _)| name.to_owned()));
+        }
     }
     let kept = tardy_tests::experiments();
     let names: BTreeSet<String> = kept.iter().map(|(name, _)| (*name).to_owned()).collect();
@@ -227,6 +229,27 @@ fn an_experiment_of_tests_was_kept_that_none_reads() {
         assert!(text.starts_with("# "), "`{name}` has no line that says what it is for");
         assert!(text.ends_with('\n'), "a line that a test adds to `{name}` would continue its last one");
     }
+}
+
+/// Two tables in one string, or a station, or where a stream or a load leads: what an experiment
+/// needs, and what a test of a single key does not write.
+#[test]
+fn experiments_of_tests_were_strings_in_their_source() {
+    let mut files = Vec::new();
+    crate::crates::sources(&root().join("tests"), &mut files);
+    let mut found = Vec::new();
+    for file in files {
+        let text = fs::read_to_string(&file).expect("source");
+        for (line, n) in text.lines().zip(1..) {
+            let is_head = line.contains(concat!("[station.a]", "\\n")) || line.contains(concat!("[station.b]", "\\n["));
+            let leads = concat!("\\\"a\\\"", "\\nto = ");
+            let back = concat!("\\\"b\\\"", "\\nto = ");
+            if is_head || line.contains(leads) || line.contains(back) {
+                found.push(format!("{}:{n}: {}", file.display(), line.trim()));
+            }
+        }
+    }
+    assert!(found.is_empty(), "write these into tests/data/experiments.txt: {found:#?}");
 }
 
 /// Calls of tardy in a piece of shell or in backquotes: the word after it, and the flags up to the

@@ -30,7 +30,7 @@ const OTHER: HostId = HostId::numbered(1);
 const NONE: Placed = Placed { tx: None, rx: None, reply: None };
 
 fn experiment(more: &str) -> Experiment {
-    let text = format!("[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n{more}");
+    let text = tardy_tests::experiment("stream from a to b").to_owned() + more;
     tardy_spec::load(&tardy_spec::Source { name: "x.toml".into(), text }, &[])
         .unwrap_or_else(|error| panic!("{}", error.one_line()))
 }
@@ -96,7 +96,7 @@ fn a_host_that_nobody_looked_at_broke_the_coordinator() {
 fn a_station_without_an_end_had_the_address_of_none() {
     let no_path = "no path leads to station `a`: let a path join it, or use another station";
     assert_eq!(spoilt("", |plan| plan.ends = Ends::default()), no_path);
-    let setup = setup("[load.bulk]\nkind = \"udp_flood\"\nfrom = \"a\"\nto = \"b\"\n");
+    let setup = setup(tardy_tests::experiment("flood from a to b"));
     let mut plan = planned(&setup);
     let of = |plan: &Plan| Loads::of(&setup, plan, &[vec![[None, None]]], &mut random_of(1, "all", 1)).map(drop);
     assert_eq!((of(&plan), tardy_lab::loads::in_words(&setup, &plan).is_ok()), (Ok(()), true));
@@ -139,7 +139,7 @@ fn a_cpu_of_one_host_was_that_number_on_another() {
     assert_eq!(cpu.number_on(OTHER), Ok(1));
     let error = cpu.number_on(HostId::HERE).expect_err("it is another one there");
     assert!(error.to_string().starts_with("CPU 1 of host 1 is asked for on this machine"), "{error}");
-    let setup = setup("[load.bulk]\nkind = \"udp_flood\"\nfrom = \"a\"\nto = \"b\"\ncpu = \"same\"\n");
+    let setup = setup(&(tardy_tests::experiment("flood from a to b").to_owned() + "cpu = \"same\"\n"));
     let plan = planned(&setup);
     let abroad = Placed { rx: Some(cpu), ..NONE };
     assert_eq!(ordered(&setup, &plan, std::slice::from_ref(&abroad)).expect_err("b is here"), NotFound::Cpu(error));
@@ -153,7 +153,7 @@ fn a_cpu_of_one_host_was_that_number_on_another() {
 
 #[test]
 fn streams_beyond_the_last_had_the_numbers_of_the_first() {
-    let streams = setup("[stream.bulk]\nfrom = \"b\"\nto = \"a\"\n").streams;
+    let streams = setup(&tardy_tests::experiment("stream back").replace(".back]", ".bulk]")).streams;
     let second = StreamId::named(&streams, "bulk").expect("it is there");
     assert_eq!((second, second.number()), (StreamId::at(1).expect("a number"), 1));
     assert_eq!(second.of(&streams).map(|stream| stream.name.as_str()), Ok("bulk"));
@@ -174,7 +174,7 @@ fn a_stream_without_cpus_chosen_was_left_out() {
     assert_eq!(ordered(&setup, &planned(&setup), &[]).expect_err("nothing was chosen"), none.clone());
     let steered = self::setup("[path]\nnapi = true\n");
     assert_eq!(meant(&steered, &[], &found()).map(drop), Err(PlaceError::NotFound(none.clone())));
-    let loaded = self::setup("[load.bulk]\nkind = \"udp_flood\"\nfrom = \"a\"\nto = \"b\"\n");
+    let loaded = self::setup(tardy_tests::experiment("flood from a to b"));
     let error = tardy_lab::loads::place(&loaded, &[], &found()).expect_err("no place next to anything").to_string();
     assert_eq!(error, none.to_string());
 }

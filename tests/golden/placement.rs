@@ -16,9 +16,22 @@ use tardy_model::stream::CpuChoice;
 use tardy_spec::Source;
 use tardy_spec::experiment::{Experiment, Setup};
 
+const STATIONS: &str = tardy_tests::part("two stations");
+const STREAM: &str = tardy_tests::part("stream on two CPUs");
+
+/// The two stations; the softirq of `b` comes to this CPU.
+fn steered(softirq: &str) -> String {
+    format!("{STATIONS}softirq = {softirq}\n")
+}
+
+/// The two, `b` first.
+fn turned() -> String {
+    STATIONS.split_inclusive('\n').rev().collect()
+}
+
 fn load(body: &str) -> Result<Experiment, String> {
-    let text = format!("[stream.ctl]\nfrom = \"a\"\nto = \"b\"\ntx.cpu = 1\nrx.cpu = 0\n{body}");
-    let stations = if text.contains("[station.a]") { "" } else { "[station.a]\n[station.b]\n" };
+    let text = format!("{STREAM}{body}");
+    let stations = if text.contains("[station.a]") { "" } else { STATIONS };
     let source = Source { name: "x.toml".into(), text: format!("{stations}{text}") };
     tardy_spec::load(&source, &[]).map_err(|error| error.one_line())
 }
@@ -47,7 +60,7 @@ fn added(body: &str) -> Vec<String> {
 fn packets_are_steered_to_the_cpu_of_the_receiver() {
     assert!(!asks(&setup("")));
     assert_eq!(
-        added("[station.a]\n[station.b]\nsoftirq = \"same\"\n"),
+        added(&steered("\"same\"")),
         [
             "# arriving packets are steered to one CPU (RPS)",
             "ip netns exec tardy-0-b sh -c 'for q in /sys/class/net/tardy0-1/queues/rx-*; do echo 1 >$q/rps_cpus || exit; done'",
@@ -59,7 +72,7 @@ fn packets_are_steered_to_the_cpu_of_the_receiver() {
 #[test]
 fn kernel_threads_poll_both_devices_and_one_is_pinned() {
     assert_eq!(
-        added("[path]\nnapi = true\n[station.a]\n[station.b]\nsoftirq = \"different\"\n"),
+        added(&(steered("\"different\"") + "[path]\nnapi = true\n")),
         [
             "# packets take NAPI: GRO at the receiver, no segmentation offload at the sender",
             "ip netns exec tardy-0-a ethtool -K tardy0-0 gro on tso off gso off",
@@ -80,14 +93,13 @@ fn kernel_threads_poll_both_devices_and_one_is_pinned() {
 #[test]
 fn a_high_cpu_stands_in_a_higher_word_of_the_mask() {
     let found = FactsByHost::from(Facts { usable: (0..=70).collect(), ..Facts::default() });
-    let script =
-        plan(&setup("[station.a]\n[station.b]\nsoftirq = 67\n"), Names::FIRST, &found).expect("planned").script();
+    let script = plan(&setup(&steered("67")), Names::FIRST, &found).expect("planned").script();
     assert!(script.contains("do echo 8,00000000,00000000 >$q/rps_cpus"), "{script}");
 }
 
 #[test]
 fn what_was_set_on_a_device_of_the_hosts_is_put_back() {
-    let body = "[station.a]\n[station.b]\nsoftirq = 1\n[path]\nkind = \"wire\"\na = \"eth1\"\nb = \"eth2\"\n";
+    let body = steered("1") + "[path]\nkind = \"wire\"\na = \"eth1\"\nb = \"eth2\"\n";
     let nic = |name: &str| {
         let nic = tardy_host::nic::Nic {
             name: name.to_owned(),
@@ -102,7 +114,7 @@ fn what_was_set_on_a_device_of_the_hosts_is_put_back() {
         ..two_cpus().here().clone()
     };
     let lines = |steering: Steering| -> Vec<String> {
-        let script = plan(&setup(body), Names::FIRST, &found(steering).into()).expect("it can be planned").script();
+        let script = plan(&setup(&body), Names::FIRST, &found(steering).into()).expect("it can be planned").script();
         script.lines().filter(|line| line.contains("irq") || line.contains("rps_cpus")).map(str::to_owned).collect()
     };
     let queues = BTreeMap::from([("rx-0".to_owned(), "0".to_owned()), ("rx-1".to_owned(), "3".to_owned())]);
@@ -131,7 +143,7 @@ fn what_was_set_on_a_device_of_the_hosts_is_put_back() {
 #[test]
 fn cells_whose_softirq_comes_to_another_cpu_are_built_anew() {
     let at = |softirq: &str, rx: u32| {
-        let mut setup = setup(&format!("[station.a]\n[station.b]\nsoftirq = {softirq}\n"));
+        let mut setup = setup(&steered(softirq));
         setup.streams[0].rx.cpu = CpuChoice::Number(rx);
         setup
     };
@@ -144,8 +156,8 @@ fn cells_whose_softirq_comes_to_another_cpu_are_built_anew() {
 
 #[test]
 fn a_kernel_thread_is_not_put_beside_one_that_would_starve_it() {
-    let body = "rx.policy = \"fifo:80\"\nrx.wait = \"spin\"\n[path]\nnapi = true\n[station.a]\n[station.b]\nsoftirq = \"same\"\n";
-    let error = plan(&setup(body), Names::FIRST, &two_cpus()).expect_err("it would never run");
+    let body = format!("rx.policy = \"fifo:80\"\nrx.wait = \"spin\"\n[path]\nnapi = true\n{}", steered("\"same\""));
+    let error = plan(&setup(&body), Names::FIRST, &two_cpus()).expect_err("it would never run");
     let PlanError::Place(PlaceError::TwoSpinners(says)) = &error else { panic!("{error}") };
     assert!(says.starts_with("ctl.rx would spin with a realtime policy on CPU 0"), "{says}");
     // Without NAPI's thread it is an interrupt's work, which no thread keeps from running.
@@ -155,14 +167,13 @@ fn a_kernel_thread_is_not_put_beside_one_that_would_starve_it() {
 
 #[test]
 fn cpus_that_are_not_there() {
-    let error =
-        plan(&setup("[station.a]\n[station.b]\nsoftirq = 5\n"), Names::FIRST, &two_cpus()).unwrap_err().to_string();
+    let error = plan(&setup(&steered("5")), Names::FIRST, &two_cpus()).unwrap_err().to_string();
     assert_eq!(
         error,
         "`station.b.softirq`: CPU 5 was asked for and this process may use only 0, 1: choose one of those, or `auto`"
     );
     let one = FactsByHost::from(Facts { usable: vec![0], ..Facts::default() });
-    let mut setup = setup("[station.a]\n[station.b]\nsoftirq = \"different\"\n");
+    let mut setup = setup(&steered("\"different\""));
     setup.streams[0].tx.cpu = CpuChoice::Auto;
     let (chosen, _) = place(&setup, &one).expect("they share it");
     let (all, short) = meant(&setup, &chosen, &one).expect("so does softirq");
@@ -174,26 +185,26 @@ fn cpus_that_are_not_there() {
 fn softirq_is_relative_to_a_thread_that_receives_and_is_pinned() {
     let refused = |body: &str, says: &str| assert_eq!(load(body).expect_err(body), says);
     refused(
-        "[station.b]\n[station.a]\nsoftirq = \"same\"\n",
+        &(turned() + "softirq = \"same\"\n"),
         "x.toml:8:11: `station.a.softirq` is \"same\", and no stream's packets arrive at `a` (write a number, or leave it out)",
     );
-    let other = "[stream.other]\nfrom = \"a\"\nto = \"b\"\nrx.cpu = \"any\"\n";
-    let beside = format!("[station.a]\n[station.b]\nsoftirq = \"different\"\n{other}");
+    let other = tardy_tests::experiment("second stream");
+    let beside = format!("{}{other}rx.cpu = \"any\"\n", steered("\"different\""));
     assert!(load(&beside).is_ok(), "the stream under test is the pinned one");
     let case = "[[case]]\nname = \"x\"\nset = { \"stream.ctl.tx.cpu\" = \"any\" }\n";
     refused(
-        &format!("kind = \"pingpong\"\n[station.b]\n[station.a]\nsoftirq = \"same\"\n{case}"),
+        &format!("kind = \"pingpong\"\n{}softirq = \"same\"\n{case}", turned()),
         "x.toml:12:31: `station.a.softirq` is \"same\" as `ctl.tx`, which is not pinned (write \
          stream.ctl.tx.cpu = \"auto\")",
     );
     // The replies of a reflected stream are received by a thread of their own.
-    let reflected = setup("reflect = true\n[station.a]\nsoftirq = \"same\"\n[station.b]\n");
+    let reflected = setup(&format!("reflect = true\n{}", STATIONS.replacen("\n", "\nsoftirq = \"same\"\n", 1)));
     let (chosen, _) = place(&reflected, &two_cpus()).expect("placed");
     let (all, _) = meant(&reflected, &chosen, &two_cpus()).expect("meant");
     assert_eq!((all["a"].cpu, all["a"].asked.of.as_deref()), (cpu(1), Some("ctl.reply")));
     let napi = load("[path]\nkind = \"wire\"\na = \"x\"\nb = \"y\"\nnapi = true\n").expect_err("not on a wire");
     assert!(napi.contains("`path.napi` has no meaning on path `wire`"), "{napi}");
-    let words = load("[station.a]\n[station.b]\nsoftirq = \"sam\"\n").expect_err("no word");
+    let words = load(&steered("\"sam\"")).expect_err("no word");
     assert!(words.contains("\"sam\" is not a CPU (did you mean \"same\"?)"), "{words}");
 }
 
@@ -201,7 +212,7 @@ fn softirq_is_relative_to_a_thread_that_receives_and_is_pinned() {
 fn by_xdp(core: &str, more: &str) -> Setup {
     let stream = tardy_tests::experiment("received by an XDP program");
     let text = format!("{stream}tx.cpu = 1\nrx.core = \"{core}\"\n{more}");
-    let stations = if text.contains("[station.a]") { "" } else { "[station.a]\n[station.b]\n" };
+    let stations = if text.contains("[station.a]") { "" } else { STATIONS };
     let source = Source { name: "x.toml".into(), text: format!("{stations}{text}") };
     tardy_spec::load(&source, &[]).unwrap_or_else(|error| panic!("{}", error.one_line())).cells[0].setup.clone()
 }
@@ -220,8 +231,8 @@ fn a_receiver_is_placed_by_the_cpu_that_runs_the_xdp_program() {
     assert_eq!(rx(&by_xdp("remote", ""), &two_cpus(), &none), cpu(0));
     assert_eq!(rx(&by_xdp("remote", ""), &four, &none), cpu(3), "the least used one");
     // Packet steering comes after a program in the driver.
-    let steered = "[station.a]\n[station.b]\nsoftirq = 0\n";
-    assert_eq!(rx(&by_xdp("same", steered), &two_cpus(), &none), cpu(1));
+    let steered = steered("0");
+    assert_eq!(rx(&by_xdp("same", &steered), &two_cpus(), &none), cpu(1));
     // Threads that poll the device run it where they are pinned.
     let polled = format!("{steered}[path]\nnapi = true\n");
     assert_eq!(rx(&by_xdp("same", &polled), &two_cpus(), &none), cpu(0));
@@ -259,7 +270,7 @@ fn a_remote_core_needs_two_cpus_and_the_same_one_that_may_be_used() {
 fn what_runs_the_xdp_program_may_not_depend_on_the_receiver() {
     let text = |softirq: &str| {
         let stream = tardy_tests::experiment("received by an XDP program");
-        format!("[station.a]\n[station.b]\nsoftirq = {softirq}\n{stream}rx.core = \"same\"\n")
+        format!("{}{stream}rx.core = \"same\"\n", steered(softirq))
     };
     let load = |softirq: &str| tardy_spec::load(&Source { name: "x.toml".into(), text: text(softirq) }, &[]);
     for softirq in ["\"same\"", "\"different\"", "\"auto\""] {
@@ -278,7 +289,8 @@ fn what_runs_the_xdp_program_may_not_depend_on_the_receiver() {
 
 #[test]
 fn the_effective_file_keeps_it() {
-    let experiment = load("[path]\nnapi = true\n[station.a]\nsoftirq = 1\n[station.b]\n").expect("it loads");
+    let experiment =
+        load(&format!("[path]\nnapi = true\n{}", STATIONS.replacen("\n", "\nsoftirq = 1\n", 1))).expect("it loads");
     assert!(experiment.effective.contains("napi = true"), "{}", experiment.effective);
     let again = Source { name: "x.toml".into(), text: experiment.effective.clone() };
     assert_eq!(tardy_spec::load(&again, &[]).expect("it loads again"), experiment);

@@ -22,7 +22,7 @@ use tardy_model::trial::TrialRecord;
 use tardy_spec::experiment::Experiment;
 use tardy_spec::{Source, load};
 
-const HEAD: &str = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\ncount = 50\n";
+const HEAD: &str = tardy_tests::part("short stream from a to b");
 
 fn experiment(more: &str) -> Experiment {
     let source = Source { name: "x.toml".into(), text: format!("{HEAD}{more}") };

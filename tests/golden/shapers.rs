@@ -22,7 +22,7 @@ use tardy_tests::section;
 
 /// An experiment whose shaper is the text, on two stations and a stream of priority 3.
 pub fn experiment(shaper: &str) -> Experiment {
-    let head = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\npriority = 3\nlaunch = \"strict\"\ntx.advance = \"3ms\"\n";
+    let head = tardy_tests::experiment("stream with launch times");
     let source = Source { name: "x.toml".into(), text: format!("{head}[shaper]\n{shaper}\n") };
     load(&source, &[]).unwrap_or_else(|error| panic!("{shaper}\n{}", error.one_line()))
 }
@@ -32,12 +32,10 @@ pub fn setup(shaper: &str) -> Setup {
 }
 
 /// The schedule of the reference results, R1: the stream's class, 1, is open every 500 µs.
-pub const R1: &str = "kind = \"taprio\"\nclasses = 4\nmap = [3, 3, 3, 1, 3, 0, 3, 2, 3, 3, 3, 3, 3, 3, 3, 3]\ngate_cycle = \"1ms\"\n\
-entries = [\"3 100us\", \"0 100us\", \"1 100us\", \"2 200us\", \"3 100us\", \"0 100us\", \"1 100us\", \"2 200us\"]\n";
+pub const R1: &str = tardy_tests::part("schedule of R1");
 /// With launch times that etf keeps.
 pub const ASSIST: &str = "mode = \"txtime-assist\"\ntxtime_delay = \"400us\"\netf.delta = \"200us\"\n";
-const MQPRIO: &str = "kind = \"mqprio\"\nclasses = 3\nmap = [2, 2, 1, 0, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2]\n\
-class_queues = [\"1@0\", \"1@1\", \"2@2\"]\netf.classes = [0]\netf.delta = \"500us\"\n";
+const MQPRIO: &str = tardy_tests::part("classes with a queue each");
 
 fn planned(setup: &Setup) -> Plan {
     let now = Some(Instant::from_ns(1_767_225_699_400_000_123));

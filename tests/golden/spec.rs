@@ -22,7 +22,9 @@ use tardy_spec::experiment::{Experiment, Path as Joined, Station};
 use tardy_spec::schema::{KEYS, show_duration};
 use tardy_spec::{LARGEST, READY_MADE, Reason, Source, SpecError, load, read, ready_made, resolve};
 
-const HEAD: &str = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n";
+const HEAD: &str = tardy_tests::part("stream from a to b");
+const SECOND: &str = tardy_tests::part("second stream");
+const BACK: &str = tardy_tests::part("stream back");
 
 fn source(text: &str) -> Source {
     Source { name: "x.toml".into(), text: text.into() }
@@ -163,7 +165,7 @@ fn cells_are_cases_times_axes_with_short_unique_ids() {
     assert_eq!(experiment.cells[3].setup.path, Joined::made(PathKind::Veth, 2, 9000));
 
     // A suffix that ends another key of the experiment is too short.
-    let bulk = "[stream.bulk]\nfrom = \"b\"\nto = \"a\"\n";
+    let bulk = BACK.replace(".back]", ".bulk]");
     let experiment = good(&format!("{bulk}[matrix]\n\"stream.ctl.cycle\" = [\"1ms\", \"2.5ms\"]"), &[]);
     assert_eq!(ids(&experiment), ["ctl.cycle=1ms", "ctl.cycle=2.5ms"]);
     assert_eq!(ids(&good("[matrix]\n\"stream.ctl.cycle\" = [\"1ms\", \"2ms\"]", &[])), ["cycle=1ms", "cycle=2ms"]);
@@ -259,19 +261,20 @@ fn effective_keeps_what_depends_on_the_cell() {
     assert!(experiment.effective.contains("deadline = \"cycle\""), "{}", experiment.effective);
     assert_eq!(experiment.cells[1].setup.streams[0].deadline, Nanos::from_millis(2));
     assert!(good("", &[]).effective.contains("deadline = \"500us\""));
+    let two = [BACK.replace(".back]", ".z]"), BACK.replace(".back]", ".a1]")].concat();
     for body in [
         "duration = \"1s\"\n[matrix]\n\"stream.ctl.cycle\" = [\"1ms\", \"2ms\"]",
         "[[case]]\nname = \"x\"\nset = { \"stream.ctl.deadline\" = \"cycle\", \"stream.ctl.metrics\" = \"default\" }",
         "[[case]]\nname = \"x\"\n[[case]]\nname = \"s\"\nset = { \"stream.ctl.port\" = \"sim\", \"stream.ctl.sim.loss\" = \"1%\" }",
         "port = \"sim\"\nsim = { step = \"-1ms\", drop = [3, 4], hog = 1e-7, refuse_policy = true }",
         "[matrix]\n\"stream.ctl.stamps\" = [[\"receive\"], [\"wakeup\"]]",
-        "[stream.z]\nfrom = \"b\"\nto = \"a\"\n[stream.a1]\nfrom = \"b\"\nto = \"a\"\n[expect.z]\nlost = 1",
+        &format!("{two}[expect.z]\nlost = 1"),
         "[[case]]\nname = \"quo\\\"te \\\\ µ\"\n[[case]]\nname = \"b\"",
         "[expect.ctl]\n\"scheduled..send\" = \"p50 < 1s\"\n[matrix]\n\"expect.ctl.lost\" = [0, 1]",
     ] {
         good(body, &[]);
     }
-    let streams = good("[stream.z]\nfrom = \"b\"\nto = \"a\"\n[stream.a1]\nfrom = \"b\"\nto = \"a\"", &[]);
+    let streams = good(&two, &[]);
     let names: Vec<_> = streams.cells[0].setup.streams.iter().map(|stream| stream.name.as_str()).collect();
     assert_eq!(names, ["ctl", "z", "a1"], "in the order of the file");
 }
@@ -324,9 +327,10 @@ fn files_that_are_none_are_refused_without_reading_them() {
 fn a_large_file_is_judged_quickly() {
     let many = |row: &dyn Fn(usize) -> String| (0..20_000).map(row).collect::<String>();
     let started = std::time::Instant::now();
-    let streams = many(&|n| format!("[stream.s{n}]\nfrom = \"a\"\nto = \"b\"\n"));
+    let stream = |n: usize| SECOND.replace(".second]", &format!(".s{n}]"));
+    let streams = many(&stream);
     assert_eq!(wrong(&streams, &[]), "x.toml:768:9: there are more than 255 of `stream` (leave some out)");
-    let few = many(&|n| if n < 254 { format!("[stream.s{n}]\nfrom = \"a\"\nto = \"b\"\n") } else { String::new() });
+    let few = many(&|n| if n < 254 { stream(n) } else { String::new() });
     assert_eq!(good(&few, &[]).cells[0].setup.streams.len(), 255);
     let cases = many(&|n| format!("[[case]]\nname = \"c{n}\"\n"));
     assert!(wrong(&cases, &[]).contains("make 20000 cells; an experiment has at most 10000"));

@@ -60,7 +60,7 @@ fn a_key_written_as_a_flag_was_advised_to_be_a_value() {
 fn a_cpu_that_is_not_here_is_shown_with_its_place_and_with_what_else_is_wrong() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("x.toml");
-    let body = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\ntx.cpu = 8191\n";
+    let body = tardy_tests::part("stream from a to b").to_owned() + "tx.cpu = 8191\n";
     std::fs::write(&file, body).expect("a file");
     let plan = |more: &[&str]| call_in(folder.path(), &[&["plan", "x.toml"], more].concat());
     let answer = plan(&[]);

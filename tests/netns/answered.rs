@@ -20,8 +20,8 @@ pub(super) fn run(place: &Place, text: &str) -> Finished {
 
 fn run_trials(place: &Place, trials: u32, text: &str) -> Finished {
     let file = place.path("answered.toml");
-    std::fs::write(&file, format!("name = \"answered\"\ntrials = {trials}\n[station.a]\n[station.b]\n{text}"))
-        .expect("a file");
+    let head = format!("name = \"answered\"\ntrials = {trials}\n{}", tardy_tests::experiment("two stations"));
+    std::fs::write(&file, head + text).expect("a file");
     place.call(place.run(&[]).arg(&file))
 }
 
@@ -93,8 +93,7 @@ fn every_eighth_round_trip_took_twice_as_long_because_both_ends_fetched_stamps()
         return;
     }
     for port in ["tcp", "udp"] {
-        let text =
-            format!("[stream.ctl]\nkind = \"pingpong\"\nport = \"{port}\"\nfrom = \"a\"\nto = \"b\"\ncount = 10_000\n");
+        let text = tardy_tests::experiment("many round trips").replace("PORT", port);
         // Where the hypervisor takes 300 µs to wake a CPU, medians differ by chance, and otherwise
         // each time. What tardy does is there in every run.
         let mut uneven = Vec::new();
@@ -126,9 +125,7 @@ fn the_first_requests_of_a_trial_were_answered_sooner_than_the_others() {
     }
     const TRIALS: u32 = 40;
     let place = Place::new();
-    let text = "[stream.ctl]\nkind = \"pingpong\"\nfrom = \"a\"\nto = \"b\"\ncount = 1_000\n\
-                tx.policy = \"fifo:90\"\nrx.policy = \"fifo:80\"\nrx.cpu = \"different\"\n";
-    run_trials(&place, TRIALS, text).ran();
+    run_trials(&place, TRIALS, tardy_tests::experiment("realtime round trips")).ran();
     // Of each trial by itself, for trials lie far apart on a machine that is shared.
     let first_to_others = |trial: u32| {
         let of = medians(&place, trial, 2, |seq| usize::from(seq >= 40));
@@ -174,10 +171,7 @@ fn several_requests_may_be_in_flight() {
     }
     for port in ["udp", "tcp"] {
         let place = Place::new();
-        let text = format!(
-            "[stream.ctl]\nkind = \"pingpong\"\nport = \"{port}\"\nfrom = \"a\"\nto = \"b\"\ncount = 2000\nin_flight = 16\n\
-             size = \"1000B\"\n"
-        );
+        let text = tardy_tests::experiment("round trips in flight").replace("PORT", port);
         let run = run(&place, &text);
         run.ran();
         assert_eq!(run.outcome("received"), 2_000, "{}", run.stdout);
@@ -216,10 +210,10 @@ fn requests_that_would_fill_every_buffer_do_not_stop_both_ends() {
         return;
     }
     // 61 MB each way: with less room both would wait in their send calls, neither reading.
-    let text = "[stream.ctl]\nkind = \"pingpong\"\nport = \"tcp\"\nfrom = \"a\"\nto = \"b\"\ncount = 2000\n\
-                in_flight = 1024\nsize = \"60000B\"\n";
+    let few = tardy_tests::experiment("round trips in flight").replace("PORT", "tcp");
+    let text = few.replace("in_flight = 16", "in_flight = 1024").replace("1000B", "60000B");
     let place = Place::new();
-    let run = run(&place, text);
+    let run = run(&place, &text);
     run.ran();
     assert_eq!(run.outcome("received"), 2_000, "{}", run.stdout);
 }

@@ -167,9 +167,7 @@ fn with_and_without_is_an_axis() {
         return;
     }
     let place = Place::new();
-    let body = "[load.bulk]\nkind = 'tcp_stream'\nfrom = 'a'\nto = 'b'\nrate = '10Mbit'\nshortfall = '50%'\n\
-                [matrix]\n'load.bulk.count' = [0, 2]\n";
-    let run = run(&place, body);
+    let run = run(&place, tardy_tests::experiment("with a load and without"));
     run.ran();
     let cells = run.results["cells"].as_array().expect("cells");
     assert_eq!((cells.len(), &cells[0]["loads"]), (2, &serde_json::json!({})));

@@ -19,8 +19,8 @@ use tardy_sys::process::enter_netns;
 use tardy_sys::stamps::TxStamps;
 use tardy_sys::udp::Heard;
 
-const HEAD: &str = "name = \"packet\"\ntrials = 2\n[station.a]\n[station.b]\n";
-const STREAM: &str = "[stream.ctl]\nfrom = \"a\"\nto = \"b\"\nport = \"packet\"\ncount = 600\n";
+const HEAD: &str = tardy_tests::part("stations of frames");
+const STREAM: &str = tardy_tests::part("frames");
 
 fn write(place: &Place, text: &str) -> std::path::PathBuf {
     let file = place.path("packet.toml");
@@ -123,9 +123,8 @@ fn streams_of_one_type_do_not_count_each_other_as_foreign() {
         return;
     }
     let place = Place::new();
-    let other = "[stream.other]\nfrom = \"a\"\nto = \"b\"\nport = \"packet\"\ncount = 600\nvlan = 3\npcp = 1\n";
-    let back = "[stream.back]\nfrom = \"b\"\nto = \"a\"\nport = \"packet\"\ncount = 600\n";
-    let run = run(&place, &format!("{HEAD}{STREAM}vlan = 3\npcp = 5\n{other}{back}"));
+    let others = tardy_tests::experiment("two more streams of frames");
+    let run = run(&place, &format!("{HEAD}{STREAM}vlan = 3\npcp = 5\n{others}"));
     run.ran();
     assert!(!run.ids("note").contains(&"foreign".to_owned()), "{}", run.stdout);
     for stream in ["ctl", "other", "back"] {
@@ -393,7 +392,7 @@ fn what_the_kernel_has_not_is_refused_in_its_own_words() {
     }
     let before = machine();
     let place = Place::new();
-    let udp = "[stream.ctl]\nfrom = \"a\"\nto = \"b\"\ncount = 300\nvlan = 100\npcp = 3\npriority = 3\n";
+    let udp = tardy_tests::experiment("tagged datagrams");
     let run = self::run(&place, &format!("{HEAD}{udp}"));
     if run.code == Some(3) {
         assert!(run.stderr.contains("type vlan id 100 egress-qos-map 3:3"), "{}", run.stderr);

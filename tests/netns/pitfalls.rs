@@ -146,8 +146,7 @@ fn filters(netns: &str, way: &str, object: &Path) {
     tc(netns, &format!("filter add dev {device} {way} bpf da obj {} sec tc", object.display()));
 }
 
-const TEXT: &str = "name = \"pitfall\"\ntrials = 2\n[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n\
-    count = 500\n";
+const TEXT: &str = tardy_tests::part("stream into a pitfall");
 
 fn signal(child: &Child, name: &str) {
     let status = Command::new("kill").args([name, &child.id().to_string()]).status().expect("kill is installed");

@@ -255,7 +255,7 @@ fn a_kernel_without_the_queue_discipline_says_so_before_any_packet() {
     }
     let (place, before) = (Place::new(), machine());
     // Another cell could run: the refusal comes before its packets too.
-    let both = taprio().to_owned() + "[[case]]\nname='none'\nset={'shaper.kind'='none'}\n[[case]]\nname='taprio'\n";
+    let both = taprio().to_owned() + tardy_tests::experiment("with a shaper and without");
     let refused = run(&place, &both, &[]);
     same(&before);
     if refused.code != Some(3) {
@@ -285,9 +285,7 @@ fn offload_costs_the_cell_that_asks_for_it_and_no_other() {
     if !can_run("offload_costs_the_cell_that_asks_for_it_and_no_other") {
         return;
     }
-    let cases =
-        "[[case]]\nname='none'\nset={'shaper.kind'='none'}\n[[case]]\nname='offload'\nset={'shaper.mode'='offload'}\n";
-    let text = taprio().to_owned() + cases;
+    let text = taprio().to_owned() + tardy_tests::experiment("offloaded and without a shaper");
     let (place, before) = (Place::new(), machine());
     let mixed = run(&place, &text, &[]);
     same(&before);

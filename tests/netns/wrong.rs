@@ -30,8 +30,8 @@ fn an_experiment_file_that_is_none_is_refused() {
     let place = Place::new();
     refused(&file_of(&place, b""), 2, &["experiment.toml", "empty"]);
     refused(&file_of(&place, b"\x7fELF\x00\x01\xff\xfe"), 2, &["experiment.toml"]);
-    let stations = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n";
-    refused(&file_of(&place, format!("{stations}count = 0\n").as_bytes()), 2, &["experiment.toml:6:", "count"]);
+    let stream = tardy_tests::part("stream from a to b");
+    refused(&file_of(&place, format!("{stream}count = 0\n").as_bytes()), 2, &["experiment.toml:6:", "count"]);
     let huge = place.path("huge.toml");
     std::fs::File::create(&huge).and_then(|file| file.set_len(100 << 20)).expect("a sparse file");
     refused(&place.call(place.run(&[]).arg(&huge)), 2, &["huge.toml", "104857600", "1048576"]);

@@ -335,9 +335,8 @@ fn a_tagged_stream_and_its_neighbours_share_a_device_with_the_program() {
         return;
     }
     let place = Place::new();
-    let other = "[stream.other]\nfrom = \"a\"\nto = \"b\"\nport = \"packet\"\ncount = 600\n";
-    let over_ip = "[stream.ip]\nfrom = \"a\"\nto = \"b\"\ncount = 600\n";
-    let run = run(&place, &format!("{}vlan = 100\npcp = 3\n{other}{over_ip}", experiment()));
+    let others = tardy_tests::experiment("neighbours of an XDP program");
+    let run = run(&place, &format!("{}vlan = 100\npcp = 3\n{others}", experiment()));
     run.ran();
     for stream in ["ctl", "other", "ip"] {
         assert_eq!(each(run.cell(), stream, "received"), [600, 600], "{stream}: {}", run.stdout);

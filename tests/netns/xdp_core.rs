@@ -69,9 +69,7 @@ fn a_program_without_one_cpu_of_its_own_costs_the_cell() {
     // Each queue is polled by a thread that may run anywhere.
     let text =
         experiment().replace("from = \"a\"", "rx.core = \"same\"\nfrom = \"a\"").replace("trials = 2", "trials = 1");
-    let case =
-        "[[case]]\nname = \"sound\"\n[[case]]\nname = \"polled\"\noptional = true\nset = { \"path.napi\" = true }\n";
-    let run = run(&place, &(text + case));
+    let run = run(&place, &(text + tardy_tests::experiment("a device that may be polled")));
     let polled = run.results["cells"].as_array().expect("cells").iter().find(|cell| cell["id"] == "polled");
     let polled = polled.expect("the cell");
     // Where the threads run is the scheduler's choice. If they were on one CPU in the warm-up, each

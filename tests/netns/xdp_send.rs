@@ -369,8 +369,7 @@ fn a_sender_used_one_queue_of_a_device_that_had_more() {
         return;
     }
     let before = machine();
-    let cases = "[path]\nqueues = 2\n[[case]]\nname = \"all\"\n[[case]]\nname = \"one\"\nset = { \"stream.ctl.tx.queue\" = 1 }\n[[case]]\nname = \"receiver\"\nset = { \"stream.ctl.rx.queue\" = 1 }\n";
-    let text = experiment() + cases;
+    let text = experiment() + tardy_tests::experiment("both queues and one");
     let place = Place::new();
     let run = run(&place, &text);
     run.ran();

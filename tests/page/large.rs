@@ -161,8 +161,6 @@ fn plots_draw_no_more_points_than_they_have_room_for() {
     }
 }
 
-const JITTER: &str = "sim = { delay = \"40us\", jitter = \"20us\", wake = \"5us\" }";
-
 /// The switches' texts, their colours, and the words in the picture of the rows.
 fn shown(browser: &mut Browser) -> (Vec<String>, BTreeSet<String>, Vec<String>) {
     let kinds = kinds(browser);
@@ -186,16 +184,8 @@ fn what_has_no_value_has_no_row_no_switch_and_no_colour() {
     // Twelve cells of two streams; `brake` comes before `ctl` by the alphabet, and has other
     // metrics.
     let sizes: Vec<String> = (1..=12).map(|n| format!("\"{}B\"", 64 * n)).collect();
-    let brake = format!(
-        "[stream.brake]\nfrom = \"a\"\nto = \"b\"\nport = \"sim\"\nreflect = true\ncycle = \"1ms\"\ncount = 200\n{JITTER}"
-    );
-    let run = Run::of_stream(
-        1,
-        &format!(
-            "cycle = \"100us\"\ncount = 2000\n{JITTER}\n{brake}\n[matrix]\n\"stream.ctl.size\" = [{}]",
-            sizes.join(", ")
-        ),
-    );
+    let two = tardy_tests::experiment("two streams of unlike metrics");
+    let run = Run::of_stream(1, &format!("{two}[matrix]\n\"stream.ctl.size\" = [{}]", sizes.join(", ")));
     let mut browser = Browser::watching(1280);
     browser.open(&run.page());
     let chosen = browser.eval("document.querySelector('input[name=metric]:checked').value");
@@ -224,14 +214,12 @@ fn what_has_no_value_has_no_row_no_switch_and_no_colour() {
 }
 
 /// Class 1 is open from 200 to 300 and from 700 to 800 µs of each millisecond.
-const TAPRIO: &str = "[shaper]\nkind = \"taprio\"\nclasses = 4\nmap = [3, 3, 3, 1, 3, 0, 3, 2, 3, 3, 3, 3, 3, 3, 3, 3]\n\
-gate_cycle = \"1ms\"\n\
-entries = [\"3 100us\", \"0 100us\", \"1 100us\", \"2 200us\", \"3 100us\", \"0 100us\", \"1 100us\", \"2 200us\"]\n";
-const ETF: &str = "[shaper]\nkind = \"etf\"\netf.delta = \"200us\"\n";
+const TAPRIO: &str = tardy_tests::part("schedule of R1");
+const ETF: &str = "kind = \"etf\"\netf.delta = \"200us\"\n";
 
 fn run(stream: &str, shaper: &str) -> Run {
     let keys = format!(
-        "cycle = \"500us\"\ncount = 2000\npriority = 3\nlaunch = \"strict\"\n{stream}\n[path]\nqueues = 4\n{shaper}"
+        "cycle = \"500us\"\ncount = 2000\npriority = 3\nlaunch = \"strict\"\n{stream}\n[path]\nqueues = 4\n[shaper]\n{shaper}"
     );
     Run::of_stream(1, &keys)
 }

@@ -36,7 +36,7 @@ fn who_wrote_nothing_of_cpus_is_run_and_told_that_one_was_shared() {
     }
     let place = Place::new();
     let file = place.path("own.toml");
-    let text = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\ncycle = \"1ms\"\ncount = 100\n";
+    let text = tardy_tests::experiment("stream from a to b").to_owned() + "cycle = \"1ms\"\ncount = 100\n";
     std::fs::write(&file, text).expect("written");
     let mut command = place.run(&["--in", "guest:exact", "--trials", "1", "--json"]);
     let run = place.call(command.arg(&file));

@@ -19,7 +19,7 @@ mod timer;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use row::{Earlier, Raw, Row, Verdict};
+use row::{Earlier, Met, Raw, Row, Verdict};
 use std::path::{Path, PathBuf};
 
 /// What a comparison needs.
@@ -156,7 +156,7 @@ fn conclude(rows: &[Row], failed: &[String], kept: Option<&Path>) -> Result<()> 
     if !failed.is_empty() {
         reasons.push(format!("not all could be compared: {}", failed.join("; ")));
     }
-    let missed: Vec<String> = rows.iter().filter(|row| row.met() == Some(false)).map(Row::name).collect();
+    let missed: Vec<String> = rows.iter().filter(|row| row.met() == Some(Met::No)).map(Row::name).collect();
     if !missed.is_empty() {
         reasons.push(format!("outside its bound: {}", missed.join("; ")));
     }

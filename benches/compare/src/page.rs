@@ -2,7 +2,7 @@
 //! The table, and the page it is written into.
 
 use crate::Bench;
-use crate::row::{Bound, Row, Verdict};
+use crate::row::{Bound, Met, Row, Verdict};
 use anyhow::{Context, Result, bail};
 use std::fmt::Write;
 use std::path::Path;
@@ -28,8 +28,9 @@ fn bound(row: &Row) -> String {
         Bound::None => return String::new(),
     };
     match row.met() {
-        Some(true) => format!("{limit} ✓"),
-        Some(false) => format!("**{limit} ✗**"),
+        Some(Met::Yes) => format!("{limit} ✓"),
+        Some(Met::Perhaps) => format!("{limit} within the spread"),
+        Some(Met::No) => format!("**{limit} ✗**"),
         None => format!("{limit} ?"),
     }
 }

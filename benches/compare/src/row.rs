@@ -25,6 +25,15 @@ pub enum Bound {
     None,
 }
 
+/// Whether a row keeps its bound.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Met {
+    Yes,
+    /// The median of the ratios misses it, and some pair keeps it: this machine cannot tell.
+    Perhaps,
+    No,
+}
+
 /// Which way the figure of a row improves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Better {
@@ -168,13 +177,19 @@ impl Row {
         Spread::of(ratios(&self.pairs))
     }
     /// Whether the bound holds; `None` where there is none, or nothing to hold it against.
-    pub fn met(&self) -> Option<bool> {
-        match self.bound {
-            Bound::RatioAtMost(most) => Some(self.ratio()?.median <= most),
-            Bound::RatioAtLeast(least) => Some(self.ratio()?.median >= least),
-            Bound::AtMost(most) => Some(self.ours()? <= most),
-            Bound::None => None,
-        }
+    pub fn met(&self) -> Option<Met> {
+        let (spread, worth) = (self.ratio(), self.itself.map_or(1.0, Spread::worth));
+        let (by_median, by_spread) = match self.bound {
+            Bound::RatioAtMost(most) => (spread?.median <= most, spread?.least / worth <= most),
+            Bound::RatioAtLeast(least) => (spread?.median >= least, spread?.greatest * worth >= least),
+            Bound::AtMost(most) => (self.ours()? <= most, false),
+            Bound::None => return None,
+        };
+        Some(match (by_median, by_spread) {
+            (true, _) => Met::Yes,
+            (false, true) => Met::Perhaps,
+            (false, false) => Met::No,
+        })
     }
     /// What tells it from the other rows.
     pub fn name(&self) -> String {

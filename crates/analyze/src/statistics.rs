@@ -262,7 +262,7 @@ pub fn normal_quantile(p: f64) -> f64 {
 #[derive(Clone, Copy, Debug)]
 pub struct Student {
     degrees: f64,
-    /// ln B(degrees/2, 1/2).
+    /// ln B(degrees/2, 1/2), by which the incomplete beta function is normalised.
     ln_beta: f64,
 }
 

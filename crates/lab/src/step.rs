@@ -113,7 +113,7 @@ pub struct StampingWas {
     pub tx: i32,
     /// HWTSTAMP_FILTER_*: which packets that arrive are stamped.
     pub rx: i32,
-    /// HWTSTAMP_FLAG_* bits.
+    /// HWTSTAMP_FLAG_* bits, 0 on most devices.
     pub flags: i32,
 }
 

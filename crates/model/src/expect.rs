@@ -22,7 +22,7 @@ pub enum Of {
     Mean,
     Stddev,
     Max,
-    /// Index into [`QUANTILES`].
+    /// The quantile with this index in [`QUANTILES`].
     Quantile(usize),
 }
 

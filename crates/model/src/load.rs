@@ -57,7 +57,7 @@ impl Distribution {
 pub enum Rate {
     /// Payload bits a second.
     Bits(u64),
-    /// Packets a second.
+    /// Packets a second, each of the load's size.
     Packets(u64),
 }
 

@@ -62,13 +62,13 @@ pub trait Clock: Copy {
     const ID: ClockId;
 }
 
-/// CLOCK_TAI.
+/// CLOCK_TAI: atomic time, without leap seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tai;
-/// CLOCK_REALTIME.
+/// CLOCK_REALTIME: UTC, which somebody may step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Realtime;
-/// CLOCK_MONOTONIC.
+/// CLOCK_MONOTONIC: from boot on, never stepped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Monotonic;
 

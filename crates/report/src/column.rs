@@ -10,7 +10,7 @@ use tardy_model::result::{ABOVE_MINIMUM, CellResult, MetricResult, Quantiles, Re
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Column {
-    /// Index into [`QUANTILES`].
+    /// The quantile with this index in [`QUANTILES`].
     Quantile(usize),
     Max,
     AtPacket,

@@ -20,7 +20,7 @@ pub const RX_ALL: i32 = 1;
 /// `hwstamp_ctl` shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HwStamp {
-    /// HWTSTAMP_FLAG_* bits.
+    /// HWTSTAMP_FLAG_* bits, 0 on most devices.
     pub flags: i32,
     /// HWTSTAMP_TX_*: which packets that leave are stamped.
     pub tx: i32,
@@ -36,7 +36,7 @@ impl fmt::Display for HwStamp {
     }
 }
 
-/// From `include/uapi/linux/sockios.h`.
+/// The number of this request in `include/uapi/linux/sockios.h`.
 const SIOCSHWTSTAMP: libc::c_ulong = 0x89b0;
 const SIOCGHWTSTAMP: libc::c_ulong = 0x89b1;
 

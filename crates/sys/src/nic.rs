@@ -14,7 +14,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 /// Stamping abilities of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TsInfo {
-    /// SOF_TIMESTAMPING_* bits.
+    /// SOF_TIMESTAMPING_* bits: where it can take stamps.
     pub flags: u32,
     /// Number of its PTP clock, −1 for none.
     pub phc: i32,

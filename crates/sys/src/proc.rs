@@ -17,7 +17,7 @@ pub const TICK_NS: i64 = 10_000_000;
 /// Whose files are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// This process.
+    /// The calling process as a whole.
     Own,
     /// A thread of this process.
     OwnThread(u32),

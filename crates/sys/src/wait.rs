@@ -87,7 +87,7 @@ pub struct AnyWaiter(Ways);
 #[derive(Debug)]
 enum Ways {
     Poll(Vec<libc::pollfd>),
-    /// Descriptors below FD_SETSIZE.
+    /// Descriptors, all below FD_SETSIZE (1,024).
     Select(Vec<RawFd>),
     Epoll(OwnedFd),
 }

@@ -144,8 +144,7 @@ fn a_run_told_over_a_port_is_the_run() {
 #[test]
 fn a_guest_that_sent_for_ever_filled_the_disk() {
     let source = |count: u32| {
-        let text =
-            format!("trials = 3\n[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\ncount = {count}\n");
+        let text = format!("trials = 3\n{}count = {count}\n", tardy_tests::experiment("stream from a to b"));
         tardy_spec::load(&tardy_spec::Source { name: "x.toml".into(), text }, &[]).expect("it loads")
     };
     let (small, large) = (most_bytes(&source(1)), most_bytes(&source(10_000_000)));

@@ -129,6 +129,7 @@ fn the_hints_of_a_users_own_object_are_listed_and_decoded_in_rust_and_in_c() {
 
 #[test]
 fn hints_of_a_users_own_program_were_not_in_the_memory_that_a_cell_needs() {
+    const STATIONS: &str = tardy_tests::part("two stations");
     let folder = tempfile::tempdir().expect("a folder");
     let object = folder.path().join("own_hints.o");
     let test = "hints_of_a_users_own_program_were_not_in_the_memory_that_a_cell_needs";
@@ -136,7 +137,7 @@ fn hints_of_a_users_own_program_were_not_in_the_memory_that_a_cell_needs() {
         return;
     }
     let stream = tardy_tests::experiment("received by an XDP program");
-    let text = format!("[station.a]\n[station.b]\n{stream}count = 1000000\nrx.object = \"own_hints.o\"\n");
+    let text = format!("{STATIONS}{stream}count = 1000000\nrx.object = \"own_hints.o\"\n");
     let source = tardy_spec::Source { name: "x.toml".into(), text };
     let mut setup = tardy_spec::load(&source, &[]).expect("it loads").cells.remove(0).setup;
     let without = memory(&setup);

@@ -303,7 +303,7 @@ fn figures(row: &[String]) -> Vec<String> {
 #[test]
 fn every_table_of_the_document_can_be_named_and_is_drawn() {
     for id in TABLES {
-        let text = format!("reference = \"{id}\"\n[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n");
+        let text = format!("reference = \"{id}\"\n{}", tardy_tests::experiment("stream from a to b"));
         let loaded = load(&Source { name: "x.toml".into(), text }, &[]).expect("it can be named");
         assert_eq!(loaded.reference.as_deref(), Some(id));
         let run = naming(id, &["mine"]);

@@ -139,8 +139,7 @@ proptest! {
 }
 
 /// Class 1, of priority 3, is open for 100 µs of each 500: 20 in one entry, 80 in the next.
-const SEAM: &str = "kind = \"taprio\"\nclasses = 2\nmap = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]\n\
-entries = [\"0 400us\", \"1 20us\", \"0,1 80us\"]\n";
+const SEAM: &str = tardy_tests::part("seam of two windows");
 
 #[test]
 fn each_entry_is_a_window_of_its_own_and_none_reaches_over_the_cycles_end() {
@@ -205,7 +204,7 @@ fn launch_times_whose_frame_fits_only_into_two_entries_together_were_let_through
 }
 
 fn stream(more: &str) -> Setup {
-    let text = format!("[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\nsize = \"64B\"\n{more}");
+    let text = format!("{}size = \"64B\"\n{more}", tardy_tests::experiment("stream from a to b"));
     let loaded = load(&Source { name: "x.toml".into(), text }, &[]);
     loaded.unwrap_or_else(|error| panic!("{more}\n{}", error.one_line())).cells.remove(0).setup
 }

@@ -3,7 +3,7 @@
 //! other tools lead to tardy's own key. What a message proposes is what its reader most likely
 //! meant.
 
-use super::{HEAD, good, source, try_load};
+use super::{HEAD, SECOND, good, source, try_load};
 use tardy_model::stream::CpuChoice;
 use tardy_model::time::Nanos;
 use tardy_spec::schema::KEYS;
@@ -46,9 +46,7 @@ fn slips_in_a_stream_hid_a_limit_that_its_kind_cannot_have() {
 #[test]
 fn a_slip_in_one_stream_or_case_hid_what_was_wrong_with_the_others() {
     let spins = |name: &str, port: &str| {
-        format!(
-            "[stream.{name}]\nfrom = \"a\"\nto = \"b\"\n{port} = \"udp\"\nrx = {{ cpu = 1, policy = \"fifo:8\", wait = \"spin\" }}\n"
-        )
+        format!("{}{port} = \"udp\"\nrx = {{ cpu = 1, policy = \"fifo:8\", wait = \"spin\" }}\n", stream(name))
     };
     let said = lines(&[spins("one", "port"), spins("two", "port"), spins("three", "prot")].concat(), &[]);
     assert_eq!(said.len(), 3, "{said:#?}");
@@ -149,8 +147,12 @@ fn cells(of: &str) -> String {
     format!("[matrix]\n\"stream.{of}.rx.cpu\" = [{cpus}]\n\"stream.{of}.tx.cpu\" = [{cpus}]\n")
 }
 
+fn stream(name: &str) -> String {
+    SECOND.replace(".second]", &format!(".{name}]"))
+}
+
 fn streams(many: usize) -> String {
-    (0..many).map(|n| format!("[stream.s{n}]\nfrom = \"a\"\nto = \"b\"\n")).collect()
+    (0..many).map(|n| stream(&format!("s{n}"))).collect()
 }
 
 #[test]
@@ -218,19 +220,13 @@ fn each_key_was_compared_with_each_guess() {
 #[test]
 fn the_rows_of_a_misspelled_table_made_tardy_forget_what_else_is_wrong() {
     let rows: String = (0..256).map(|n| format!("k{n} = 1\n")).collect();
-    let said = lines(
-        &format!("kind = \"pingpongg\"\nin_flight = 2\n[stream.t]\nfrom = \"a\"\nto = \"b\"\n[stream.t.rxx]\n{rows}"),
-        &[],
-    );
+    let said = lines(&format!("kind = \"pingpongg\"\nin_flight = 2\n{}[stream.t.rxx]\n{rows}", stream("t")), &[]);
     assert_eq!(said.len(), 3, "{said:#?}");
     assert!(said[0].contains("`pingpongg`") && said[1].contains("`stream.t.rxx`"), "{said:#?}");
     // So did many tables, each with a few.
     let few: String = (0..25).map(|n| format!("k{n} = 1\n")).collect();
     let tables: String = (0..60).map(|n| format!("[stream.s{n}.rxx]\n{few}")).collect();
-    let said = lines(
-        &format!("{}{tables}[stream.z]\nfrom = \"a\"\nto = \"b\"\nkind = \"x\"\nin_flight = 2\n", streams(60)),
-        &[],
-    );
+    let said = lines(&format!("{}{tables}{}kind = \"x\"\nin_flight = 2\n", streams(60), stream("z")), &[]);
     assert_eq!(said.len(), 62, "{said:#?}");
 }
 
@@ -387,7 +383,7 @@ fn what_stood_below_a_name_that_is_not_there_came_only_after_it() {
     assert_eq!(lines("[expect.ctrl]\nlost = 0\ndelta = \"max < 1s\"\n", &[]).len(), 1);
     assert_eq!(lines("", &["stream.clt.cycle=1ms"]).len(), 1);
     // A part of a name with a dot is no name.
-    assert!(lines("[stream.\"a.b\"]\nfrom = \"a\"\nto = \"b\"\n[expect.a.b]\nlots = 0\n", &[]).len() <= 2);
+    assert!(lines(&(stream("\"a.b\"") + "[expect.a.b]\nlots = 0\n"), &[]).len() <= 2);
 }
 
 #[test]
@@ -410,9 +406,8 @@ fn a_quantity_without_quotes_was_called_a_wrong_number_and_cut_in_two() {
 
 #[test]
 fn of_two_stations_one_was_hidden_and_the_other_was_guessed() {
-    let file = |to: &str| {
-        lines_of(&format!("[station.left]\n[station.right]\n[stream.ctl]\nfrom = \"left\"\nto = \"{to}\"\n"))
-    };
+    let renamed = HEAD.replace(".a]", ".left]").replace(".b]", ".right]").replace("\"a\"", "\"left\"");
+    let file = |to: &str| lines_of(&renamed.replace("\"b\"", &format!("\"{to}\"")));
     assert_eq!(file("middle"), ["x.toml:5:6: `stream.ctl.to`: there is no station `middle` (known here: left, right)"]);
     assert!(file("rigth")[0].contains("did you mean `right`?"));
     let short = HEAD.replace("to = \"b\"", "to = \"c\"");

@@ -13,7 +13,8 @@ use tardy_spec::experiment::{clash, spins_realtime};
 use tardy_spec::schema::show_duration;
 use tardy_spec::{Source, load};
 
-const HEAD: &str = "[station.a]\n[station.b]\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n";
+const HEAD: &str = tardy_tests::part("stream from a to b");
+const SECOND: &str = tardy_tests::part("second stream");
 
 fn source(text: String) -> Source {
     Source { name: "x.toml".into(), text }
@@ -282,8 +283,8 @@ fn expectations_are_read_and_ask_for_their_metric() {
 
 #[test]
 fn two_realtime_spinners_never_share_a_cpu() {
-    let spin = "[stream.b1]\nfrom = \"a\"\nto = \"b\"\nrx = { cpu = 1, wait = \"spin\", policy = \"fifo:80\" }\n";
-    let second = |rx: &str| format!("{spin}[stream.b2]\nfrom = \"a\"\nto = \"b\"\n{rx}\n");
+    let spin = SECOND.replace("second", "b1") + "rx = { cpu = 1, wait = \"spin\", policy = \"fifo:80\" }\n";
+    let second = |rx: &str| format!("{spin}{}{rx}\n", SECOND.replace("second", "b2"));
     assert!(try_load(&second("rx = { cpu = 1, wait = \"spin\", policy = \"rr:1\" }"), &[]).is_err());
     assert!(try_load(&second("rx = { cpu = \"same\", wait = \"spin\", policy = \"rr:1\" }\ntx.cpu = 1"), &[]).is_err());
     for fine in

@@ -228,7 +228,7 @@ fn elaborate(names: Names) -> Plan {
     let add = ["-n", "ip", "link", "add", "link", "lo", "name", "v", "type", "vlan", "id", "5"];
     let has_vlan = Command::new("unshare").args(add).stderr(Stdio::null()).status().is_ok_and(|it| it.success());
     let tag = if has_vlan { "vlan = 5\npcp = 3\n" } else { "" };
-    let text = format!("[station.a]\n[station.b]\nsoftirq = 0\n[stream.ctl]\nfrom = \"a\"\nto = \"b\"\n{tag}");
+    let text = tardy_tests::experiment("a queue that steers").to_owned() + tag;
     let source = tardy_spec::Source { name: "x.toml".into(), text };
     let experiment = tardy_spec::load(&source, &[]).expect("it loads");
     let found = FactsByHost::from(Facts { usable: tardy_host::cpus::usable(), ..Facts::default() });

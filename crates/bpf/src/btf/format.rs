@@ -76,9 +76,9 @@ pub enum TypeKind {
     /// The variables of an ELF section.
     DataSection = 15,
     Float = 16,
-    /// `__attribute__((btf_decl_tag))`.
+    /// The word of `__attribute__((btf_decl_tag))` on a declaration.
     DeclarationTag = 17,
-    /// `__attribute__((btf_type_tag))`.
+    /// The word of `__attribute__((btf_type_tag))` on a type.
     TypeTag = 18,
     Enum64 = 19,
 }

@@ -64,7 +64,7 @@ pub struct PacketSend {
     head: usize,
     /// Payload bytes of each.
     size: usize,
-    /// As in [`super::udp::UdpSend`].
+    /// A frame that receivers ignore, sent after a refused send: see [`super::udp::UdpSend`].
     probe: Vec<u8>,
 }
 

@@ -99,6 +99,8 @@ SEC(SECOND) int two(struct xdp_md *ctx) { return XDP_PASS; }
 #endif
 "#;
 
+const STATIONS: &str = tardy_tests::part("two stations");
+
 /// An experiment for port xdp, and objects next to it.
 struct Planned {
     folder: tempfile::TempDir,
@@ -108,7 +110,7 @@ impl Planned {
     fn new(more: &str) -> Planned {
         let folder = tempfile::tempdir().expect("a folder");
         let stream = tardy_tests::experiment("received by an XDP program");
-        let text = format!("[station.a]\n[station.b]\n{stream}{more}");
+        let text = format!("{STATIONS}{stream}{more}");
         fs::write(folder.path().join("xdp.toml"), text).expect("written");
         fs::write(folder.path().join("one.c"), PROGRAM).expect("written");
         Planned { folder }
@@ -162,9 +164,9 @@ fn libbpf_and_tardy_read_two_things_out_of_one_object() {
 #[test]
 fn two_objects_had_hint_members_that_sql_cannot_tell_apart() {
     let test = "two_objects_had_hint_members_that_sql_cannot_tell_apart";
-    let more = "rx.object = \"one.o\"\n[stream.two]\nfrom = \"b\"\nto = \"a\"\nport = \"packet\"\nrx.port = \"xdp\"\n\
-                rx.wait = \"poll\"\nrx.object = \"two.o\"\n";
-    let planned = Planned::new(more);
+    let two = tardy_tests::experiment("one object in two streams").replace("rx.core = \"same\"\n", "");
+    let (one, other) = two.rsplit_once("one.o").expect("the second stream's");
+    let planned = Planned::new(&format!("{one}two.o{other}"));
     let source = planned.folder.path().join("one.c");
     let same = |flag| compiled(test, &source, Path::new(&planned.path("two.o")), &["-g", flag]);
     if compiled(test, &source, Path::new(&planned.path("one.o")), &["-g"]).is_none() {
