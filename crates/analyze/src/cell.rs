@@ -425,8 +425,11 @@ impl CellAnalysis {
         let of_gates = streams.iter().filter_map(|(name, stream)| gates::verdict(name, stream.gates.as_ref()?));
         verdicts.extend(of_gates);
         let classes = self.classes.finish(&streams);
-        let limits = |streams, withheld| {
+        let limits = |streams, histograms, withheld| {
             let mut judged = expectations::judge(&self.id, &self.expectations, streams, &self.certain);
+            for (result, expectation) in judged.iter_mut().zip(&self.expectations) {
+                expectations::decide_unresolved(result, expectation, streams, histograms);
+            }
             let limit = self.validity.share(CLOCK_BOUND.id);
             let clocks = Clocks { crossing: &self.crossing, deadlines: &self.deadlines, streams, withheld, limit };
             judged.iter_mut().zip(&self.expectations).for_each(|(result, of)| clocks.decide(result, of));
@@ -440,9 +443,9 @@ impl CellAnalysis {
         let expectations = match self.well_measured.filter(|_| most_were_measured_well(&self.trials)) {
             Some(pool) if self.without_figures.is_none() => {
                 let finished = pool.finish(&self.validity);
-                limits(&finished.streams, &finished.withheld)
+                limits(&finished.streams, &finished.histograms, &finished.withheld)
             }
-            _ => limits(&streams, &withheld),
+            _ => limits(&streams, &histograms, &withheld),
         };
         let mut result = CellResult {
             id: self.id,

@@ -7,7 +7,7 @@
 use crate::clusters::NEEDED;
 use crate::outcomes::{Certain, Seen, counted};
 use crate::says;
-use crate::statistics::packets_for;
+use crate::statistics::{packets_for, rank_of};
 use std::collections::BTreeMap;
 use tardy_model::expect::{Count, Expectation, Limit, Of, QUANTILES};
 use tardy_model::histogram::{Bucket, Histogram};
@@ -189,6 +189,40 @@ impl Clocks<'_> {
                 count.name()
             ));
         }
+    }
+}
+
+/// Decides the limit of a percentile that is not resolved. What these packets themselves come to is
+/// known all the same: if more of them than may be are beyond the limit, it is broken, however few
+/// events they are. Otherwise it is open, for these packets are too few to say so.
+pub fn decide_unresolved(
+    result: &mut ExpectationResult,
+    expectation: &Expectation,
+    streams: &BTreeMap<String, StreamResult>,
+    histograms: &BTreeMap<(String, Metric), Histogram>,
+) {
+    let Limit::Metric { metric, of: Of::Quantile(index), limit_ns, inclusive } = expectation.limit else { return };
+    let Some((_, name, q)) = QUANTILES.get(index) else { return };
+    let Some(stream) = streams.get(&result.stream) else { return };
+    let found = stream.metrics.get(&result.metric).filter(|found| found.unresolved.iter().any(|of| of == name));
+    let values = histograms.get(&(result.stream.clone(), metric));
+    let Some((found, values)) = found.filter(|found| !found.between_ns.contains_key(*name)).zip(values) else { return };
+    if result.met != Some(false) || result.got_ns.is_some() {
+        return;
+    }
+    let never = if found.is_unbounded() { stream.outcomes.lost + stream.outcomes.not_sent } else { 0 };
+    let is_beyond = |of: &Bucket| if inclusive { of.low_ns > limit_ns } else { of.low_ns >= limit_ns };
+    let beyond = never + values.iter().filter(is_beyond).map(|of| of.count).sum::<u64>();
+    let all = never + values.count();
+    let may_be = all - rank_of(*q, all);
+    if beyond > may_be {
+        result.why = Some(format!(
+            "{beyond} of {} are beyond it, and a {name} leaves room for {may_be}; it has no figure, because they came \
+             together in fewer than {NEEDED} separate events (one stall is one)",
+            says::count(all, "value", "values")
+        ));
+    } else {
+        result.met = None;
     }
 }
 

@@ -243,7 +243,7 @@ fn harmed(harm: &Harm<'_>, used: &CpuUse) -> String {
         Some(waited) => {
             // It is a limit from above: what else it waited for is not known.
             let theirs = match harm.waited_ns {
-                0 => "none of it because of them".to_owned(),
+                0 => "none of it because of them: this run's own threads and loads account for it".to_owned(),
                 ns if share(ns) == share(waited) => "possibly all of it because of them".to_owned(),
                 ns => format!("up to {} because of them", share(ns)),
             };

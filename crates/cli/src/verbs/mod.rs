@@ -49,6 +49,14 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 /// Why nothing was written there. A place where nothing is to be written is a fault of the call.
 fn unwritten(error: StoreError) -> Failure {
     match error {
+        StoreError::Io { path, reason, .. } if reason.kind() == std::io::ErrorKind::NotFound => {
+            let folder = path.parent().unwrap_or(Path::new("/")).display();
+            let says = format!(
+                "cannot write {}: there is no folder {folder}: make it, or choose another place with -o",
+                path.display()
+            );
+            Failure::new(Exit::Cannot, says)
+        }
         StoreError::Io { .. } => Failure::new(Exit::Cannot, format!("{error}; or choose another place with -o")),
         error => Failure::new(Exit::Usage, error.to_string()),
     }
