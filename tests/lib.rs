@@ -65,7 +65,11 @@ pub fn experiment(name: &str) -> &'static str {
 pub const fn part(name: &str) -> &'static str {
     let bytes = EXPERIMENTS.as_bytes();
     let mut start = 0;
-    while !(begins(bytes, start, HEAD) && begins(bytes, start + HEAD.len(), name)) {
+    // The whole line: one name may begin with another.
+    while !(begins(bytes, start, HEAD)
+        && begins(bytes, start + HEAD.len(), name)
+        && bytes[start + HEAD.len() + name.len()] == b'\n')
+    {
         start += 1;
     }
     while bytes[start] == b'#' {

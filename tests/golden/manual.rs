@@ -226,6 +226,9 @@ fn an_experiment_of_tests_was_kept_that_none_reads() {
     assert!(missing.is_empty(), "tests read experiments that tests/data does not have: {missing:?}");
     assert_eq!(kept.len(), names.len(), "an experiment hides another one of its name");
     for (name, text) in kept {
+        // `frames` was the beginning of another section's name.
+        let without = text.split_inclusive('\n').skip_while(|line| line.starts_with('#')).collect::<String>();
+        assert_eq!(tardy_tests::part(name), without, "the part `{name}`");
         assert!(text.starts_with("# "), "`{name}` has no line that says what it is for");
         assert!(text.ends_with('\n'), "a line that a test adds to `{name}` would continue its last one");
     }
