@@ -48,9 +48,11 @@ define INSTALL
 endef
 
 # What the page is drawn with, from npm's registry, checked against the lock file; the crate's build
-# puts it into the binary.
+# puts it into the binary. Write the lock file with `npm install --omit-lockfile-registry-resolved`:
+# where packages come from is the user's setting.
 $(PAGE)/node_modules/.package-lock.json: $(PAGE)/package-lock.json
-	cd $(PAGE) && npm_config_cache=$(TARDY_CACHE)/npm npm ci --ignore-scripts --loglevel=error
+	cd $(PAGE) && npm_config_cache=$(TARDY_CACHE)/npm \
+	  npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error
 	@touch $@
 
 # After the setup, which brings npm.

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Keeps of what fuzz/run.sh has found since: lays those inputs into fuzz/corpus.tar that
+# Keeps of what fuzz/run.sh has found since: lays those inputs into fuzz/corpus/TARGET.tar that
 # reach what the ones there do not, the smallest first and not too many, for they are committed and
 # every `make test` goes through them. What else was found is shrunk to what adds something.
 #
@@ -30,7 +30,7 @@ for name in "$@"; do
   merged="$TMPDIR/merged"
   mkdir -p "$grown" "$merged" "$ours"
   # Files alone: a link could lead anywhere.
-  tar --no-same-owner --no-same-permissions --strip-components=1 -xf fuzz/corpus.tar -C "$ours" "$name/"
+  tar --no-same-owner --no-same-permissions -xf "fuzz/corpus/$name.tar" -C "$ours"
   find "$ours" -mindepth 1 ! -type f -delete
   cp "$ours"/* "$merged"
   log="$TARDY_CACHE/fuzz/$name.keep.log"

@@ -6,7 +6,7 @@
 #
 #   fuzz/run.sh [SECONDS [TARGET...]]        0 s: the corpus once, nothing new
 #
-# Seeds are in fuzz/corpus.tar; what libFuzzer finds in addition grows in
+# Seeds are in fuzz/corpus/TARGET.tar; what libFuzzer finds in addition grows in
 # $TARDY_CACHE/fuzz/corpus/TARGET, and fuzz/keep.sh makes seeds of it; an input that fails is kept
 # in $TARDY_CACHE/fuzz/artifacts/TARGET and its path is printed. Run the target on it to see it fail
 # again.
@@ -48,7 +48,7 @@ for name in "$@"; do
   log="$TARDY_CACHE/fuzz/$name.log"
   seeds="$TMPDIR/seeds/$name"
   mkdir -p "$grown" "$kept" "$seeds"
-  tar --no-same-owner --no-same-permissions --strip-components=1 -xf fuzz/corpus.tar -C "$seeds" "$name/"
+  tar --no-same-owner --no-same-permissions -xf "fuzz/corpus/$name.tar" -C "$seeds"
   find "$seeds" -mindepth 1 ! -type f -delete
   # 0 seconds would be no limit; no runs beyond the corpus is what is meant.
   if [ "$seconds" = 0 ]; then limit=-runs=0; else limit=-max_total_time=$seconds; fi

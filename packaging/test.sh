@@ -1,11 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Runs the test layers named, each a binary of its own, cheapest first; then counts what was skipped
-# and why. More skips than packaging/skips.txt lists fail the run: a machine that cannot test is not
-# a green machine.
+# and why. A skip that MAY_SKIP does not list fails the run: a machine that cannot test is not a
+# green machine.
 # TARDY_ONLY="leftovers:: lab::" runs only the tests of these names. Only the layers that build
 # paths and look for what a killed guest leaves run as root, and root gets sudo's own PATH.
 set -eu
+
+# Tests that may skip on a machine that cannot run them, by their names. None: all run here.
+MAY_SKIP=""
 
 sudo=""
 [ "$(id -u)" = 0 ] || sudo="sudo --preserve-env=TARDY,TARDY_CACHE,TARDY_SKIPS,TARDY_SOAK"
@@ -36,10 +39,12 @@ for layer in "$@"; do
   (cd tests && $as_root env TARDY_SKIPS="$TARDY_SKIPS" "$binary" --test-threads=2 $show ${TARDY_ONLY:-})
 done
 
-allowed=$(grep -cv '^#' packaging/skips.txt || true)
 skipped=$(sort -u "$TARDY_SKIPS" | wc -l)
 sort -u "$TARDY_SKIPS" | sed 's/^/skipped: /'
-echo "$skipped skipped, $allowed listed in packaging/skips.txt"
+echo "$skipped skipped, $(echo $MAY_SKIP | wc -w) listed in packaging/test.sh"
 sort -u "$TARDY_SKIPS" | cut -d: -f1 | while read -r name; do
-  grep -qx "$name" packaging/skips.txt || { echo "test: $name was skipped and is not listed in packaging/skips.txt" >&2; exit 1; }
+  case " $MAY_SKIP " in
+    *" $name "*) ;;
+    *) echo "test: $name was skipped, and MAY_SKIP in packaging/test.sh does not list it" >&2; exit 1 ;;
+  esac
 done

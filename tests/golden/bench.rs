@@ -84,6 +84,17 @@ fn a_row_without_a_peer_is_held_by_its_own_figures() {
 }
 
 #[test]
+fn a_count_that_only_adds_up_was_compared_with_an_earlier_run() {
+    let lost = |better| Row {
+        pairs: vec![(1845.0, Some(11539.0))],
+        earlier: Spread::of_pairs(&[(210.0, Some(11539.0))]),
+        ..Row::new("rx_dropped", "packets", better)
+    };
+    assert_eq!(lost(Better::Neither).verdict(), Some(Verdict::Outside));
+    assert_eq!(lost(Better::Sum).verdict(), None);
+}
+
+#[test]
 fn a_bound_is_missed_only_if_no_pair_keeps_it() {
     let row = Row { bound: Bound::RatioAtMost(1.0), ..row("round trip", "sockperf", &[9.0, 9.9, 14.0]) };
     assert_eq!(row.met(), Some(Met::Yes), "by its median, whatever the spread");

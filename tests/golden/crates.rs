@@ -362,7 +362,7 @@ fn a_python_package_could_be_another_than_the_one_that_was_looked_at() {
     let setup = include_str!("../../packaging/setup.sh");
     let installs: Vec<&str> = setup.lines().filter(|line| line.contains("pip\" install")).collect();
     assert!(!installs.is_empty() && installs.iter().all(|line| line.contains("--require-hashes")), "{installs:?}");
-    let asked = include_str!("../../packaging/requirements.in").lines().filter(|line| line.contains("=="));
+    let asked = include_str!("../../packaging/hashes.sh").lines().filter(|line| line.contains("=="));
     for asked in asked {
         let wanted = asked.replace('_', "-");
         assert!(packages.iter().any(|line| line.trim_end_matches(" \\") == wanted), "{asked}: run packaging/hashes.sh");

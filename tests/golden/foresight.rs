@@ -65,6 +65,10 @@ fn a_wait_that_polls_a_device_which_is_none_was_found_out_by_the_run() {
     assert!(one.ends_with("(write rx.wait = \"poll\", or \"spin\")"), "{one}");
     let quiet = |body: &str, machine: &Machine| assert_eq!(reported(body, machine), Vec::<String>::new(), "{body}");
     quiet(xdp, &machine(Some(950), "6.12.9"));
+    let said = reported(&format!("{xdp}rx.core = \"remote\"\n"), &machine(Some(950), "6.12.9"));
+    let [one] = &said[..] else { panic!("{said:?}") };
+    assert!(one.starts_with("warning: `stream.ctl.rx.core`: a receiver with rx.wait = \"busypoll\" polls"), "{one}");
+    assert!(one.ends_with("(write rx.core = \"same\", or another wait)"), "{one}");
     quiet(&format!("{udp}[path]\nnapi = true\n"), &new);
     quiet("rx.wait = \"spin\"\n", &new);
     quiet(&format!("port = \"sim\"\n{udp}"), &new);

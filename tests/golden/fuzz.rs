@@ -17,7 +17,7 @@ fn fuzz() -> PathBuf {
 }
 
 fn inputs(target: &str) -> Inputs {
-    corpus::read(target).unwrap_or_else(|error| panic!("{}: {error}", corpus::archive().display()))
+    corpus::read(target).unwrap_or_else(|error| panic!("{}: {error}", corpus::archive(target).display()))
 }
 
 fn replay(target: &str, input: impl Fn(&str, &[u8])) {
@@ -132,7 +132,7 @@ fn the_corpus_of_fuzz_target_samples_does_not_stay_behind_the_format() {
 fn each_fuzz_target_has_its_corpus_and_all_of_it_stays_small() {
     let manifest = fs::read_to_string(fuzz().join("Cargo.toml")).expect("a manifest");
     let built = manifest.split("[[bin]]").skip(1).filter_map(|bin| bin.split('"').nth(1)).map(str::to_owned);
-    let (built, kept) = (built.collect::<BTreeSet<_>>(), corpus::targets().expect("the archive"));
+    let (built, kept) = (built.collect::<BTreeSet<_>>(), corpus::targets().expect("the archives"));
     assert_eq!(built, kept.iter().cloned().collect());
     let called = fs::read_to_string(fuzz().join("targets/target.rs")).expect("the file of all targets");
     for target in &built {

@@ -350,8 +350,9 @@ fn stations_that_live_for_the_run_are_built_once_and_serve_every_path() {
     let mut idle = Idle::new(&did);
     // Two set-ups that cannot share a path.
     let text = tardy_tests::experiment("open kinds").to_owned() + "[matrix]\n\"path.mtu\" = [1500, 1400]\n";
-    // One trial each: a process that another test has just forked holds what this one closes, for a
-    // moment, and no port of an address could be opened twice.
+    // Each set-up has one trial, which opens each port once. A second one could fail to open a port
+    // that the first has closed: a process that another test has just forked still holds it, until
+    // its exec.
     let experiment = experiment_of(&text);
     let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
     let kinds = Kinds { station: |_| &STANDING, ..kinds() };

@@ -12,7 +12,7 @@ use tardy_lab::placement::{PlaceError, Shown, place, place_by, refusal};
 use tardy_lab::plan::{Kinds, Plan, PlanError, plan};
 use tardy_lab::softirq::{asks, meant};
 use tardy_model::placement::CpuWork;
-use tardy_model::stream::CpuChoice;
+use tardy_model::stream::{CpuChoice, Wait};
 use tardy_spec::Source;
 use tardy_spec::experiment::{Experiment, Setup};
 
@@ -264,6 +264,18 @@ fn a_remote_core_needs_two_cpus_and_the_same_one_that_may_be_used() {
         "`stream.ctl.rx.core` is \"same\", and the XDP program runs on CPU 7, which this process may not use (it has 0, 1): let it \
          use that CPU, or have the program run elsewhere, by `station.*.softirq` or the CPU of the sender"
     );
+}
+
+#[test]
+fn a_receiver_that_polls_the_device_was_placed_remote_and_ran_the_program_itself() {
+    let refused = |core: &str| {
+        let mut setup = by_xdp(core, "");
+        setup.streams[0].rx.wait = Wait::Busypoll;
+        refusal(&setup, &two_cpus()).expect("a known host")
+    };
+    let says = "stream `ctl`: rx.core = \"remote\" cannot be kept with rx.wait = \"busypoll\": a thread that polls the device \
+                runs the XDP program itself, on its own CPU: write rx.core = \"same\", or another wait";
+    assert_eq!((refused("remote").as_deref(), refused("same")), (Some(says), None));
 }
 
 #[test]

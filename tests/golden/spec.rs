@@ -209,7 +209,8 @@ fn set_overrides_the_file_its_cases_and_its_axes() {
     for (set, said) in [
         (
             "stream.ctl.cycle=500",
-            "`stream.ctl.cycle` is a duration and needs a unit (add one, in quotes: ns, us, ms, s, min, h, or Hz, kHz, MHz)",
+            "`stream.ctl.cycle` is a duration and needs a unit (add one, in quotes, as in \"500us\": ns, us, ms, s, min, h, or \
+             Hz, kHz, MHz)",
         ),
         ("stream.ctl.cycel=1ms", "there is no key `stream.ctl.cycel` (did you mean `cycle`?)"),
         ("stream.ctl.cnt=5", "there is no key `stream.ctl.cnt` (did you mean `count`?)"),

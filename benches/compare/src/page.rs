@@ -2,7 +2,7 @@
 //! The table, and the page it is written into.
 
 use crate::Bench;
-use crate::row::{Bound, Met, Row, Verdict};
+use crate::row::{Better, Bound, Met, Row, Verdict};
 use anyhow::{Context, Result, bail};
 use std::fmt::Write;
 use std::path::Path;
@@ -36,8 +36,11 @@ fn bound(row: &Row) -> String {
 }
 
 /// The spread of an earlier run, and where today's pairs lie. A row without a peer is
-/// held by its own figures, so it says their unit.
+/// held by its own figures, so it says their unit. Counts that add up have none.
 fn earlier(row: &Row) -> String {
+    if row.better == Better::Sum {
+        return String::new();
+    }
     let unit = if row.peers().is_none() { format!(" {}", row.unit) } else { String::new() };
     let spread = row.earlier.map(|earlier| format!("{earlier}{unit}"));
     let verdict = row.verdict().map(|verdict| match verdict {

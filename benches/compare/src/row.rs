@@ -39,8 +39,10 @@ pub enum Met {
 pub enum Better {
     Lower,
     Higher,
-    /// Neither way: a peer against itself, or counts that only add up.
+    /// Neither way: a peer against itself.
     Neither,
+    /// No way: a count that adds up with others of this run, and is compared with no earlier one.
+    Sum,
 }
 
 /// Where the figures of several pairs lie.
@@ -122,7 +124,7 @@ impl Spread {
         let (lower, higher) = (self.greatest * worth < earlier.least, self.least / worth > earlier.greatest);
         match better {
             _ if !lower && !higher => Verdict::Within,
-            Better::Neither => Verdict::Outside,
+            Better::Neither | Better::Sum => Verdict::Outside,
             Better::Lower if lower => Verdict::Better,
             Better::Higher if higher => Verdict::Better,
             Better::Lower | Better::Higher => Verdict::Worse,
@@ -203,6 +205,9 @@ impl Row {
     }
     /// `None` where today's pairs give no figure that could be compared with an earlier one.
     pub fn verdict(&self) -> Option<Verdict> {
+        if self.better == Better::Sum {
+            return None;
+        }
         Some(Spread::of_pairs(&self.pairs)?.verdict(self.earlier, self.better, self.itself))
     }
 }

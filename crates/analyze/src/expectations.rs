@@ -265,7 +265,7 @@ pub fn leave_open_in_emulation(result: &mut ExpectationResult, station: &str) {
     if result.limit_ns.is_none() && !by_time {
         return;
     }
-    // Whatever else left it open, as too few packets, would be advised in vain.
+    // This reason replaces any other: with more packets, for one, the limit would still be open.
     result.met = None;
     result.why = Some(format!(
         "the processor of station `{station}` is emulated in software, so how long something takes there is the emulator's \

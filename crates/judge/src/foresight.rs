@@ -15,6 +15,7 @@ use tardy_model::point::Point;
 use tardy_model::stream::{Kind, Policy, Side, Stream, Wait};
 use tardy_model::time::Nanos;
 use tardy_model::verdict::Level;
+use tardy_model::xdp::Core;
 use tardy_spec::experiment::{Cell, Experiment, spins_realtime};
 use tardy_spec::schema::show_duration;
 
@@ -203,7 +204,21 @@ const VETH_WITHOUT: (u32, u32) = (6, 13);
 /// the cell. One that is optional may be refused.
 fn busypoll(_: &Experiment, cell: &Cell, machine: &Machine) -> Vec<Foreseen> {
     let setup = &cell.setup;
-    if cell.optional || !setup.path.traits().napi_on_request {
+    if cell.optional {
+        return Vec::new();
+    }
+    let polls = |stream: &&Stream| stream.rx.wait == Wait::Busypoll && stream.rx.core == Some(Core::Remote);
+    if let Some(stream) = setup.streams.iter().find(polls) {
+        return vec![Foreseen::new(
+            Level::Warning,
+            format!("stream.{}.rx.core", stream.name),
+            "a receiver with rx.wait = \"busypoll\" polls the device and runs the XDP program itself, on its own CPU, so no \
+             other core can be promised, and the run refuses the cell"
+                .to_owned(),
+            "write rx.core = \"same\", or another wait".to_owned(),
+        )];
+    }
+    if !setup.path.traits().napi_on_request {
         return Vec::new();
     }
     let release = machine.release.as_deref();

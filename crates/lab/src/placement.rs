@@ -9,7 +9,7 @@ use crate::station;
 use std::collections::BTreeMap;
 use tardy_engine::order::ThreadOrder;
 use tardy_host::cpus::{self, Chosen, NoSuchCpu};
-use tardy_model::stream::{CpuChoice, Kind, Policy, Side, Stream};
+use tardy_model::stream::{CpuChoice, Kind, Policy, Side, Stream, Wait};
 use tardy_model::stream_id::StreamId;
 use tardy_model::xdp::Core;
 use tardy_spec::experiment::{self, Setup};
@@ -196,13 +196,19 @@ fn by_program(
     Ok(([tx, rx], of_tx.into_iter().collect()))
 }
 
-/// Why the machine cannot place the threads of this set-up as it asks, where that costs only its
-/// cell.
+/// Why the threads of this set-up cannot be placed as it asks, where that costs only its cell.
 ///
 /// # Errors
 /// If the run has not looked at the host of a station.
 pub fn refusal(setup: &Setup, found: &FactsByHost) -> Result<Option<String>, NotFound> {
     for stream in setup.streams.iter().filter(|stream| stream.rx.core == Some(Core::Remote)) {
+        if stream.rx.wait == Wait::Busypoll {
+            return Ok(Some(format!(
+                "stream `{}`: rx.core = \"remote\" cannot be kept with rx.wait = \"busypoll\": a thread that polls the device \
+                 runs the XDP program itself, on its own CPU: write rx.core = \"same\", or another wait",
+                stream.name
+            )));
+        }
         if found.at(setup, &stream.to)?.usable.len() < 2 {
             return Ok(Some(format!(
                 "stream `{}`: rx.core = \"remote\" needs another CPU than the one that runs the XDP program, and there is one: give \

@@ -128,6 +128,24 @@ impl GuestEntry {
     pub fn is_exact(&self) -> bool {
         self.mode == GuestMode::Exact.name()
     }
+
+    /// What a reader needs to make it again, by name, in the order in which it is read. What is not
+    /// known is left out.
+    pub fn facts(&self) -> Vec<(String, String)> {
+        let tai = Some(self.tai_offset_s).filter(|offset| *offset != 0).map(|offset| format!("{offset} s"));
+        let facts = [
+            ("mode", self.mode.clone()),
+            ("accelerator", self.accelerator.clone()),
+            ("kernel", format!("{} {}", self.kernel, self.kernel_release).trim().to_owned()),
+            ("/proc/version", self.proc_version.clone().unwrap_or_default()),
+            ("QEMU", self.qemu.clone()),
+            ("SHA-256 of the kernel", self.kernel_sha256.clone()),
+            ("SHA-256 of the initramfs", self.initramfs_sha256.clone()),
+            ("TAI − UTC", tai.unwrap_or_default()),
+        ];
+        let known = facts.into_iter().filter(|(_, value)| !value.is_empty());
+        known.map(|(name, value)| (format!("guest: {name}"), value)).collect()
+    }
 }
 
 /// The guest that a run was made in.

@@ -12,7 +12,7 @@ use crate::picture::{Facts, Picture};
 use crate::summary::{self, Cells};
 use std::collections::BTreeMap;
 use tardy_model::machine::RulerRecord;
-use tardy_model::manifest::Manifest;
+use tardy_model::manifest::{GuestEntry, Manifest};
 use tardy_model::result::{ABOVE_MINIMUM, CellResult, MetricResult, Outcomes, Results, StreamResult};
 use tardy_model::verdict::{Figure, Verdict};
 
@@ -475,7 +475,7 @@ pub(crate) fn machine(manifest: &Manifest) -> Table {
         let place = station.netns.as_ref().map_or(String::new(), |netns| format!(" {netns}"));
         add(format!("station {name}"), format!("{}{place}, agent {}", station.kind, station.agent));
     }
-    manifest.guest.iter().flat_map(crate::guest::facts).for_each(|(name, value)| add(name, value));
+    manifest.guest.iter().flat_map(GuestEntry::facts).for_each(|(name, value)| add(name, value));
     // Documents are passed around; the kernel's command line may hold what is nobody's business
     // and stays in the manifest.
     for (name, value) in manifest.machine.iter().filter(|(name, _)| *name != "kernel.command_line") {

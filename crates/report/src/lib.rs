@@ -14,7 +14,6 @@ mod csv;
 mod document;
 pub mod export;
 pub mod figure;
-mod guest;
 mod html;
 mod json;
 mod junit;

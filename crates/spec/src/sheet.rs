@@ -476,6 +476,12 @@ fn lacks_metric(path: &[String], node: &Node) -> Option<String> {
     Some(format!("name the metric too: \"scheduled..rx_kernel\" = {limit}, below [expect.{stream}]"))
 }
 
+/// How to write an axis of a load that runs or not.
+fn with_and_without(path: &[String], node: &Node) -> Option<String> {
+    let ([root, load], Toml::List(_)) = (path, &node.value) else { return None };
+    (root == "load").then(|| format!("to run with it and without it, write \"load.{load}.count\" = [0, 1]"))
+}
+
 /// A value where a table belongs.
 fn no_table(path: &[String], node: &Node) -> Problem {
     let dotted = path.join(".");
@@ -485,7 +491,10 @@ fn no_table(path: &[String], node: &Node) -> Problem {
         format!("[{dotted}]")
     };
     let message = format!("`{dotted}` is a table, this is {}", node.what());
-    let help = match synonyms::table_as_value(path, node).or_else(|| lacks_metric(path, node)) {
+    let help = match synonyms::table_as_value(path, node)
+        .or_else(|| lacks_metric(path, node))
+        .or_else(|| with_and_without(path, node))
+    {
         Some(help) => help,
         None => format!("write {header}, its keys below it"),
     };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What each fuzz target does with an input: called by the fuzzers in `fuzz/targets`, and by the
-//! golden layer for every input in `fuzz/corpus.tar`. A fault is a panic.
+//! golden layer for every input in `fuzz/corpus`. A fault is a panic.
 
 pub mod corpus;
 pub mod experiment;

@@ -36,8 +36,8 @@ impl Trial {
         Trial { n, rows, possible: arrived(packets).count() }
     }
 
-    /// As docs/method/delta.md tells it: the stamped in their order, each other behind the one
-    /// scheduled before it.
+    /// As docs/method/points.md says of delta: the stamped in their order, each other behind the
+    /// one scheduled before it.
     fn of_delta(n: u32, packets: &[Packet]) -> Self {
         let mut stamped: Vec<(i64, i64, i64)> = arrived(packets)
             .filter_map(|(seq, p)| {

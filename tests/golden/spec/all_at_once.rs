@@ -358,10 +358,13 @@ fn a_key_of_a_stream_without_the_stream_led_nowhere() {
 #[test]
 fn a_number_without_a_unit_got_one_that_nobody_meant() {
     for (set, says) in [
-        ("stream.ctl.duration=10", "needs a unit (add one, in quotes: ns, us, ms, s, min, h)"),
+        ("stream.ctl.duration=10", "needs a unit (add one, in quotes, as in \"10us\": ns, us, ms, s, min, h)"),
         ("stream.ctl.duration=\"10\"", "has no unit (add one: ns, us, ms, s, min, h)"),
-        ("stream.ctl.cycle=1", "needs a unit (add one, in quotes: ns, us, ms, s, min, h, or Hz, kHz, MHz)"),
-        ("stream.ctl.timeout=0", "needs a unit (add one, in quotes: ns, us, ms, s, min, h)"),
+        (
+            "stream.ctl.cycle=1",
+            "needs a unit (add one, in quotes, as in \"1us\": ns, us, ms, s, min, h, or Hz, kHz, MHz)",
+        ),
+        ("stream.ctl.timeout=0", "needs a unit (add one, in quotes, as in \"0us\": ns, us, ms, s, min, h)"),
     ] {
         let said = lines("", &[set]);
         assert!(said.len() == 1 && said[0].contains(says), "{set}: {said:?}");

@@ -397,11 +397,15 @@ pub(crate) fn figure_called(name: &str) -> Option<Of> {
     MOMENTS.iter().find(|of| of.0 == name).map(|of| of.1).or_else(quantile)
 }
 
-/// How to write a limit of which the figure, the time or both are there: `p99 300us`, `300us`.
+/// Words that stand for the sign of a limit.
+const BELOW: [&str; 7] = ["below", "under", "within", "less", "than", "at", "most"];
+
+/// How to write a limit of which the figure, the time or both are there: `p99 300us`, `300us`,
+/// `p99 below 300us`.
 pub(crate) fn limit_meant(text: &str) -> Option<String> {
     let is_time = |word: &str| word.starts_with(|c: char| c.is_ascii_digit()) && units::duration(word).is_ok();
     let signs = |c: char| c.is_whitespace() || "<>=≤≥:,".contains(c);
-    let words: Vec<&str> = text.split(signs).filter(|word| !word.is_empty()).take(3).collect();
+    let words: Vec<&str> = text.split(signs).filter(|word| !word.is_empty() && !BELOW.contains(word)).take(3).collect();
     let (figure, time) = match words[..] {
         [time] if is_time(time) => ("p99", time),
         [figure, time] if is_time(time) => (figure, time),

@@ -272,7 +272,7 @@ impl<'w> Written<'w> {
 
     /// It is a number alone, where a length of time is needed.
     fn no_unit(self, units: &str) -> Problem {
-        let help = format!("add one, in quotes: {units}");
+        let help = format!("add one, in quotes, as in \"{}us\": {units}", self.node.plain());
         self.wrong(format!("`{}` is a duration and needs a unit", self.key), help)
     }
 
