@@ -5,8 +5,9 @@
 mod cache;
 mod frames;
 
-use tardy_lab::guest::apt::{deb822, one_line};
+use tardy_lab::guest::apt::{and_sources, deb822, one_line};
 use tardy_lab::guest::console::{self, Means};
+use tardy_lab::guest::emulator;
 use tardy_lab::guest::kernel;
 use tardy_lab::guest::modules::Index;
 use tardy_lab::guest::qemu::{Accelerator, VirtualMachine};
@@ -140,6 +141,20 @@ deb [signed-by=/k.gpg arch=amd64] http://mirror.example/debian trixie main
 deb http://mirror.example/debian-security trixie-security main
 ";
     assert_eq!(one_line(text, "trixie"), wanted);
+    let both = and_sources("deb [arch=amd64] http://mirror.example/debian trixie main\n");
+    assert_eq!(both.lines().nth(1), Some("deb-src [arch=amd64] http://mirror.example/debian trixie main"));
+    let stanza = and_sources("URIs: http://mirror.example/debian\nTypes: deb\nSuites: trixie\n");
+    assert_eq!(stanza, "URIs: http://mirror.example/debian\nTypes: deb deb-src\nSuites: trixie\n");
+}
+
+#[test]
+fn an_interrupt_that_a_guest_injected_into_its_own_guest_came_twice() {
+    let of = |call: &str| format!("        case SVM_EVTINJ_TYPE_INTR:\n            {call}            break;\n");
+    let changed = emulator::changed(&of("do_interrupt_x86_hardirq(env, vector, 1);\n")).expect("the place for it");
+    assert_eq!(changed, of("do_interrupt_x86_hardirq(env, vector, 1);\n            cs->exception_index = -1;\n"));
+    assert_eq!(emulator::changed(&of("other(env);\n")), None, "another source than the one that is known");
+    let twice = of("do_interrupt_x86_hardirq(env, vector, 1);\n").repeat(2);
+    assert_eq!(emulator::changed(&twice), None);
 }
 
 #[test]
@@ -304,10 +319,11 @@ fn the_list_of_kernels_shows_no_raw_error_and_no_sum_that_is_cut_unsaid() {
     let output = command.args(["guest", "list"]).env("TARDY_CACHE", cache.path()).output().expect("tardy runs");
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines.len(), kernel::DEBIAN.len() + 3, "{text}");
+    assert_eq!(lines.len(), kernel::DEBIAN.len() + 4, "{text}");
     let line = |name: &str| *lines.iter().find(|line| line.starts_with(&format!("{name} "))).expect("a line");
     assert!(line("debian:6.12").ends_with(" 0123456789abcdef…"), "{text}");
     assert!(line("debian:6.1").ends_with(" not fetched"), "{text}");
+    assert_eq!(line("qemu"), "qemu            not built: runs virtual machines in a guest", "{text}");
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a release");
     let image = format!("/boot/vmlinuz-{}", release.trim());
     if !std::path::Path::new(&image).exists() {

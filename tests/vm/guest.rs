@@ -17,7 +17,7 @@ pub const SHORT: [&str; 4] = ["--trials", "2", "--set", "stream.ctl.count=300"];
 
 /// True if a guest can be started here; else the test is skipped and counted.
 pub fn can_run(test: &str) -> bool {
-    let why = match process::version() {
+    let why = match process::version(Path::new(process::PROGRAM)) {
         Err(error) => Some(format!("{}: {error}", process::PROGRAM)),
         Ok(_) => kernel::find(&kernel::cache(), KERNEL).err().map(|error| error.to_string()),
     };

@@ -3,11 +3,12 @@
 //! run, nothing of it stays.
 
 use crate::command::{Finished, Place, wait};
-use crate::exact::manifest;
-use crate::guest::{can_run, is_gone, qemu_of};
+use crate::exact::{manifest, print};
+use crate::guest::{KERNEL, can_run, is_gone, qemu_of};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
+use tardy_lab::guest::{emulator, kernel};
 use tardy_sys::process::signal;
 
 fn file(place: &Place) -> PathBuf {
@@ -188,4 +189,36 @@ fn a_virtual_machine_that_cannot_be_had_is_refused_before_anything_is_built() {
     assert!(run.stderr.contains("Kernel panic"), "{}", run.stderr);
     assert_eq!(namespaces(&place), [""; 0]);
     assert_eq!(given(&place), [""; 0]);
+}
+
+#[test]
+fn a_machine_in_an_exact_guest_repeats_to_the_nanosecond() {
+    const NAME: &str = "a_machine_in_an_exact_guest_repeats_to_the_nanosecond";
+    if std::env::var_os("TARDY_SOAK").is_some() {
+        let mut fetch = Command::new(crate::command::tardy());
+        let built = fetch.args(["guest", "fetch", KERNEL, "--with", "qemu"]).output().expect("tardy runs");
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    }
+    if emulator::found(&kernel::cache()).is_none() {
+        return tardy_tests::skip(NAME, "no QEMU that runs machines in a guest: tardy guest fetch --with qemu");
+    }
+    if !can_run(NAME) {
+        return;
+    }
+    let once = || {
+        let place = Place::new();
+        let exact = ["--in", "guest:exact", "--trials", "1", "--set", "stream.ctl.count=40", "--json"];
+        let run = place.call(place.run(&exact).arg(file(&place)));
+        run.ran();
+        (place, run)
+    };
+    let ((place, run), (_, again)) = (once(), once());
+    let cells = run.results["cells"].as_array().unwrap_or_else(|| panic!("cells: {}", run.stderr));
+    assert!(cells.len() > 3, "{}", run.stderr);
+    for cell in cells {
+        assert_eq!(cell["streams"]["ctl"]["outcomes"]["received"], 40, "{}", cell["id"]);
+    }
+    assert_eq!(print(&run.results), print(&again.results));
+    let host = &manifest(&place)["hosts"]["vm"];
+    assert_eq!(host["machine"]["guest.accelerator"], "kvm", "{host}");
 }

@@ -5,7 +5,6 @@
 #[allow(dead_code)]
 #[path = "../netns/command.rs"]
 mod command;
-mod devices;
 mod exact;
 mod guest;
 mod kernels;

@@ -267,7 +267,7 @@ impl CellAnalysis {
             histograms.extend(found.into_iter().map(|(metric, histogram)| ((stream.clone(), metric), histogram)));
         }
         let coverage = digests.iter().map(|(stream, digest)| (stream.clone(), digest.coverage.clone())).collect();
-        let verdicts = judge_trial(record, &results, &coverage, &self.validity);
+        let verdicts = judge_trial(record, &results, &coverage, &self.validity, self.exact);
         if let Some(why) = verdicts.iter().find(|verdict| verdict.id == NO_GATES) {
             // No figure of what was not measured.
             self.without_figures.get_or_insert_with(|| why.says.clone());

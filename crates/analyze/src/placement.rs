@@ -58,7 +58,7 @@ fn work_between([before, after]: [&MachineState; 2], cpu: u32) -> Option<CpuWork
 /// Adds who used the CPU in a trial. Of one trial not known: the sum is not known either.
 fn used(OneCpu { sum, others }: &mut OneCpu, record: &TrialRecord) {
     let (results, coverage, settings) = (BTreeMap::new(), BTreeMap::new(), Validity::default());
-    let evidence = Evidence { record, results: &results, coverage: &coverage, settings: &settings };
+    let evidence = Evidence { record, results: &results, coverage: &coverage, settings: &settings, exact: false };
     let used = cpu_use::of(&evidence, TrialHost::called(sum.host.as_deref()).cpu(sum.cpu));
     sum.others_ns = sum.others_ns.zip(used.as_ref()).map(|(sum, used)| sum.saturating_add(used.others_ns));
     let Some(used) = used else { return };

@@ -75,6 +75,8 @@ pub struct Evidence<'a> {
     pub coverage: &'a BTreeMap<String, CoverageByBurst>,
     /// What the experiment set of the rules.
     pub settings: &'a Validity,
+    /// It ran in exact time: no stranger's process runs there, and the hypervisor is the guest.
+    pub exact: bool,
 }
 
 /// `/proc/stat` counts in ticks of 10 ms, and each of its figures may be off by one: up to so much

@@ -145,7 +145,7 @@ pub enum GuestVerb {
         /// Which, such as debian:6.12-rt [default: debian:6.12]
         #[arg(value_name = "KERNEL", value_parser = Suggest(kernels), hide_possible_values = true)]
         kernels: Vec<String>,
-        /// Also build a module that Debian leaves out: netdevsim
+        /// Also build what Debian leaves out: netdevsim, a module; qemu, for machines in a guest
         #[arg(long, value_name = "MODULE", hide_possible_values = true, value_parser = PossibleValuesParser::new(extras()))]
         with: Vec<String>,
     },
@@ -254,7 +254,8 @@ fn kernels() -> Vec<&'static str> {
 }
 
 fn extras() -> Vec<&'static str> {
-    tardy_lab::guest::extra::EXTRAS.iter().map(|extra| extra.name).collect()
+    let modules = tardy_lab::guest::extra::EXTRAS.iter().map(|extra| extra.name);
+    modules.chain([tardy_lab::guest::emulator::NAME]).collect()
 }
 
 fn verbs() -> Vec<&'static str> {

@@ -5,11 +5,14 @@
 
 use super::fixture::{BASE_NS, healthy_packets, record};
 use super::validity::{COUNT, assert_is, ctl, judge, verdict};
+use std::collections::BTreeMap;
+use tardy_analyze::validity::judge_trial;
 use tardy_model::load::{InstanceRecord, LoadKind, LoadRecord, SideHosts, SideRecord};
 use tardy_model::machine::{CpuTimes, MachineState, TaskTime, ThreadRecord};
 use tardy_model::placement::{CpuAsked, CpuWork, SoftirqBy, SoftirqRecord};
 use tardy_model::time::{ClockReading, Nanos, Offset, OffsetReading};
 use tardy_model::trial::{SpinGaps, TrialRecord};
+use tardy_model::validity::Validity;
 use tardy_model::verdict::{Level, Verdict};
 
 /// A spinning FIFO receiver on CPU 1 that was stopped `stops` times for `each_ns`, somebody else
@@ -221,6 +224,11 @@ fn a_hypervisor_that_takes_a_cpu_of_another_host_is_told_with_the_host() {
     steal(record.hosts.get_mut("rig").expect("a host")[1].cpus.get_mut(&CPU).expect("a CPU"));
     let told = verdicts(&record);
     assert_is(&told[0], "steal", Level::Invalid, "on rig: the hypervisor took");
+    // In exact time that is the guest, which nobody else uses.
+    let (results, coverage) = (BTreeMap::new(), BTreeMap::new());
+    let exact = judge_trial(&record, &results, &coverage, &Validity::default(), true);
+    let steal = exact.iter().find(|verdict| verdict.id == "steal").expect("it says so");
+    assert_is(steal, "steal", Level::Note, "for the guest's own part of the path");
 }
 
 #[test]

@@ -60,14 +60,15 @@ pub const RULES: [Rule; 47] = [
     packets::FOREIGN,
 ];
 
-/// Judges one trial by every rule, as `settings` have it.
+/// Judges one trial by every rule, as `settings` have it; `exact` is true of one in exact time.
 pub fn judge_trial(
     record: &TrialRecord,
     results: &BTreeMap<String, StreamResult>,
     coverage: &BTreeMap<String, CoverageByBurst>,
     settings: &Validity,
+    exact: bool,
 ) -> Vec<Verdict> {
-    let by = |rule: &Rule, settings: &Validity| (rule.judge)(&Evidence { record, results, coverage, settings });
+    let by = |rule: &Rule, settings: &Validity| (rule.judge)(&Evidence { record, results, coverage, settings, exact });
     RULES.iter().flat_map(|rule| settings.weigh(rule.id, |settings| by(rule, settings))).collect()
 }
 

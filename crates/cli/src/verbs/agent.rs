@@ -17,18 +17,21 @@ use std::sync::atomic::AtomicBool;
 use tardy_bpf::forward::Forwarding;
 use tardy_lab::command::OURSELVES;
 use tardy_lab::coordinator::{self, Options};
+use tardy_lab::guest::machine::{self, Booted, RunningMachine};
 use tardy_lab::guest::relay::Relay;
-use tardy_lab::guest::{devices, init};
-use tardy_lab::host::clocks::one_host;
+use tardy_lab::guest::{devices, init, nested};
+use tardy_lab::host::clocks::{exchanges, one_host};
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
 use tardy_lab::host::{noted, serve, trunk};
 use tardy_lab::plan::Kinds;
 use tardy_lab::run::What;
 use tardy_lab::{identity, names};
+use tardy_model::machine::HostId;
 use tardy_model::xdp::XdpMode;
 use tardy_spec::Source;
-use tardy_sys::{machine, process};
+use tardy_spec::experiment::Experiment;
+use tardy_sys::process;
 
 /// Serves until the other side is gone.
 pub fn agent(args: Agent) -> Result<Exit> {
@@ -104,12 +107,12 @@ pub fn first_process() -> ExitCode {
             let lived = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| live(&mut relay)));
             let broke = ("tardy itself broke; its console shows where".to_owned(), Exit::Internal);
             relay.say(lived.unwrap_or_else(|_| ended(Some(broke), None)));
-            machine::drain(&port);
+            tardy_sys::machine::drain(&port);
         }
         // Nobody hears it but the console.
         Err(error) => eprintln!("tardy: {error}"),
     }
-    let error = machine::power_off();
+    let error = tardy_sys::machine::power_off();
     eprintln!("tardy: the machine cannot be switched off: {error}");
     ExitCode::FAILURE
 }
@@ -143,21 +146,49 @@ fn live(relay: &mut Relay<&File>) -> What {
         Ok(experiment) => experiment,
         Err(error) => return failed(error.into()),
     };
+    // Each machine of the guest's own runs as long as this list.
+    let mut running = Vec::new();
+    let ended = measure(&experiment, &mut running, relay);
+    if let What::Ended { failed: Some(_), .. } = &ended {
+        for (name, machine) in &running {
+            eprintln!("the console of station {name}:\n{}", String::from_utf8_lossy(&machine.console()));
+        }
+    }
+    ended
+}
+
+/// Runs the experiment in the guest, with its machines, which are added to those that run.
+fn measure(experiment: &Experiment, running: &mut Vec<(String, RunningMachine)>, relay: &mut Relay<&File>) -> What {
+    let failed = |error: anyhow::Error| ended(Some((format!("{error:#}"), code_of(&error))), None);
+    let machines = experiment.machines();
+    let of_machines = nested::modules(machines.values().map(|(_, machine)| machine));
     // A driver of devices that are not there is asked for by nobody.
-    for module in devices::modules(&experiment) {
+    for module in devices::modules(experiment).into_iter().chain(of_machines) {
         init::modprobe(module);
     }
     // The host's signal ends the whole guest.
     let stop = AtomicBool::new(false);
     let version = identity::version();
-    let options = Options { version: &version, stop: &stop, kinds: Kinds::default(), clocks: one_host };
+    let clocks = if machines.is_empty() { one_host } else { exchanges };
+    let options = Options { version: &version, stop: &stop, kinds: Kinds::default(), clocks };
     let mut steward = Steward::new(Path::new(names::STATE), Path::new(identity::SELF), std::process::id());
+    let booted = match machine::boot_packed(&machines, &version, &mut steward) {
+        Ok(booted) => booted,
+        Err(error) => return failed(error.into()),
+    };
     let mut hosts = Hosts::here(&mut steward);
-    let found = match coordinator::check(&experiment, &Kinds::default(), &mut hosts) {
+    for Booted { host, name, steward, facts, running: machine } in booted {
+        running.push((name.clone(), machine));
+        hosts = match hosts.and_guest(host, &name, HostId::HERE, facts, steward) {
+            Ok(hosts) => hosts,
+            Err(error) => return failed(error.into()),
+        };
+    }
+    let found = match coordinator::check(experiment, &Kinds::default(), &mut hosts) {
         Ok(found) => found,
         Err(error) => return failed(error.into()),
     };
-    let run = coordinator::run(&experiment, found, &mut hosts, &options, relay);
+    let run = coordinator::run(experiment, found, &mut hosts, &options, relay);
     let by = run.failed.map(|error| {
         let error = anyhow::Error::from(error);
         (format!("{error:#}"), code_of(&error))

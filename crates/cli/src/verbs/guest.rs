@@ -15,7 +15,7 @@ use tardy_lab::guest::kernel::{self, Debian, Kernel, KernelError};
 use tardy_lab::guest::machine::{self, BootOptions, Booted};
 use tardy_lab::guest::qemu::{self, Accelerator, VirtualMachine};
 use tardy_lab::guest::unpack::{self, Boots};
-use tardy_lab::guest::{self, Guest, GuestError, devices, extra, fetch, folder};
+use tardy_lab::guest::{self, Guest, GuestError, Nested, emulator, extra, fetch, folder};
 use tardy_lab::host::Host;
 use tardy_lab::host::qemu as process;
 use tardy_lab::identity;
@@ -42,16 +42,21 @@ pub fn call(args: Call) -> Result<Exit> {
                 // What is built belongs to the kernel that is there.
                 if !with.is_empty() && tardy_sys::process::is_root() {
                     eprintln!(
-                        "tardy: a module is compiled as root here, by programs out of fetched packages, and needs no root: {}",
+                        "tardy: what is built is compiled as root here, by programs out of fetched packages, and needs no root: {}",
                         tardy_sys::process::how_not_to_be_root()
                     );
                 }
                 if with.is_empty() || kernel::fetched(&kernel::cache(), which.name).is_none() {
                     fetch_one(which, with.is_empty())?;
                 }
-                with.iter().try_for_each(|module| build_one(which, module))?;
+                with.iter()
+                    .filter(|module| *module != emulator::NAME)
+                    .try_for_each(|module| build_one(which, module))?;
             }
-            Ok(Exit::Good)
+            match with.iter().any(|module| module == emulator::NAME) {
+                true => build_emulator(),
+                false => Ok(Exit::Good),
+            }
         }
         GuestVerb::List => {
             super::print(&printable(&list()))?;
@@ -93,6 +98,13 @@ fn build_one(which: Debian, module: &str) -> Result<()> {
     Ok(())
 }
 
+fn build_emulator() -> Result<Exit> {
+    let built = emulator::build(&kernel::cache(), &mut |says| eprintln!("{says}"))
+        .map_err(|error| Failure::new(Exit::Cannot, error.to_string()))?;
+    eprintln!("{}: of {}, with {}", emulator::NAME, built.source, built.compiler);
+    Ok(Exit::Good)
+}
+
 fn list() -> String {
     let cache = kernel::cache();
     let mut out = format!("{:<16}{:<10}{:<48}sha256 of the image\n", "kernel", "suite", "package");
@@ -111,6 +123,11 @@ fn list() -> String {
             let _ = writeln!(out, "{:<26}with {}, built of {}", "", built.name, built.source);
         }
     }
+    let qemu = match emulator::found(&cache) {
+        Some((_, built)) => format!("built of {}", built.source),
+        None => "not built".to_owned(),
+    };
+    let _ = writeln!(out, "{:<16}{qemu}: runs virtual machines in a guest", emulator::NAME);
     let running = match kernel::find(&cache, "running") {
         Ok(kernel) => format!("{} {}", kernel.release, kernel.image.display()),
         Err(KernelError::Read { path, source, .. }) if source.kind() == ErrorKind::NotFound => {
@@ -137,6 +154,8 @@ pub fn of_station(machine: &Machine) -> Result<Guest> {
         tai_offset_s: tardy_sys::clock::tai_offset_s(),
         program: identity::SELF.into(),
         sandbox: process::has_sandbox().unwrap_or(true),
+        emulator: process::PROGRAM.into(),
+        machines: BTreeMap::new(),
     })
 }
 
@@ -158,7 +177,7 @@ impl Machines {
             return Ok(Machines::default());
         }
         let cannot = |error: GuestError| Failure::new(Exit::Cannot, error.to_string());
-        let qemu = guest::qemu_for(experiment).map_err(cannot)?;
+        let qemu = guest::qemu_for(experiment, Path::new(process::PROGRAM)).map_err(cannot)?;
         let has_filter = process::has_sandbox().unwrap_or(false);
         let mut refused = BTreeMap::new();
         for (host, (name, machine)) in &asked {
@@ -197,7 +216,7 @@ impl Machines {
         let options = BootOptions { version: &version, state, cache: &cache, stop, qemu: &self.qemu };
         let mut booted = Vec::new();
         for (host, (name, machine, guest)) in &self.machines {
-            let asked = machine::Asked { host: *host, name, machine, guest };
+            let asked = machine::Asked { host: *host, name, machine, boots: machine::MachineBoots::Made(guest) };
             match machine::boot(&asked, &options, here) {
                 // Whatever else went wrong then, it is the signal's doing.
                 _ if stop.load(Ordering::Relaxed) => {
@@ -237,11 +256,15 @@ pub fn stations(experiment: &Experiment, mut found: FactsByHost, out: &mut Scrip
 }
 
 /// The guest that is asked for, with its kernel, which is fetched where it is missing.
-pub fn asked(args: &InGuest) -> Result<Option<Guest>> {
+pub fn asked(args: &InGuest, experiment: &Experiment) -> Result<Option<Guest>> {
     let Some(place) = &args.place else { return Ok(None) };
     let mode = if place == GuestMode::Exact.name() { GuestMode::Exact } else { GuestMode::RealTime };
     let (kernel, boots) = kernel_of(args.kernel.as_deref().unwrap_or(kernel::DEFAULT))?;
-    Ok(Some(make(args, mode, kernel, boots)?))
+    let guest = with_machines(make(args, mode, kernel, boots)?, experiment, kernel_of)?;
+    if !guest.machines.is_empty() && mode == GuestMode::Exact && emulator::found(&kernel::cache()).is_none() {
+        return Err(Failure::new(Exit::Cannot, GuestError::NoEmulator.to_string()).into());
+    }
+    Ok(Some(guest))
 }
 
 /// A kernel, which is fetched where it is missing.
@@ -261,11 +284,11 @@ fn kernel_of(name: &str) -> Result<(Kernel, Boots)> {
 
 /// The same for a plan, which fetches nothing: a kernel that is missing has a name and a place all
 /// the same.
-pub fn known(args: &InGuest) -> Result<Option<Guest>> {
+pub fn known(args: &InGuest, experiment: &Experiment) -> Result<Option<Guest>> {
     let Some(place) = &args.place else { return Ok(None) };
     let mode = if place == GuestMode::Exact.name() { GuestMode::Exact } else { GuestMode::RealTime };
     let (kernel, boots) = known_kernel(args.kernel.as_deref().unwrap_or(kernel::DEFAULT))?;
-    Ok(Some(make(args, mode, kernel, boots)?))
+    Ok(Some(with_machines(make(args, mode, kernel, boots)?, experiment, known_kernel)?))
 }
 
 /// A kernel that may be missing.
@@ -297,19 +320,43 @@ fn make(args: &InGuest, mode: GuestMode, kernel: Kernel, boots: Boots) -> Result
         program: identity::SELF.into(),
         // Without a QEMU the plan is that of a usual one; a run is refused soon.
         sandbox: process::has_sandbox().unwrap_or(true),
+        emulator: process::PROGRAM.into(),
+        machines: BTreeMap::new(),
     })
 }
 
+/// The guest with what the experiment's virtual machines boot in it, by `kernel_of` a kernel.
+fn with_machines(
+    guest: Guest,
+    experiment: &Experiment,
+    kernel_of: impl Fn(&str) -> Result<(Kernel, Boots)>,
+) -> Result<Guest> {
+    let nested = |machine: Machine| -> Result<Nested> {
+        let (kernel, boots) = kernel_of(&machine.kernel)?;
+        let of = Guest { kernel, boots, append: machine.append.clone(), machines: BTreeMap::new(), ..guest.clone() };
+        Ok(Nested { machine, guest: of })
+    };
+    let machines = experiment.machines().into_iter().map(|(host, (_, machine))| Ok((host, nested(machine)?)));
+    let machines = machines.collect::<Result<BTreeMap<_, _>>>()?;
+    let emulator = match emulator::found(&kernel::cache()) {
+        Some((program, _)) if !machines.is_empty() => program,
+        _ => guest.emulator.clone(),
+    };
+    Ok(Guest { emulator, machines, ..guest })
+}
+
 /// What of the guest a plan rests on, as far as it is known before it boots.
-pub fn facts(guest: &Guest) -> Facts {
+pub fn facts(guest: &Guest) -> FactsByHost {
     // What every kernel begins with (kernel/sched/rt.c), unless its command line changes it.
     let limit = RtLimit { period_ns: 1_000_000_000, runtime_ns: 950_000_000 };
-    Facts {
+    let own = Facts {
         usable: (0..guest.cpus()).collect(),
         rt_limit: Some(limit).filter(|_| !guest.append.contains("sched_rt_")),
         release: Some(guest.kernel.release.clone()),
         ..Facts::default()
-    }
+    };
+    let machines = guest.machines.iter().map(|(host, of)| (*host, machine::facts(&of.machine)));
+    machines.fold(own.into(), |found, (host, facts)| found.and(host, facts))
 }
 
 /// What a person should know before a guest is started: that its QEMU has more rights than it
@@ -379,7 +426,7 @@ fn written(args: &Asked) -> Result<BTreeSet<String>> {
 /// wants that on the command line or in their own file gets an error. If only a default or a
 /// ready-made experiment asks for it, it runs and is marked.
 pub fn check(guest: &Guest, args: &Asked, experiment: &Experiment) -> Result<()> {
-    guest::check(experiment).map_err(RunError::from)?;
+    guest::check(guest.mode, experiment).map_err(RunError::from)?;
     if guest.mode != GuestMode::Exact {
         return Ok(());
     }
@@ -416,9 +463,9 @@ pub fn script(guest: &Guest, args: &Asked, experiment: &Experiment, out: &mut Sc
         let _ = write!(pack, " --tai-offset {}", guest.tai_offset_s);
     }
     let machine = guest.machine(experiment, Accelerator::Tcg);
-    let arguments = [machine.arguments(), devices::arguments(experiment)].concat();
+    let arguments = guest.arguments(&machine, experiment);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let qemu = tardy_lab::command::Command::new(process::PROGRAM, &arguments);
+    let qemu = tardy_lab::command::Command::new(&guest.emulator.to_string_lossy(), &arguments);
     let name = &guest.kernel.name;
     let commands = [
         format!("{pack} --in {} --kernel {} -o {}", guest.mode.name(), word(name), folder::INITRAMFS),
@@ -428,7 +475,7 @@ pub fn script(guest: &Guest, args: &Asked, experiment: &Experiment, out: &mut Sc
         "in a guest with kernel {name} ({}), whose only process is tardy; in its own folder:",
         guest.kernel.release
     ));
-    match guest::qemu_for(experiment) {
+    match guest::qemu_for(experiment, &guest.emulator) {
         Ok(_) => commands.iter().for_each(|command| out.line(command)),
         // As a run would be: another machine's QEMU may have it.
         Err(why) => {
@@ -448,7 +495,7 @@ pub fn script(guest: &Guest, args: &Asked, experiment: &Experiment, out: &mut Sc
 
 fn pack(args: &Pack) -> Result<Exit> {
     let experiment = super::load(&args.experiment, &[])?;
-    let guest = asked(&args.guest)?
+    let guest = asked(&args.guest, &experiment)?
         .ok_or_else(|| Failure::new(Exit::Usage, "say which guest: --in guest or --in guest:exact"))?;
     check(&guest, &args.experiment, &experiment)?;
     let bytes = guest.archive(Some(&experiment)).map_err(RunError::from)?;

@@ -34,13 +34,13 @@ pub fn call(args: Plan) -> Result<Exit> {
     out.comment(&estimate(&experiment, args.guest.place.is_some()));
     // The shell that this is printed for is where the script is likely to run.
     let home = std::os::unix::process::parent_id();
-    let guest = guest::known(&args.guest)?;
+    let guest = guest::known(&args.guest, &experiment)?;
     let found = match &guest {
         Some(guest) => {
             guest::check(guest, &args.experiment, &experiment)?;
             guest::script(guest, &args.experiment, &experiment, &mut out);
             out.comment("tardy does there, and this machine must not:");
-            FactsByHost::from(guest::facts(guest))
+            guest::facts(guest)
         }
         None => {
             for need in consent::needs(&experiment) {

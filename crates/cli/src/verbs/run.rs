@@ -40,7 +40,7 @@ pub fn call(args: Run) -> Result<Exit> {
         .map_err(|error| if here { verbs::with_machine(error, &args.experiment) } else { error })?;
     let state = verbs::state();
     let stop = exit::on_signal(state.clone()).context("signal handlers")?;
-    let guest = guest::asked(&args.guest)?;
+    let guest = guest::asked(&args.guest, &experiment)?;
     if guest.is_none() {
         // The caller's own object takes the place of all that the file names.
         let objects = args.allow_commands || args.xdp_object.is_some();
@@ -81,7 +81,7 @@ pub fn call(args: Run) -> Result<Exit> {
     };
     let foreseen = match &place {
         Where::Here { found, .. } => verbs::foresee(&experiment, found, None),
-        Where::Inside { guest, .. } => verbs::foresee(&experiment, &guest::facts(guest).into(), Some(guest)),
+        Where::Inside { guest, .. } => verbs::foresee(&experiment, &guest::facts(guest), Some(guest)),
     };
     let folder = match args.out {
         Some(out) => RunFolder::create(out)?,

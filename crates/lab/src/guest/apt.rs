@@ -241,9 +241,28 @@ impl Package {
     }
 }
 
+/// The same sources, with those of source packages too. Pure.
+pub fn and_sources(text: &str) -> String {
+    let line = |line: &str| match (line, line.strip_prefix("deb ")) {
+        ("Types: deb", _) => "Types: deb deb-src\n".to_owned(),
+        (_, Some(rest)) => format!("{line}\ndeb-src {rest}\n"),
+        _ => format!("{line}\n"),
+    };
+    text.lines().map(line).collect()
+}
+
 impl Apt {
     /// Makes the folders in `work`, with the sources in them, and reads the lists of packages.
     pub(super) fn set_up(work: &Path, suite: &'static str) -> Result<Apt, FetchError> {
+        Apt::made(work, suite, str::to_owned)
+    }
+
+    /// The same with the lists of source packages.
+    pub(super) fn with_sources(work: &Path, suite: &'static str) -> Result<Apt, FetchError> {
+        Apt::made(work, suite, and_sources)
+    }
+
+    fn made(work: &Path, suite: &'static str, change: fn(&str) -> String) -> Result<Apt, FetchError> {
         let user = other_user();
         let root = place(work, user).map_err(file("create a folder for apt in", work))?;
         let apt = Apt { root, suite, user };
@@ -256,7 +275,7 @@ impl Apt {
         let mut put = |name: &str, text: String| {
             any |= !text.is_empty();
             let path = parts.join(name);
-            fs::write(&path, text).map_err(|source| file("write", &path)(source))
+            fs::write(&path, change(&text)).map_err(|source| file("write", &path)(source))
         };
         put("own.list", one_line(&fs::read_to_string("/etc/apt/sources.list").unwrap_or_default(), suite))?;
         for entry in fs::read_dir("/etc/apt/sources.list.d").into_iter().flatten().flatten() {
@@ -295,20 +314,35 @@ impl Apt {
     /// Brings the package that is shown, and checks its sum.
     pub(super) fn download(&self, shown: &str) -> Result<Package, FetchError> {
         let [name, version, sha256] = ["Package", "Version", "SHA256"].map(|key| field(shown, key).unwrap_or_default());
-        let folder = self.root.join("deb").join(name);
-        fs::create_dir_all(&folder).map_err(file("create", &folder))?;
-        // apt itself hands over the other folders that its downloads write to.
-        self.user.map_or(Ok(()), |user| chown(&folder, Some(user), None)).map_err(file("give apt's user", &folder))?;
-        self.call_in(&folder, &format!("fetching {name}"), "apt-get", &["download", &format!("{name}={version}")])?;
-        let mut entries = fs::read_dir(&folder).map_err(file("list", &folder))?.flatten().map(|entry| entry.path());
-        let none = || FetchError::NoPackage { package: name.to_owned(), suite: self.suite };
-        let path = entries.find(|path| path.extension().is_some_and(|end| end == "deb")).ok_or_else(none)?;
+        let path = self.bring(name, "deb", &["download", &format!("{name}={version}")])?;
         let got = sha256::of(&fs::read(&path).map_err(file("read", &path))?);
         if got != sha256 {
             let says = format!("its SHA-256 is {got}, and the archive's list says {sha256}");
             return Err(FetchError::Program { doing: format!("checking {name}"), program: "apt-get".to_owned(), says });
         }
         Ok(Package { name: name.to_owned(), version: version.to_owned(), sha256: got, path })
+    }
+
+    /// Brings the newest source package of that name: its path is that of its description, next to
+    /// which its files are, whose sums apt has checked.
+    pub(super) fn source(&self, name: &str) -> Result<Package, FetchError> {
+        let path = self.bring(name, "dsc", &["source", "--download-only", "--only-source", name])?;
+        let bytes = fs::read(&path).map_err(file("read", &path))?;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let version = field(&text, "Version").unwrap_or_default().to_owned();
+        Ok(Package { name: name.to_owned(), version, sha256: sha256::of(&bytes), path })
+    }
+
+    /// Has apt bring files into a folder: the one that ends so.
+    fn bring(&self, name: &str, end: &str, args: &[&str]) -> Result<PathBuf, FetchError> {
+        let folder = self.root.join("deb").join(name);
+        fs::create_dir_all(&folder).map_err(file("create", &folder))?;
+        // apt itself hands over the other folders that its downloads write to.
+        self.user.map_or(Ok(()), |user| chown(&folder, Some(user), None)).map_err(file("give apt's user", &folder))?;
+        self.call_in(&folder, &format!("fetching {name}"), "apt-get", args)?;
+        let mut entries = fs::read_dir(&folder).map_err(file("list", &folder))?.flatten().map(|entry| entry.path());
+        let none = || FetchError::NoPackage { package: name.to_owned(), suite: self.suite };
+        entries.find(|path| path.extension().is_some_and(|of| of == end)).ok_or_else(none)
     }
 
     /// What the program printed.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why a run in a guest cannot be made, or broke.
 
-use super::{console, frame, kernel, modules, programs, qemu};
+use super::{console, emulator, frame, kernel, modules, programs, qemu};
 use crate::host::qemu as process;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,6 +22,13 @@ pub enum GuestError {
     /// QEMU is not here.
     #[error("program `{}` is not installed, and guests run in it: apt install qemu-system-x86", process::PROGRAM)]
     NoQemu,
+    /// Debian's QEMU cannot run machines in a guest.
+    #[error(
+        "a guest that runs virtual machines itself needs a QEMU that tardy builds of Debian's source, for Debian's own delivers an interrupt \
+         twice there: `tardy guest fetch --with {}`, once, some minutes",
+        emulator::NAME
+    )]
+    NoEmulator,
     /// QEMU cannot be started.
     #[error(
         "cannot start {}: {source}; see what `{} --version` says, or install it anew: apt install --reinstall qemu-system-x86",

@@ -34,6 +34,8 @@ const ENDS: usize = 3;
 pub struct Expected {
     trials: u32,
     cells: BTreeMap<String, Names>,
+    /// Names of the virtual machines that the guest runs itself, until it has reported them.
+    machines: BTreeSet<String>,
     had: BTreeSet<(String, u32)>,
     begun: BTreeSet<(String, u32)>,
     /// Programs that loads of one trial start, at most.
@@ -76,6 +78,7 @@ impl Expected {
             built: (u64::from(experiment.trials) + 1).saturating_mul(cells.len() as u64),
             answers: ALL_ANSWERS,
             cells,
+            machines: experiment.machines().into_values().map(|(name, _)| name).collect(),
         }
     }
 
@@ -99,11 +102,14 @@ impl Expected {
             }
             What::Commands { .. } | What::Progress { .. } | What::TornDown => return Ok(()),
             What::GuestUp { .. } | What::Ruler { .. } | What::Ended { .. } => {}
-            What::Guest { .. }
-            | What::Hosts { .. }
-            | What::GuestBooted { .. }
-            | What::TrialKept { .. }
-            | What::TrialBroken { .. } => {
+            What::Hosts { hosts } => {
+                if let Some(name) = hosts.keys().find(|name| !self.machines.remove(*name)) {
+                    return Err(format!(
+                        "it reports a host `{name}`, and runs no machine of that name, or has reported it before"
+                    ));
+                }
+            }
+            What::Guest { .. } | What::GuestBooted { .. } | What::TrialKept { .. } | What::TrialBroken { .. } => {
                 return Err("it says what only its host can know".to_owned());
             }
         }

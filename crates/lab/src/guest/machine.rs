@@ -5,6 +5,7 @@
 
 use super::error::{GuestError, file};
 use super::folder::{self, INITRAMFS, TRUNK};
+use super::nested::{AllPacked, Packed};
 use super::parts::{Guest, GuestOptions};
 use super::qemu::{self, Accelerator, VirtualMachine};
 use super::{probe, watch};
@@ -15,7 +16,7 @@ use crate::host::qemu::{self as process, Qemu};
 use crate::host::trunk::{Link, Trunk};
 use crate::host::{Host, HostId};
 use crate::machine::Facts;
-use crate::names::Names;
+use crate::names::{self, Names};
 use crate::run::RunError;
 use crate::station;
 use crate::step::{Action, Inverse, Step};
@@ -25,7 +26,7 @@ use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read};
 use std::net::Shutdown;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -62,8 +63,26 @@ pub struct Asked<'a> {
     /// As records call it.
     pub name: &'a str,
     pub machine: &'a Machine,
-    /// Its kernel and the program in it.
-    pub guest: &'a Guest,
+    pub boots: MachineBoots<'a>,
+}
+
+/// What a machine boots.
+#[derive(Clone, Copy)]
+pub enum MachineBoots<'a> {
+    /// A kernel and the program in it. KVM runs them where it starts ordinary kernels.
+    Made(&'a Guest),
+    /// What was packed into the guest that starts it, in exact time; KVM runs it.
+    Packed(&'a Packed),
+}
+
+impl MachineBoots<'_> {
+    /// The kernel's name, as it was asked for, and its SHA-256.
+    fn kernel(&self) -> (&str, &str) {
+        match self {
+            MachineBoots::Made(guest) => (&guest.kernel.name, &guest.kernel.sha256),
+            MachineBoots::Packed(packed) => (&packed.name, &packed.sha256),
+        }
+    }
 }
 
 /// What all machines of a run have in common.
@@ -225,7 +244,9 @@ pub fn devices(machine: &Machine, host: HostId, names: Names) -> Vec<String> {
             netdev += ",vhost=on";
         }
         put(format!("-netdev {netdev}"));
-        let mut device = format!("{},netdev=net{slot},mac={}", machine.net.device(), names.machine_mac(host, slot));
+        // Without the ROM by which a network card boots a machine: it has a kernel.
+        let (device, mac) = (machine.net.device(), names.machine_mac(host, slot));
+        let mut device = format!("{device},netdev=net{slot},mac={mac},romfile=");
         if machine.queues > 1 {
             // One for each direction of each queue, one for settings and one for control.
             device += &format!(",mq=on,vectors={}", 2 * machine.queues + 2);
@@ -261,7 +282,7 @@ pub fn command(machine: &Machine, host: HostId, names: Names, arguments: &[Strin
 /// # Errors
 /// If something cannot be built, QEMU does not start, or the machine does not come up.
 pub fn boot(asked: &Asked<'_>, options: &BootOptions<'_>, here: &mut dyn Host) -> Result<Booted, RunError> {
-    let Asked { host, name, machine, guest } = *asked;
+    let Asked { host, name, machine, boots } = *asked;
     let names = here.claim()?;
     let real = options.state.canonicalize().map_err(file("find", options.state))?;
     let folder = real.join(format!("{}{}-{}", folder::OF_MACHINE, names.slot(), host.number()));
@@ -275,26 +296,49 @@ pub fn boot(asked: &Asked<'_>, options: &BootOptions<'_>, here: &mut dyn Host) -
     folder::remove(&folder).map_err(file("remove", &folder))?;
     DirBuilder::new().mode(0o700).create(&folder).map_err(file("create", &folder))?;
 
-    let accelerator = accelerator(guest, options, &folder)?;
-    let virtual_machine = VirtualMachine {
-        mode: GuestMode::RealTime,
-        accelerator,
-        cpus: machine.cpus,
-        memory_mib: machine.memory_mib,
-        kernel: guest.boots.path.display().to_string(),
-        append: machine.append.clone(),
-        sandbox: guest.sandbox,
-    };
+    let virtual_machine = virtual_machine(machine, boots, options, &folder)?;
     let arguments = arguments(&virtual_machine, machine, host, names);
     let command = command(machine, host, names, &arguments);
-    let initramfs = folder.join(INITRAMFS);
-    fs::write(&initramfs, guest.archive_of(machine)?).map_err(file("write", &initramfs))?;
+    give(machine, boots, &folder.join(INITRAMFS))?;
     let mut qemu = Qemu::start_by(&folder, &command).map_err(|source| GuestError::Start { source })?;
     here.note_machine(qemu.pid())?;
     let steward = meet(name, &folder, &mut qemu, options)?;
-    let facts = facts_of(accelerator, guest, options, &command);
+    let facts = facts_of(virtual_machine.accelerator, boots, options, &command);
     let console = File::open(folder.join(qemu::CONSOLE)).ok();
     Ok(Booted { host, name: name.to_owned(), steward, facts, running: RunningMachine::of(qemu, console) })
+}
+
+/// The machine that QEMU provides for a station.
+fn virtual_machine(
+    machine: &Machine,
+    boots: MachineBoots<'_>,
+    options: &BootOptions<'_>,
+    folder: &Path,
+) -> Result<VirtualMachine, RunError> {
+    let (mode, accelerator, kernel, sandbox) = match boots {
+        MachineBoots::Made(guest) => {
+            (GuestMode::RealTime, accelerator(guest, options, folder)?, &guest.boots.path, guest.sandbox)
+        }
+        // What runs there is thrown away with the guest, whatever QEMU does in it.
+        MachineBoots::Packed(packed) => (GuestMode::Exact, Accelerator::Kvm, &packed.kernel, false),
+    };
+    Ok(VirtualMachine {
+        mode,
+        accelerator,
+        cpus: machine.cpus,
+        memory_mib: machine.memory_mib,
+        kernel: kernel.display().to_string(),
+        append: machine.append.clone(),
+        sandbox,
+    })
+}
+
+/// Puts the initramfs where QEMU looks for it.
+fn give(machine: &Machine, boots: MachineBoots<'_>, at: &Path) -> Result<(), GuestError> {
+    match boots {
+        MachineBoots::Made(guest) => fs::write(at, guest.archive_of(machine)?).map_err(file("write", at)),
+        MachineBoots::Packed(packed) => symlink(&packed.initramfs, at).map_err(file("make", at)),
+    }
 }
 
 /// QEMU's arguments. The second serial port, by which other guests tell their run, leads nowhere.
@@ -306,7 +350,7 @@ pub fn arguments(of: &VirtualMachine, machine: &Machine, host: HostId, names: Na
 
 fn facts_of(
     accelerator: Accelerator,
-    guest: &Guest,
+    boots: MachineBoots<'_>,
     options: &BootOptions<'_>,
     command: &Command,
 ) -> BTreeMap<String, Figure> {
@@ -317,10 +361,11 @@ fn facts_of(
         (Accelerator::Tcg, false) => Some("this host has no /dev/kvm"),
     };
     let without_kvm = without_kvm.map(|why| ("guest.without_kvm", text(why)));
+    let (kernel, sha256) = boots.kernel();
     [
         ("guest.accelerator", text(accelerator.name())),
-        ("guest.kernel", text(&guest.kernel.name)),
-        ("guest.kernel_sha256", text(&guest.kernel.sha256)),
+        ("guest.kernel", text(kernel)),
+        ("guest.kernel_sha256", text(sha256)),
         ("guest.qemu", text(options.qemu)),
         ("guest.command", text(&command.to_string())),
     ]
@@ -419,4 +464,33 @@ fn connect(folder: &Path, qemu: &mut Qemu, stop: &AtomicBool) -> Result<UnixStre
             Err(error) => return Err(format!("has no port to be reached by: {error}")),
         }
     }
+}
+
+/// In a guest: starts the machines of its experiment, one after the other.
+///
+/// # Errors
+/// If one has nothing to boot, or does not come up.
+pub fn boot_packed(
+    machines: &BTreeMap<HostId, (String, Machine)>,
+    version: &str,
+    here: &mut dyn Host,
+) -> Result<Vec<Booted>, RunError> {
+    if machines.is_empty() {
+        return Ok(Vec::new());
+    }
+    let all = AllPacked::read()?;
+    let (stop, cache) = (AtomicBool::new(false), Path::new("/"));
+    let options = BootOptions { version, state: Path::new(names::STATE), cache, stop: &stop, qemu: &all.qemu };
+    let mut booted = Vec::new();
+    for (host, (name, machine)) in machines {
+        let refused = |why: &str| GuestError::Machine { name: name.clone(), why: why.to_owned() };
+        let packed = all.machines.get(&host.number()).ok_or_else(|| refused("nothing was packed for it to boot"))?;
+        if !Path::new("/dev/kvm").exists() {
+            let why = "the guest's kernel has no KVM for AMD's processors (module kvm_amd): take another one, as --kernel debian:6.12";
+            return Err(refused(why).into());
+        }
+        check(name, machine, *host, (&all.qemu, true))?;
+        booted.push(boot(&Asked { host: *host, name, machine, boots: MachineBoots::Packed(packed) }, &options, here)?);
+    }
+    Ok(booted)
 }

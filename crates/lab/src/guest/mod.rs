@@ -9,6 +9,7 @@ pub mod cached;
 pub mod console;
 pub mod devices;
 pub mod elf;
+pub mod emulator;
 pub(crate) mod error;
 pub mod expected;
 pub mod extra;
@@ -20,6 +21,7 @@ pub mod initramfs;
 pub mod kernel;
 pub mod machine;
 pub mod modules;
+pub mod nested;
 mod parts;
 mod probe;
 pub mod programs;
@@ -37,7 +39,7 @@ use crate::step::{Action, Inverse};
 pub use cached::sha256;
 pub use error::GuestError;
 use error::file;
-pub use parts::{Guest, GuestOptions};
+pub use parts::{Guest, GuestOptions, Nested};
 use qemu::Accelerator;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -51,11 +53,13 @@ use tardy_spec::experiment::Experiment;
 ///
 /// # Errors
 /// [`GuestError::NotInGuest`].
-pub fn check(experiment: &Experiment) -> Result<(), GuestError> {
+pub fn check(mode: GuestMode, experiment: &Experiment) -> Result<(), GuestError> {
     for cell in &experiment.cells {
-        if let Some((name, _)) = cell.setup.stations.iter().find(|(_, station)| station.kind.traits().is_machine) {
+        let mut stations = cell.setup.stations.iter();
+        if let Some((name, _)) = stations.find(|(_, of)| of.kind.traits().is_machine && mode != GuestMode::Exact) {
             let why = format!(
-                "station `{name}` is a virtual machine, and tardy's guests run none of their own yet: run it here, without --in"
+                "station `{name}` is a virtual machine, and only a guest in exact time runs one of its own: run it with \
+                 --in guest:exact, or here, without --in"
             );
             return Err(GuestError::NotInGuest { cell: cell.id.clone(), why });
         }
@@ -81,17 +85,22 @@ pub fn check(experiment: &Experiment) -> Result<(), GuestError> {
     Ok(())
 }
 
-/// The version of this machine's QEMU, which has what the experiment needs.
+/// The version of a QEMU that has what the experiment needs.
 ///
 /// # Errors
 /// If there is none, or it has not.
-pub fn qemu_for(experiment: &Experiment) -> Result<String, GuestError> {
-    let version = process::version().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => GuestError::NoQemu,
-        _ => GuestError::Start { source: error },
-    })?;
+pub fn qemu_for(experiment: &Experiment, program: &Path) -> Result<String, GuestError> {
+    let version = qemu_version(program)?;
     devices::check(experiment, &version)?;
     Ok(version)
+}
+
+/// What a QEMU says of its version.
+fn qemu_version(program: &Path) -> Result<String, GuestError> {
+    process::version(program).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => GuestError::NoQemu,
+        _ => GuestError::Start { source: error },
+    })
 }
 
 /// The slot with its journal, so that whoever finds this run killed can end its guest. Without the
@@ -125,8 +134,8 @@ fn try_run(
     end: &mut Ended,
 ) -> Result<(), RunError> {
     let guest = options.guest;
-    check(experiment)?;
-    let version = qemu_for(experiment)?;
+    check(guest.mode, experiment)?;
+    let version = qemu_for(experiment, &guest.emulator)?;
     let archive = guest.archive(Some(experiment))?;
     // The links on the way are those of now, whatever somebody makes of them later.
     let real = options.folder.canonicalize().map_err(file("find", options.folder))?;
@@ -175,7 +184,7 @@ fn boot(
         GuestMode::RealTime => probe::accelerator(guest, options, &version, journal.as_deref_mut())?,
     };
     let machine = guest.machine(experiment, accelerator);
-    let arguments = [machine.arguments(), devices::arguments(experiment)].concat();
+    let arguments = guest.arguments(&machine, experiment);
     let mut entry = GuestEntry {
         mode: guest.mode.name().to_owned(),
         accelerator: accelerator.name().to_owned(),
@@ -196,14 +205,15 @@ fn boot(
         host: tardy_host::facts::read(),
     };
     sink.event(Event::now(What::Guest { entry: Box::new(entry.clone()) }));
-    let line = Command::new(process::PROGRAM, &arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    let program = guest.emulator.to_string_lossy();
+    let line = Command::new(&program, &arguments.iter().map(String::as_str).collect::<Vec<_>>());
     let commands = vec![line.to_string(), "the rest is done in that guest, and says what the guest told:".to_owned()];
     let (took_ns, failed) = (Nanos::ZERO, Vec::new());
     sink.event(Event::now(What::Commands { commands, took_ns, failed, elsewhere: true }));
 
     let initramfs = options.folder.join(folder::INITRAMFS);
     fs::write(&initramfs, archive).map_err(file("write", &initramfs))?;
-    let mut qemu = Qemu::start(options.folder, &arguments).map_err(|source| GuestError::Start { source })?;
+    let mut qemu = Qemu::start(options.folder, &program, &arguments).map_err(|source| GuestError::Start { source })?;
     if let Some(journal) = journal {
         journal.agent(qemu.pid())?;
     }

@@ -9,14 +9,17 @@ use super::init;
 use super::initramfs::Archive;
 use super::kernel::Kernel;
 use super::modules;
+use super::nested::{self, ToPack};
 use super::programs;
 use super::qemu::{Accelerator, VirtualMachine};
 use super::unpack;
 use crate::coordinator;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use tardy_model::machine::HostId;
 use tardy_model::manifest::GuestMode;
 use tardy_model::station::Machine;
 use tardy_spec::experiment::{self, Experiment};
@@ -37,6 +40,18 @@ pub struct Guest {
     pub program: PathBuf,
     /// QEMU filters its own system calls.
     pub sandbox: bool,
+    /// The QEMU that runs it: this machine's, or that of [`emulator`](super::emulator).
+    pub emulator: PathBuf,
+    /// Virtual machines that it runs itself, with what they boot.
+    pub machines: BTreeMap<HostId, Nested>,
+}
+
+/// A virtual machine that a guest runs itself.
+#[derive(Clone, Debug)]
+pub struct Nested {
+    pub machine: Machine,
+    /// Its kernel and the program in it.
+    pub guest: Guest,
 }
 
 /// Memory of a guest that measures next to nothing: kernel, initramfs twice while it is unpacked,
@@ -64,11 +79,21 @@ impl Guest {
             mode: self.mode,
             accelerator,
             cpus: self.cpus(),
-            memory_mib: MEMORY_MIB + more,
+            memory_mib: MEMORY_MIB
+                + more
+                + nested::memory_mib(self.machines.values().map(|of| (&of.machine, &of.guest.boots))),
             kernel: self.boots.path.display().to_string(),
             append: self.append.clone(),
             sandbox: self.sandbox,
         }
+    }
+
+    /// QEMU's arguments: of its machine, and of the devices that the experiment needs.
+    pub fn arguments(&self, machine: &VirtualMachine, experiment: &Experiment) -> Vec<String> {
+        // A QEMU of our own lies where it does not find its files.
+        let files: &[&str] = if self.machines.is_empty() { &[] } else { &["-L", programs::QEMU_FOLDER] };
+        let files = files.iter().map(|word| (*word).to_owned()).collect();
+        [machine.arguments(), devices::arguments(experiment), files].concat()
     }
 
     /// The initramfs. Its bytes follow from the programs, the kernel's modules and the experiment
@@ -80,8 +105,15 @@ impl Guest {
         let steers = |experiment: &Experiment| {
             experiment.cells.iter().any(|cell| cell.setup.softirq != experiment::Softirq::default())
         };
-        let own = experiment.map(devices::modules).unwrap_or_default();
+        let mut own = experiment.map(devices::modules).unwrap_or_default();
+        own.extend(nested::modules(self.machines.values().map(|of| &of.machine)));
         let mut archive = self.packed(experiment.is_some_and(steers), &own)?;
+        let mut machines = Vec::new();
+        for (host, Nested { machine, guest }) in &self.machines {
+            let initramfs = guest.archive_of(machine)?;
+            machines.push(ToPack { host: *host, kernel: &guest.kernel, boots: &guest.boots, initramfs });
+        }
+        nested::pack(machines, &self.emulator, &mut archive)?;
         if let Some(experiment) = experiment {
             archive.file(init::EXPERIMENT, experiment.effective.clone().into_bytes(), false);
         }

@@ -8,7 +8,7 @@ use super::folder;
 use super::frame::{FrameKind, Frames};
 use super::parts::{Guest, GuestOptions, MEMORY_MIB};
 use super::qemu::{Accelerator, VirtualMachine};
-use crate::host::qemu::Qemu;
+use crate::host::qemu::{self as process, Qemu};
 use crate::journal::Journal;
 use crate::run::RunError;
 use std::fs;
@@ -82,7 +82,8 @@ fn boots(
         append: String::new(),
         sandbox: guest.sandbox,
     };
-    let mut qemu = Qemu::start(folder, &machine.arguments()).map_err(|source| GuestError::Start { source })?;
+    let mut qemu =
+        Qemu::start(folder, process::PROGRAM, &machine.arguments()).map_err(|source| GuestError::Start { source })?;
     if let Some(journal) = journal {
         journal.agent(qemu.pid())?;
     }

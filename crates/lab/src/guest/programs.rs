@@ -4,6 +4,7 @@
 
 use super::elf::Elf;
 use super::initramfs::Archive;
+use crate::host::qemu::PROGRAM;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,10 @@ use std::path::{Path, PathBuf};
 const PROGRAMS: &[(&str, bool)] = &[("ip", true), ("tc", true), ("sh", true), ("ethtool", false)];
 /// What it starts in addition where the experiment chooses the CPUs that take packets in.
 const STEERING: &[(&str, bool)] = &[("taskset", true), ("cat", true), ("paste", true), ("grep", true)];
+/// What a QEMU reads that runs virtual machines in a guest.
+const QEMU_FILES: &[&str] = &["qboot.rom", "pvh.bin", "kvmvapic.bin", "linuxboot_dma.bin"];
+/// Where those are: Debian keeps them in one folder.
+pub const QEMU_FOLDER: &str = "/usr/share/qemu";
 const PLACES: &[&str] = &["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 /// Where libraries lie by default (ld.so(8)), Debian's folders first.
 const LIBRARIES: &[&str] =
@@ -71,6 +76,19 @@ pub fn pack(steers: bool, archive: &mut Archive) -> Result<(), ProgramError> {
                 archive.file(&format!("/usr/lib/tc/{name}"), read(&path)?, false);
             }
         }
+    }
+    Ok(())
+}
+
+/// Puts QEMU into the archive, with what it reads when it starts a kernel without a disk.
+///
+/// # Errors
+/// If it, or a library, is not on this machine.
+pub fn pack_qemu(program: &Path, archive: &mut Archive) -> Result<(), ProgramError> {
+    add(program, &format!("/usr/bin/{PROGRAM}"), archive)?;
+    for name in QEMU_FILES {
+        let path = format!("{QEMU_FOLDER}/{name}");
+        archive.file(&path, read(Path::new(&path))?, false);
     }
     Ok(())
 }

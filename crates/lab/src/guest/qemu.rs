@@ -75,7 +75,7 @@ impl VirtualMachine {
         match (self.mode, self.accelerator) {
             // Each of these is needed: without the seed, for one, most latencies differ from run
             // to run.
-            (GuestMode::Exact, _) => {
+            (GuestMode::Exact, Accelerator::Tcg) => {
                 put("-accel tcg -rtc base=2026-01-01T00:00:00,clock=vm -seed 1 -icount");
                 put(COUNTED);
                 put(EMULATED);
@@ -84,7 +84,8 @@ impl VirtualMachine {
                 put("-accel tcg,thread=multi -rtc base=utc");
                 put(EMULATED);
             }
-            (GuestMode::RealTime, Accelerator::Kvm) => put("-accel kvm -rtc base=utc -cpu host"),
+            // In exact time the clocks are those of the guest that runs it, which are exact.
+            (_, Accelerator::Kvm) => put("-accel kvm -rtc base=utc -cpu host"),
         }
         put(&format!("-smp {} -m {}", self.cpus, self.memory_mib));
         put(&format!("-serial file:{CONSOLE} -serial file:{PORT}"));
@@ -108,9 +109,14 @@ impl VirtualMachine {
             // The processor's counter runs at 1 GHz there: measuring it would only make it wrong
             // by some millionths.
             line += " tsc=reliable tsc_early_khz=1000000";
-            // Nor is the local APIC's timer measured, in a loop that took a third of the boot's
-            // processor time: HPET's is as good for one processor, and says how fast it runs.
-            line += " nolapic_timer";
+            match self.accelerator {
+                // Nor is the local APIC's timer measured, in a loop that took a third of the boot's
+                // processor time: HPET's is as good for one processor, and says how fast it runs.
+                Accelerator::Tcg => line += " nolapic_timer",
+                // KVM has an APIC of its own, and QEMU emulates the HPET. Looking through all buses
+                // for chips with errors costs thousands of exits.
+                Accelerator::Kvm => line += " pci=noearly",
+            }
         }
         if !self.append.is_empty() {
             line += " ";

@@ -20,12 +20,12 @@ const SAID: usize = 16 << 10;
 /// QEMU says within this time whether it can have the filter.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// What QEMU says of its version.
+/// What a QEMU says of its version.
 ///
 /// # Errors
 /// If it cannot be started.
-pub fn version() -> io::Result<String> {
-    let output = std::process::Command::new(PROGRAM).arg("--version").output()?;
+pub fn version(program: &Path) -> io::Result<String> {
+    let output = std::process::Command::new(program).arg("--version").output()?;
     Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().trim().to_owned())
 }
 
@@ -80,8 +80,8 @@ impl Qemu {
     ///
     /// # Errors
     /// If it cannot be started.
-    pub fn start(folder: &Path, arguments: &[String]) -> io::Result<Qemu> {
-        Ok(Qemu { child: Child::start_in(folder, PROGRAM, arguments)?, said: Vec::new() })
+    pub fn start(folder: &Path, program: &str, arguments: &[String]) -> io::Result<Qemu> {
+        Ok(Qemu { child: Child::start_in(folder, program, arguments)?, said: Vec::new() })
     }
 
     /// Starts it in a folder by a command that ends by becoming QEMU. The same holds for the thread

@@ -39,6 +39,12 @@ impl Tool {
         self
     }
 
+    /// With this variable in its environment.
+    pub(crate) fn with(mut self, variable: &str, value: &str) -> Tool {
+        self.0.env(variable, value);
+        self
+    }
+
     /// Without these variables of tardy's own environment.
     pub(crate) fn without(mut self, variables: &[&str]) -> Tool {
         for name in variables {

@@ -4,14 +4,15 @@
 
 use super::link::{Laid, NO_IPV6, PathError};
 use super::meeting::Meeting;
-use super::methods::{PathMethods, PlannedStations};
+use super::methods::{InGuest, PathMethods, PlannedStations};
 use crate::machine::FactsByHost;
 use crate::names::Names;
 use crate::step::{Action, Inverse, Question, Step};
 use tardy_model::path::Backend;
 use tardy_spec::experiment::Setup;
 
-pub(super) const KIND: PathMethods = PathMethods::made(lay);
+pub(super) const KIND: PathMethods =
+    PathMethods { guest: InGuest { modules: || &["bridge"], ..InGuest::NOTHING }, ..PathMethods::made(lay) };
 
 /// Plans it.
 ///

@@ -4,13 +4,14 @@
 
 use super::link::{Laid, PathError};
 use super::meeting::Meeting;
-use super::methods::{PathMethods, PlannedStations};
+use super::methods::{InGuest, PathMethods, PlannedStations};
 use crate::machine::FactsByHost;
 use crate::names::Names;
 use tardy_model::path::Backend;
 use tardy_spec::experiment::Setup;
 
-pub(super) const KIND: PathMethods = PathMethods::made(lay);
+pub(super) const KIND: PathMethods =
+    PathMethods { guest: InGuest { modules: || &["macvtap"], ..InGuest::NOTHING }, ..PathMethods::made(lay) };
 
 /// Plans it.
 ///
