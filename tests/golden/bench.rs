@@ -35,28 +35,47 @@ fn verdict(today: &[f64], earlier: &[f64], better: Better) -> Verdict {
 
 #[test]
 fn a_row_that_left_its_earlier_spread_was_for_the_eye_to_find() {
-    let earlier = [9.0, 9.4, 10.0];
+    let earlier = [9.0, 9.1, 9.4, 9.7, 10.0];
     for (today, lower, higher, neither) in [
-        ([8.0, 8.4, 8.9], Verdict::Better, Verdict::Worse, Verdict::Outside),
-        ([10.1, 10.2, 12.0], Verdict::Worse, Verdict::Better, Verdict::Outside),
+        ([8.0, 8.1, 8.4, 8.6, 8.9], Verdict::Better, Verdict::Worse, Verdict::Outside),
+        ([10.1, 10.1, 10.2, 11.0, 12.0], Verdict::Worse, Verdict::Better, Verdict::Outside),
         // The medians are far apart, and the spreads overlap: at a point, around the other, in it.
-        ([10.0, 12.0, 14.0], Verdict::Within, Verdict::Within, Verdict::Within),
-        ([5.0, 6.0, 9.0], Verdict::Within, Verdict::Within, Verdict::Within),
-        ([1.0, 2.0, 20.0], Verdict::Within, Verdict::Within, Verdict::Within),
-        ([9.1, 9.1, 9.2], Verdict::Within, Verdict::Within, Verdict::Within),
+        ([10.0, 12.0, 12.0, 13.0, 14.0], Verdict::Within, Verdict::Within, Verdict::Within),
+        ([5.0, 6.0, 6.0, 7.0, 9.0], Verdict::Within, Verdict::Within, Verdict::Within),
+        ([1.0, 2.0, 2.0, 3.0, 20.0], Verdict::Within, Verdict::Within, Verdict::Within),
+        ([9.1, 9.1, 9.1, 9.1, 9.2], Verdict::Within, Verdict::Within, Verdict::Within),
     ] {
         let all = [Better::Lower, Better::Higher, Better::Neither].map(|better| verdict(&today, &earlier, better));
         assert_eq!(all, [lower, higher, neither], "{today:?}");
     }
     // A single pair is a spread without width.
     assert_eq!(verdict(&[9.7], &earlier, Better::Lower), Verdict::Within);
-    assert_eq!(verdict(&[10.1], &earlier, Better::Lower), Verdict::Worse);
     assert_eq!(verdict(&[9.7], &[], Better::Lower), Verdict::New);
 }
 
 #[test]
+fn two_pairs_that_lay_beyond_two_others_by_chance_were_worse() {
+    // Of two values and two others of one distribution a third lies apart.
+    let apart = [10.1, 10.2, 10.3, 10.4, 10.5, 10.6, 10.7, 10.8];
+    let earlier = [9.0, 9.1, 9.2, 9.3, 9.4, 9.5, 9.6, 9.7];
+    for (today, before, told) in [
+        (1, 8, Verdict::TooFew),
+        (2, 2, Verdict::TooFew),
+        (3, 3, Verdict::TooFew),
+        (4, 4, Verdict::TooFew),
+        (5, 5, Verdict::Worse),
+        (4, 6, Verdict::Worse),
+        (3, 8, Verdict::TooFew),
+    ] {
+        assert_eq!(verdict(&apart[..today], &earlier[..before], Better::Lower), told, "{today} {before}");
+    }
+    assert_eq!(verdict(&earlier[..2], &apart[..2], Better::Lower), Verdict::TooFew);
+}
+
+#[test]
 fn a_row_was_worse_by_less_than_its_peer_beside_itself() {
-    let (today, earlier) = (spread(&[10.5, 10.6, 10.7]).expect("pairs"), spread(&[9.0, 9.5, 10.0]));
+    let (today, earlier) =
+        (spread(&[10.5, 10.5, 10.6, 10.7, 10.7]).expect("pairs"), spread(&[9.0, 9.5, 9.5, 9.5, 10.0]));
     let beside = |itself: &[f64], better| today.verdict(earlier, better, spread(itself));
     assert_eq!(beside(&[9.9, 10.0, 10.1], Better::Lower), Verdict::Worse);
     // By 6 %, whichever of the two sides it is called.
@@ -71,11 +90,11 @@ fn a_row_was_worse_by_less_than_its_peer_beside_itself() {
 fn a_row_without_a_peer_is_held_by_its_own_figures() {
     let alone = |ours: &[f64]| Row {
         pairs: ours.iter().map(|ours| (*ours, None)).collect(),
-        earlier: Spread::of_pairs(&[(50.0, None), (60.0, None)]),
+        earlier: Spread::of_pairs(&[50.0, 52.0, 55.0, 58.0, 60.0].map(|earlier| (earlier, None))),
         ..Row::new("a cell's set-up", "ms", Better::Lower)
     };
     let told = "a cell's set-up: 65.50 (61.00–70.00), earlier 55.00 (50.00–60.00)";
-    assert_eq!(alone(&[61.0, 70.0]).worse().as_deref(), Some(told));
+    assert_eq!(alone(&[61.0, 63.0, 65.5, 68.0, 70.0]).worse().as_deref(), Some(told));
     let within = alone(&[59.0, 70.0]);
     assert_eq!((within.verdict(), within.worse()), (Some(Verdict::Within), None));
     // Counts of nothing on both sides have no ratio; their own figures must not replace it.
@@ -86,8 +105,8 @@ fn a_row_without_a_peer_is_held_by_its_own_figures() {
 #[test]
 fn a_count_that_only_adds_up_was_compared_with_an_earlier_run() {
     let lost = |better| Row {
-        pairs: vec![(1845.0, Some(11539.0))],
-        earlier: Spread::of_pairs(&[(210.0, Some(11539.0))]),
+        pairs: vec![(1845.0, Some(11539.0)); 5],
+        earlier: Spread::of_pairs(&[(210.0, Some(11539.0)); 5]),
         ..Row::new("rx_dropped", "packets", better)
     };
     assert_eq!(lost(Better::Neither).verdict(), Some(Verdict::Outside));
@@ -103,7 +122,7 @@ fn a_bound_is_missed_only_if_no_pair_keeps_it() {
     assert_eq!(held(Bound::RatioAtLeast(1.0)), Some(Met::Perhaps), "a pair keeps it, the median does not");
     assert_eq!((held(Bound::RatioAtLeast(1.5)), held(Bound::RatioAtMost(0.8))), (Some(Met::No), Some(Met::No)));
     // What a ratio of the peer to itself is worth is part of the spread.
-    let itself = Some(Spread { least: 0.8, median: 1.0, greatest: 1.1 });
+    let itself = Some(Spread { count: 5, least: 0.8, median: 1.0, greatest: 1.1 });
     assert_eq!(Row { bound: Bound::RatioAtLeast(1.5), itself, ..row }.met(), Some(Met::Perhaps));
 }
 
@@ -179,7 +198,8 @@ fn the_pairs_that_are_kept_lie_within_their_own_spread() {
         let factor = today.earlier.map_or(1.0, |earlier| 1.5 * earlier.greatest / earlier.least);
         let slower = row.pairs.iter().map(|(ours, peer)| (ours * factor, *peer)).collect();
         let slower = Row { pairs: slower, ..today };
-        assert!(matches!(slower.verdict(), None | Some(Verdict::Worse)), "{comparison}: {}", row.what);
+        let told = slower.verdict();
+        assert!(matches!(told, None | Some(Verdict::Worse | Verdict::TooFew)), "{comparison}: {}", row.what);
     }
 }
 

@@ -48,6 +48,7 @@ pub enum Better {
 /// Where the figures of several pairs lie.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
+    pub count: usize,
     pub least: f64,
     pub median: f64,
     pub greatest: f64,
@@ -59,6 +60,8 @@ pub enum Verdict {
     /// No earlier run has figures of this row.
     New,
     Within,
+    /// Beyond it, with so few pairs that chance does that too often.
+    TooFew,
     Better,
     Worse,
     /// Beyond it, of a row that improves neither way.
@@ -100,7 +103,7 @@ impl Spread {
     fn of(values: Vec<f64>) -> Option<Spread> {
         let least = values.iter().copied().min_by(f64::total_cmp)?;
         let greatest = values.iter().copied().max_by(f64::total_cmp)?;
-        Some(Spread { least, median: median(values)?, greatest })
+        Some(Spread { count: values.len(), least, median: median(values)?, greatest })
     }
 
     /// Of the pairs' ratios, where there is a peer; else of our own figures, which tell less,
@@ -124,12 +127,21 @@ impl Spread {
         let (lower, higher) = (self.greatest * worth < earlier.least, self.least / worth > earlier.greatest);
         match better {
             _ if !lower && !higher => Verdict::Within,
+            _ if !tells_apart(self.count, earlier.count) => Verdict::TooFew,
             Better::Neither | Better::Sum => Verdict::Outside,
             Better::Lower if lower => Verdict::Better,
             Better::Higher if higher => Verdict::Better,
             Better::Lower | Better::Higher => Verdict::Worse,
         }
     }
+}
+
+/// True if `n` values of one thing all lie on one side of `m` others by chance in less than one of
+/// 100 cases: there are C(n + m, n) orders of them, and two are such. A table has some thirty rows,
+/// and a third of those with two pairs and two would lie apart by chance alone.
+fn tells_apart(n: usize, m: usize) -> bool {
+    let orders = (1..=n).fold(1.0, |orders, k| orders * (m + k) as f64 / k as f64);
+    2.0 / orders < 0.01
 }
 
 impl Display for Spread {
@@ -143,6 +155,7 @@ impl Display for Verdict {
         f.write_str(match self {
             Verdict::New => "new",
             Verdict::Within => "within its earlier spread",
+            Verdict::TooFew => "apart from its earlier spread, by too few pairs to tell",
             Verdict::Better => "better than its earlier spread",
             Verdict::Worse => "worse than its earlier spread",
             Verdict::Outside => "outside its earlier spread",
