@@ -5,9 +5,12 @@
 mod cache;
 mod frames;
 
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
 use tardy_lab::guest::apt::{and_sources, deb822, one_line};
 use tardy_lab::guest::console::{self, Means};
-use tardy_lab::guest::emulator;
+use tardy_lab::guest::emulator::{self, Built};
 use tardy_lab::guest::kernel;
 use tardy_lab::guest::modules::Index;
 use tardy_lab::guest::qemu::{Accelerator, VirtualMachine};
@@ -145,6 +148,40 @@ deb http://mirror.example/debian-security trixie-security main
     assert_eq!(both.lines().nth(1), Some("deb-src [arch=amd64] http://mirror.example/debian trixie main"));
     let stanza = and_sources("URIs: http://mirror.example/debian\nTypes: deb\nSuites: trixie\n");
     assert_eq!(stanza, "URIs: http://mirror.example/debian\nTypes: deb deb-src\nSuites: trixie\n");
+}
+
+#[test]
+fn root_started_and_built_a_qemu_in_a_folder_where_another_user_could_replace_it() {
+    let cache = tempfile::tempdir().expect("a folder");
+    let folder = cache.path().join("qemu");
+    fs::create_dir(&folder).expect("made");
+    fs::write(folder.join("qemu-system-x86_64"), "#!/bin/sh\n").expect("written");
+    let built = Built { source: "qemu".into(), source_sha256: "1".into(), compiler: "gcc".into(), sha256: "2".into() };
+    fs::write(folder.join("qemu.json"), serde_json::to_vec(&built).expect("JSON")).expect("written");
+    let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("set");
+    let refused = || {
+        assert_eq!(emulator::found(cache.path()), None);
+        let error = emulator::build(cache.path(), &mut |_| panic!("it begins")).expect_err("refused").to_string();
+        assert!(error.contains("another user than this one and root may write there"), "{error}");
+    };
+    mode(&folder, 0o755);
+    assert_eq!(emulator::found(cache.path()).map(|(_, noted)| noted), Some(built));
+    mode(&folder, 0o775);
+    assert_eq!(emulator::found(cache.path()), None, "the group may put another one there");
+    mode(&folder, 0o755);
+    mode(cache.path(), 0o777);
+    refused();
+    mode(cache.path(), 0o755);
+    if tardy_sys::process::is_root() {
+        std::os::unix::fs::chown(cache.path(), Some(65_534), None).expect("given away");
+        refused();
+    }
+    // A note that never ends, or a program that is elsewhere, is none.
+    std::os::unix::fs::chown(cache.path(), Some(fs::metadata("/proc/self").expect("this process").uid()), None)
+        .expect("taken back");
+    fs::remove_file(folder.join("qemu.json")).expect("removed");
+    std::os::unix::fs::symlink("/dev/zero", folder.join("qemu.json")).expect("made");
+    assert_eq!(emulator::found(cache.path()), None);
 }
 
 #[test]

@@ -121,29 +121,36 @@ pub fn keep_freed_memory() {
 }
 
 /// Where programs are looked for if no folder of PATH is left.
-const SYSTEM: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+pub const SYSTEM_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 const ROOT: u32 = 0;
 /// Mode bits: the group or others may write; only a file's owner may rename or remove it (a sticky
 /// folder, as /tmp).
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
-fn is_roots(found: &Metadata) -> bool {
-    found.uid() == ROOT && found.mode() & OTHERS_WRITE == 0
+fn is_only_for(found: &Metadata, user: u32) -> bool {
+    [ROOT, user].contains(&found.uid()) && found.mode() & OTHERS_WRITE == 0
 }
 
 /// True if nobody but root can put a program into this folder, or put another folder in its place.
 pub fn only_root_writes(folder: &Path) -> bool {
-    where_only_root_writes(folder).is_some()
+    where_nobody_else_writes(folder, ROOT).is_some()
+}
+
+/// The path, without links, of a folder into which nobody but root and the user whose process this
+/// is can put something, or put another folder in its place. `None` if somebody else can.
+pub fn where_only_we_write(folder: &Path) -> Option<PathBuf> {
+    where_nobody_else_writes(folder, fs::metadata("/proc/self").ok()?.uid())
 }
 
 /// Such a folder's path without links, for whoever owns a link may turn it round. One that is not
-/// there counts as such if nobody but root can make it.
-fn where_only_root_writes(folder: &Path) -> Option<PathBuf> {
+/// there counts as such if nobody but root and this user can make it.
+fn where_nobody_else_writes(folder: &Path, user: u32) -> Option<PathBuf> {
     let mut above = folder.is_absolute().then(|| folder.ancestors())?;
     let (named, there) = above.find_map(|above| Some((above, above.canonicalize().ok()?)))?;
-    let above = |found: Metadata| found.uid() == ROOT && (is_roots(&found) || found.mode() & STICKY != 0);
-    let is_safe = fs::metadata(&there).is_ok_and(|found| is_roots(&found))
+    let is_sticky = |found: &Metadata| found.uid() == ROOT && found.mode() & STICKY != 0;
+    let above = |found: Metadata| is_only_for(&found, user) || is_sticky(&found);
+    let is_safe = fs::metadata(&there).is_ok_and(|found| is_only_for(&found, user))
         && there.ancestors().skip(1).all(|folder| fs::metadata(folder).is_ok_and(above));
     is_safe.then(|| there.components().chain(folder.strip_prefix(named).unwrap_or(folder).components()).collect())
 }
@@ -151,10 +158,11 @@ fn where_only_root_writes(folder: &Path) -> Option<PathBuf> {
 /// The folders of a PATH that only root writes to, without links; the system's own if none is
 /// left. An empty entry means the current folder, and goes.
 pub fn trusted(path: &OsStr) -> OsString {
-    let kept: Vec<_> = std::env::split_paths(path).filter_map(|folder| where_only_root_writes(&folder)).collect();
+    let kept: Vec<_> =
+        std::env::split_paths(path).filter_map(|folder| where_nobody_else_writes(&folder, ROOT)).collect();
     match std::env::join_paths(&kept) {
         Ok(joined) if !kept.is_empty() => joined,
-        _ => SYSTEM.into(),
+        _ => SYSTEM_PATH.into(),
     }
 }
 

@@ -336,7 +336,12 @@ fn with_machines(
         let of = Guest { kernel, boots, append: machine.append.clone(), machines: BTreeMap::new(), ..guest.clone() };
         Ok(Nested { machine, guest: of })
     };
-    let machines = experiment.machines().into_iter().map(|(host, (_, machine))| Ok((host, nested(machine)?)));
+    let cannot = |error: GuestError| Failure::new(Exit::Cannot, error.to_string());
+    let asked = experiment.machines();
+    asked.iter().try_for_each(|(host, (name, _))| machine::check_number(name, *host).map_err(cannot))?;
+    let all = asked.values().map(|(_, machine)| machine);
+    machine::check_memory(all, tardy_sys::proc::available_memory_bytes()).map_err(cannot)?;
+    let machines = asked.into_iter().map(|(host, (_, machine))| Ok((host, nested(machine)?)));
     let machines = machines.collect::<Result<BTreeMap<_, _>>>()?;
     let emulator = match emulator::found(&kernel::cache()) {
         Some((program, _)) if !machines.is_empty() => program,

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tardy_sys::proc;
 
@@ -25,6 +25,18 @@ pub mod sha256 {
 /// # Errors
 /// The system's.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_as(path, bytes, None)
+}
+
+/// The same of a program, which everybody may run.
+///
+/// # Errors
+/// The system's.
+pub fn write_program(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_as(path, bytes, Some(0o755))
+}
+
+fn write_as(path: &Path, bytes: &[u8], mode: Option<u32>) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     // Another program may write the same file at the same time.
@@ -32,6 +44,10 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let _ = fs::remove_file(&temporary);
     let written = File::options().write(true).create_new(true).open(&temporary).and_then(|mut file| {
         file.write_all(bytes)?;
+        if let Some(mode) = mode {
+            // By the open file: its name may mean another one meanwhile.
+            file.set_permissions(fs::Permissions::from_mode(mode))?;
+        }
         file.sync_all()?;
         fs::rename(&temporary, path)?;
         File::open(folder)?.sync_all()

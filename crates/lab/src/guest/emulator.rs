@@ -17,9 +17,10 @@ use super::cached::{self, sha256};
 use super::fetch::WORK;
 use crate::host::tool::{self, Tool};
 use serde::{Deserialize, Serialize};
-use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use tardy_sys::process;
 
 /// By what it is asked for.
 pub const NAME: &str = "qemu";
@@ -101,6 +102,13 @@ pub enum EmulatorError {
         /// Where Debian has it.
         package: &'static str,
     },
+    /// Another user could replace what the build starts, or its result.
+    #[error(
+        "QEMU is not built in {}: another user than this one and root may write there, or may rename a folder on the way, and would \
+         have their programs run: build it as the user whose folder it is, without sudo, or set TARDY_CACHE to a folder of your own",
+        cache.display()
+    )]
+    OthersWrite { cache: PathBuf },
     /// Something of the source is not where it was.
     #[error("{what} is not in the source of {version}: it is laid out in another way than this version of tardy knows")]
     Layout { what: String, version: String },
@@ -118,16 +126,20 @@ pub struct Built {
     pub sha256: String,
 }
 
+/// Modes of the folders of a build, and of its result.
+const HIDDEN: u32 = 0o700;
+const SHOWN: u32 = 0o755;
+
 /// The program in the cache, with what is noted of it. `None` if it was not built, or if another
 /// user could have replaced it.
 pub fn found(cache: &Path) -> Option<(PathBuf, Built)> {
-    let folder = cache.join(FOLDER);
-    let built = serde_json::from_slice(&fs::read(folder.join(NOTE)).ok()?).ok()?;
-    let program = std::path::absolute(folder.join(PROGRAM)).ok()?;
-    let about = fs::symlink_metadata(&program).ok()?;
-    let own = fs::metadata("/proc/self").ok()?.uid();
-    let is_ours = about.is_file() && (about.uid() == own || about.uid() == 0) && about.mode() & 0o022 == 0;
-    is_ours.then_some((program, built))
+    let folder = std::path::absolute(cache.join(FOLDER)).ok()?;
+    // What is checked in such a folder is still so when it is started.
+    let folder = process::where_only_we_write(&folder)?;
+    let (program, note) = (folder.join(PROGRAM), folder.join(NOTE));
+    let is_whole = |path: &Path| fs::symlink_metadata(path).is_ok_and(|about| about.is_file());
+    let built = (is_whole(&program) && is_whole(&note)).then(|| fs::read(&note).ok())??;
+    Some((program, serde_json::from_slice(&built).ok()?))
 }
 
 /// Builds it into the cache, in place of one that is there. `tell` hears what is being done.
@@ -135,22 +147,27 @@ pub fn found(cache: &Path) -> Option<(PathBuf, Built)> {
 /// # Errors
 /// [`EmulatorError`].
 pub fn build(cache: &Path, tell: &mut dyn FnMut(&str)) -> Result<Built, EmulatorError> {
+    // The build starts programs out of folders below it, for minutes.
+    let cache = std::path::absolute(cache).map_err(file("find", cache))?;
+    let others = || EmulatorError::OthersWrite { cache: cache.clone() };
+    let cache = process::where_only_we_write(&cache).ok_or_else(others)?;
     for (program, package) in NEEDED {
         if !tool::is_there(program) {
             return Err(EmulatorError::NoProgram { program, package });
         }
     }
-    cached::sweep(cache, WORK);
+    let private = |mode: u32, path: &Path| DirBuilder::new().recursive(mode == SHOWN).mode(mode).create(path);
+    private(SHOWN, &cache).map_err(file("create", &cache))?;
+    cached::sweep(&cache, WORK);
     let work = cache.join(format!("build-{}", std::process::id()));
-    let work = std::path::absolute(&work).map_err(file("find", &work))?;
+    private(HIDDEN, &work).map_err(file("create", &work))?;
     let result = build_in(&work, tell).and_then(|(mut built, program)| {
         let folder = cache.join(FOLDER);
-        fs::create_dir_all(&folder).map_err(file("create", &folder))?;
+        private(SHOWN, &folder).map_err(file("create", &folder))?;
         let bytes = fs::read(&program).map_err(file("read", &program))?;
         built.sha256 = sha256::of(&bytes);
         let (program, note) = (folder.join(PROGRAM), folder.join(NOTE));
-        cached::write(&program, &bytes).map_err(file("write", &program))?;
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).map_err(file("make runnable", &program))?;
+        cached::write_program(&program, &bytes).map_err(file("write", &program))?;
         cached::write(&note, &serde_json::to_vec_pretty(&built).unwrap_or_default()).map_err(file("write", &note))?;
         Ok(built)
     });

@@ -12,10 +12,11 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use tardy_sys::process::SYSTEM_PATH;
 
 /// Looks a program up as `execvp` does: a name with a slash is a path, another one is looked for
 /// in PATH.
-pub(super) fn find(program: &str) -> Result<PathBuf, String> {
+pub(crate) fn find(program: &str) -> Result<PathBuf, String> {
     let runs =
         |path: &Path| path.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0);
     if program.contains('/') {
@@ -26,7 +27,8 @@ pub(super) fn find(program: &str) -> Result<PathBuf, String> {
             false => Err("does not exist: write its right path".into()),
         };
     }
-    let places = std::env::var_os("PATH").unwrap_or_default();
+    // A guest's first process has no PATH.
+    let places = std::env::var_os("PATH").unwrap_or_else(|| SYSTEM_PATH.into());
     std::env::split_paths(&places)
         .map(|folder| folder.join(program))
         .find(|path| runs(path))
