@@ -49,6 +49,6 @@ echo
 echo "== soak"
 # What the tests measured, and the fuzzers' table.
 grep -E '^(coordinator|agent [ab]): \[|^[0-9]+ (runs|trials) (in|of) ' "$parts/all"
-grep -E '^(target|experiment|frame|message|run_folder|samples) +' "$parts/all"
+grep -E '^(target|experiment|frame|hints|message|run_folder|samples) +' "$parts/all"
 printf '\n%s' "$table"
 exit $failed

@@ -169,7 +169,7 @@ fn the_warm_up_was_in_the_account_of_a_receiver_that_ended_by_itself() {
 #[test]
 fn an_agent_measured_what_a_line_costs_while_it_watched_programs() {
     let mut agent = Talk::begin();
-    agent.tell(&ToAgent::Inspect { devices: Vec::new(), awaited: Vec::new() });
+    agent.tell(&ToAgent::Inspect { devices: Vec::new(), inside: Vec::new(), awaited: Vec::new() });
     assert_eq!(agent.hear(), FromAgent::Inspecting);
     // It would be measured with what watches programs, and with the kernel's count of their runs.
     let why = agent.refused(&ToAgent::Cost(CostOrder::Line));

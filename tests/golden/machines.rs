@@ -11,14 +11,13 @@ use tardy_lab::host::HostId;
 use tardy_lab::host::distant::Reach;
 use tardy_lab::host::place::Place;
 use tardy_lab::host::trunk::{self, Link, Trunk};
-use tardy_lab::machine::FactsByHost;
+use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
-use tardy_lab::plan::{Plan, plan};
+use tardy_lab::plan::{Kinds, Plan, plan};
 use tardy_lab::step::{Action, Inverse};
 use tardy_model::path::{Backend, PathKind};
 use tardy_model::shaper::Shaper;
 use tardy_model::station::{Machine, Net, StationKind};
-use tardy_model::xdp::XdpMode;
 use tardy_spec::experiment::{self, Setup, Softirq, Station};
 
 const SOON: Duration = Duration::from_secs(20);
@@ -153,9 +152,8 @@ fn setup() -> Setup {
     }
 }
 
-/// A station in a namespace, and one that is a virtual machine.
-fn with_machine(kind: PathKind, backends: &[Backend]) -> Plan {
-    let mut setup = setup();
+/// A station that is a virtual machine.
+fn machine_station(backends: &[Backend]) -> Station {
     let machine = Machine {
         kernel: "debian:6.12".to_owned(),
         cpus: 1,
@@ -165,10 +163,14 @@ fn with_machine(kind: PathKind, backends: &[Backend]) -> Plan {
         append: String::new(),
         backends: backends.iter().copied().collect(),
     };
-    let station = Station { kind: StationKind::Guest, host: HostId::numbered(1), machine: Some(machine) };
-    setup.stations.insert("vm".to_owned(), station);
-    setup.path =
-        experiment::Path { kind, mtu: 1500, queues: None, named: Vec::new(), take: false, xdp_mode: XdpMode::Native };
+    Station { kind: StationKind::Guest, host: HostId::numbered(1), machine: Some(machine) }
+}
+
+/// A station in a namespace, and one that is a virtual machine.
+fn with_machine(kind: PathKind, backends: &[Backend]) -> Plan {
+    let mut setup = setup();
+    setup.stations.insert("vm".to_owned(), machine_station(backends));
+    setup.path = experiment::Path::given(kind, 1500);
     plan(&setup, Names::FIRST, &FactsByHost::default()).expect("they can be joined")
 }
 
@@ -230,6 +232,95 @@ fn a_bridge_and_a_macvtap_leave_the_machine_its_devices() {
 }
 
 #[test]
+fn the_tap_of_another_machine_comes_to_the_bridge_and_goes_back_under_its_name() {
+    for kind in [PathKind::Bridge, PathKind::Ovs, PathKind::Xdp] {
+        let mut setup = setup();
+        for (name, number) in [("a", 1), ("b", 2)] {
+            let station = Station { host: HostId::numbered(number), ..machine_station(&[Backend::Tap]) };
+            setup.stations.insert(name.to_owned(), station);
+        }
+        setup.stations.retain(|name, _| ["a", "b"].contains(&name.as_str()));
+        setup.streams.clear();
+        setup.path = experiment::Path::given(kind, 1500);
+        let plan = plan(&setup, Names::FIRST, &FactsByHost::default()).expect("they can be joined");
+        let does: Vec<String> = plan.steps.iter().flat_map(|step| &step.does).map(ToString::to_string).collect();
+        let moves = "ip -n tardy-0-_vm1 link set dev tardy0-tap netns tardy-0-_vm2 name tardy0-brup";
+        assert_eq!(does.iter().filter(|line| *line == moves).count(), 1, "{does:#?}");
+        assert!(!does.iter().any(|line| line.contains("type veth")), "{does:#?}");
+        let undo: Vec<String> = plan.undo().map(|command| command.to_string()).collect();
+        let back = "ip -n tardy-0-_vm2 link set dev tardy0-brup netns tardy-0-_vm1 name tardy0-tap";
+        assert_eq!(undo.iter().filter(|line| *line == back).count(), 1, "{undo:#?}");
+        let [a, b] = ["a", "b"].map(|name| plan.ends.at(name).expect("it is met"));
+        assert_eq!((a.place.host, b.place.host), (HostId::numbered(1), HostId::numbered(2)));
+        assert_ne!((&a.mac, a.address), (&b.mac, b.address));
+        // Nobody on this host looks into the machines' path.
+        assert_eq!(plan.inside, []);
+    }
+    let here = |to: &str, called: &str| {
+        let (device, to, called) = ("tardy0-brup".into(), to.into(), called.into());
+        Inverse::here(Action::ReturnRenamed { device, to, called }).fault()
+    };
+    assert_eq!(here("tardy-0-_vm1", "tardy0-tap"), None);
+    assert!(here("elsewhere", "tardy0-tap").is_some() && here("tardy-0-_vm1", "x y").is_some());
+}
+
+#[test]
+fn a_datapath_has_its_flows_before_the_first_packet_and_goes_with_the_path() {
+    let plan = with_machine(PathKind::Ovs, &[Backend::Tap]);
+    let does: Vec<String> = plan.steps.iter().flat_map(|step| &step.does).map(ToString::to_string).collect();
+    let at = |part: &str| does.iter().position(|line| line.contains(part)).unwrap_or_else(|| panic!("{part}"));
+    assert!(at("ovs-dpctl add-dp tardy0-ovs") < at("add-if tardy0-ovs tardy0-brup,port_no=1"));
+    assert!(at("add-if tardy0-ovs tardy0-tap,port_no=2") < at("add-flow tardy0-ovs"));
+    // Each way: IPv4, ARP and IPv6, tagged and not; there are no frames of a stream's own.
+    let flows: Vec<_> = does.iter().filter(|line| line.contains("add-flow")).collect();
+    assert_eq!(flows.len(), 2 * 2 * 3, "{flows:#?}");
+    for part in ["encap(eth_type(0x86dd),ipv6())' 2", "in_port(2),eth(),eth_type(0x0800),ipv4()' 1"] {
+        assert!(flows.iter().any(|line| line.ends_with(part)), "{part}: {flows:#?}");
+    }
+    assert!(does.last().is_some() && at("add-flow") < at("dev tardy0-tap mtu 1500 up"));
+    let undo: Vec<String> = plan.undo().map(|command| command.to_string()).collect();
+    assert_eq!(undo.iter().filter(|line| line.contains("ovs-dpctl del-dp tardy0-ovs")).count(), 1, "{undo:#?}");
+    let fault = |name: &str| {
+        let place = Place { netns: Some("tardy-0-_vm1".into()), ..Place::of(HostId::HERE) };
+        Inverse::within(&place, Action::DeleteDatapath { name: name.into() }).fault()
+    };
+    assert_eq!(fault("tardy0-ovs"), None);
+    assert!(fault("x; reboot").is_some_and(|why| why.contains("no network device's name")));
+    let here = Inverse::here(Action::DeleteDatapath { name: "ovs-system".into() });
+    assert!(here.fault().is_some_and(|why| why.contains("no network namespace")));
+}
+
+#[test]
+fn what_a_path_needs_behind_a_machine_was_looked_for_in_the_machine() {
+    let mut setup = setup();
+    setup.stations.insert("vm".to_owned(), machine_station(&[Backend::Tap]));
+    setup.path = experiment::Path::given(PathKind::Ovs, 1500);
+    let facts = |has: bool| {
+        let paths = has.then(|| "ovs".to_owned()).into_iter().collect();
+        Facts { usable: vec![0], paths, ..Facts::default() }
+    };
+    let refusal = |here: bool, in_machine: bool| {
+        let found = FactsByHost::from(facts(here)).and(HostId::numbered(1), facts(in_machine));
+        Kinds::default().refusal(&setup, &found).expect("its hosts are known")
+    };
+    assert_eq!(refusal(true, false), None);
+    assert!(refusal(false, true).is_some_and(|why| why.contains("apt install openvswitch-switch")));
+}
+
+#[test]
+fn a_program_on_the_path_printed_and_nobody_watched_it() {
+    let printing = with_machine(PathKind::Xdp, &[Backend::Tap]);
+    let watched: Vec<(String, String)> =
+        printing.inside.iter().map(|of| (of.station.clone(), of.device.device.clone())).collect();
+    assert_eq!(watched, [("a".into(), "tardy0-brup".into()), ("a".into(), "tardy0-tap".into())]);
+    let text = include_str!("../../experiments/host-to-host.toml").to_owned();
+    let source = tardy_spec::Source { name: "test.toml".into(), text };
+    let refused = tardy_spec::load(&source, &["path.xdp_printk=true".to_owned()]);
+    let says = refused.err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(says.contains("`path.xdp_printk` has no meaning on path"), "{says}");
+}
+
+#[test]
 fn xdp_programs_meet_packets_that_are_whole_and_the_machine_gets_its_offloads_back() {
     let plan = with_machine(PathKind::Xdp, &[Backend::Tap]);
     let keepers: Vec<String> = plan.keepers.iter().map(|keeper| keeper.command.to_string()).collect();
@@ -266,14 +357,7 @@ fn a_machine_that_one_optional_case_asks_for_ended_the_run_where_it_cannot_be() 
 fn a_machine_cannot_be_met_where_it_has_no_such_device() {
     let mut setup = setup();
     setup.stations.insert("b".to_owned(), Station::here(StationKind::Netns));
-    setup.path = experiment::Path {
-        kind: PathKind::Tap,
-        mtu: 1500,
-        queues: None,
-        named: Vec::new(),
-        take: false,
-        xdp_mode: XdpMode::Native,
-    };
+    setup.path = experiment::Path::given(PathKind::Tap, 1500);
     let refused = plan(&setup, Names::FIRST, &FactsByHost::default()).expect_err("no machine");
     assert_eq!(
         refused.to_string(),

@@ -311,7 +311,7 @@ fn three_stations_of_another_kind_on_two_paths_of_another_kind_run_a_whole_exper
     let experiment = experiment();
     let found = check(&experiment, &kinds(), &mut hosts).unwrap_or_else(|error| panic!("{error}"));
     let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
-    let options = Options { version: VERSION, stop: &stop, kinds: kinds(), clocks: one_host };
+    let options = Options { version: VERSION, stop: &stop, kinds: kinds(), clocks: &one_host };
     let ended = run(&experiment, found, &mut hosts, &options, &mut kept);
     assert!(ended.failed.is_none(), "{:?}", ended.failed);
     let [steps, looks, put_back] = did.get();
@@ -338,7 +338,7 @@ fn failure_of_one_that_ends_at(look: usize) -> (String, [usize; 3], Vec<Option<S
     let experiment = experiment();
     let found = check(&experiment, &kinds(), &mut hosts).unwrap_or_else(|error| panic!("{error}"));
     let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
-    let options = Options { version: VERSION, stop: &stop, kinds: kinds(), clocks: one_host };
+    let options = Options { version: VERSION, stop: &stop, kinds: kinds(), clocks: &one_host };
     let ended = run(&experiment, found, &mut hosts, &options, &mut kept);
     let failed = kept.trials.iter().map(|(record, _)| record.failed.clone()).collect();
     (ended.failed.expect("it fails").to_string(), did.get(), failed)
@@ -358,7 +358,7 @@ fn stations_that_live_for_the_run_are_built_once_and_serve_every_path() {
     let kinds = Kinds { station: |_| &STANDING, ..kinds() };
     let mut hosts = Hosts::here(&mut idle);
     let found = check(&experiment, &kinds, &mut hosts).unwrap_or_else(|error| panic!("{error}"));
-    let options = Options { version: VERSION, stop: &stop, kinds, clocks: one_host };
+    let options = Options { version: VERSION, stop: &stop, kinds, clocks: &one_host };
     let ended = run(&experiment, found, &mut hosts, &options, &mut kept);
     drop(hosts);
     assert!(ended.failed.is_none(), "{:?}", ended.failed);

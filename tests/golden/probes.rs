@@ -24,6 +24,7 @@ fn inspected(hook: ProgramHook, seen: Option<ProgramSeen>, tags: &[(u8, u32)]) -
         id: 7,
         tag: "0123456789abcdef".into(),
         could_be_native: hook == ProgramHook::XdpGeneric,
+        of_path: false,
         seen,
     };
     let by_tags = tags.iter().copied().collect();

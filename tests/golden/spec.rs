@@ -17,7 +17,6 @@ use tardy_model::shaper::Shaper;
 use tardy_model::station::StationKind;
 use tardy_model::stream::{CpuChoice, Overrun, Policy, Wait};
 use tardy_model::time::Nanos;
-use tardy_model::xdp::XdpMode;
 use tardy_spec::experiment::{Experiment, Path as Joined, Station};
 use tardy_spec::schema::{KEYS, show_duration};
 use tardy_spec::{LARGEST, READY_MADE, Reason, Source, SpecError, load, read, ready_made, resolve};
@@ -129,14 +128,7 @@ fn a_path_is_an_axis_like_any_other() {
     let keys = "[path]\na = \"eth1\"\nb = \"eth2\"\nqueues = 2\n";
     let cells = good(&format!("{keys}[matrix]\n\"path.kind\" = [\"veth\", \"wire\"]"), &[]).cells;
     let named = ["eth1", "eth2"].map(str::to_owned).to_vec();
-    let wire = |take| Joined {
-        kind: PathKind::Wire,
-        mtu: 1500,
-        queues: None,
-        named: named.clone(),
-        take,
-        xdp_mode: XdpMode::Native,
-    };
+    let wire = |take| Joined { named: named.clone(), take, ..Joined::given(PathKind::Wire, 1500) };
     assert_eq!([&cells[0].setup.path, &cells[1].setup.path], [&Joined::made(PathKind::Veth, 2, 1500), &wire(false)]);
     let cases = "[[case]]\nname = \"pair\"\n[[case]]\nname = \"cards\"\n\
                  set = { path.kind = \"wire\", path.a = \"eth1\", path.b = \"eth2\", path.take = true }";
@@ -298,7 +290,7 @@ fn files_that_are_none_are_refused_without_reading_them() {
     fs::File::create(path("large.toml")).and_then(|file| file.set_len(100_000_000)).expect("a sparse file");
     assert_eq!(
         said("empty.toml"),
-        "empty.toml: the file is empty (start from a ready-made experiment: host-to-host, roundtrip-load, vm-roundtrip, car, tsn-qdiscs, etf-drops, mqprio-etf, igb, waits, afxdp-delay, afxdp-triggered)"
+        "empty.toml: the file is empty (start from a ready-made experiment: host-to-host, roundtrip-load, vm-roundtrip, vm-oneway, car, tsn-qdiscs, etf-drops, mqprio-etf, igb, waits, afxdp-delay, afxdp-triggered)"
     );
     assert_eq!(
         said("binary.toml"),
@@ -356,7 +348,7 @@ fn an_experiment_is_named_or_a_path() {
     );
     let far = resolve("zzz").expect_err("nothing").one_line();
     assert!(
-        far.ends_with("(give the path of a file, or one of the ready-made: host-to-host, roundtrip-load, vm-roundtrip, car, tsn-qdiscs, etf-drops, mqprio-etf, igb, waits, afxdp-delay, afxdp-triggered)"),
+        far.ends_with("(give the path of a file, or one of the ready-made: host-to-host, roundtrip-load, vm-roundtrip, vm-oneway, car, tsn-qdiscs, etf-drops, mqprio-etf, igb, waits, afxdp-delay, afxdp-triggered)"),
         "{far}"
     );
     assert_eq!(resolve("/nowhere/x.toml").expect_err("missing").reason, Reason::Unreadable);

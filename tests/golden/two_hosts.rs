@@ -2,6 +2,8 @@
 //! A trial between two hosts. Both agents are real and run in this process; the second one is
 //! reached through pipes that shift every instant, as if its machine's clocks were ahead.
 
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 use std::io::{self, BufReader, PipeReader, PipeWriter, Read, Write, pipe};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
@@ -13,7 +15,7 @@ use tardy_engine::receiver::Arrival;
 use tardy_engine::sender::SentRows;
 use tardy_lab::agent::Agent;
 use tardy_lab::connection::{Carrier, Connection};
-use tardy_lab::host::clocks::{self, Asking, Compared, OffsetSource, Unknown};
+use tardy_lab::host::clocks::{self, Asking, Compared, Counters, Exchange, GuestCounter, OffsetSource, Unknown};
 use tardy_lab::host::{Away, HostId};
 use tardy_lab::loads::Loads;
 use tardy_lab::machine::{Facts, FactsByHost};
@@ -26,7 +28,7 @@ use tardy_lab::trial::{Broken, Outside, StreamHalves};
 use tardy_model::point::{Metric, Point};
 use tardy_model::sample::{MaybeNanos, Outcome};
 use tardy_model::stream::Stream;
-use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
+use tardy_model::time::{ClockReading, CounterReading, Instant, Nanos, Tai};
 use tardy_model::time::{EndOffsets, Offset, OffsetReading};
 
 /// So far the other machine's clocks are ahead.
@@ -110,7 +112,7 @@ fn shift_clocks(clocks: &mut ClockReading, by_ns: i64) {
 
 fn shift_answer(answer: &mut FromAgent) {
     match answer {
-        FromAgent::Time { tai_ns } => *tai_ns += AHEAD_NS,
+        FromAgent::Time { tai_ns, .. } => *tai_ns += AHEAD_NS,
         FromAgent::Ready { clocks, .. } => shift_clocks(clocks, AHEAD_NS),
         FromAgent::SenderPiece { rows, .. } => shift_sent(rows, AHEAD_NS),
         FromAgent::ArrivalPiece { arrivals, .. } => shift_arrived(arrivals, AHEAD_NS),
@@ -414,4 +416,79 @@ fn the_slope_of_two_readings_far_less_exact_than_any_drift_scaled_every_interval
     let drifts = offset(10_000_000, 70_000);
     assert_eq!(drifts.bound_ns(), 30_000);
     assert!((here(&drifts, 13_070_000) - 10_000_000).abs() < 10);
+}
+
+/// A host and a machine on its processor, whose counter runs at `counts_per_us`, and an exchange
+/// between them that takes `ways_ns`, with brackets as wide as `width_ns`.
+fn exchange_by_counter(
+    guest: (i64, u64),
+    counts_per_us: u64,
+    at_ns: i64,
+    ways_ns: [i64; 2],
+    width_ns: i64,
+) -> Exchange {
+    let counter = |tai_ns: i64| tai_ns as u64 * counts_per_us / 1_000;
+    let bracket = |tai_ns: i64, of: &dyn Fn(u64) -> u64, ahead_ns: i64| CounterReading {
+        before: of(counter(tai_ns - width_ns / 3)),
+        tai_ns: tai_ns + ahead_ns,
+        after: of(counter(tai_ns + width_ns - width_ns / 3)),
+    };
+    // KVM scales by 2^32 here.
+    let there = |host: u64| ((u128::from(host) * u128::from(guest.1)) >> 32) as u64;
+    let there = |host: u64| there(host).wrapping_add_signed(guest.0);
+    let asked = bracket(at_ns, &|host| host, 0);
+    let theirs = bracket(at_ns + ways_ns[0], &there, AHEAD_NS);
+    let answered = bracket(at_ns + ways_ns[0] + ways_ns[1], &|host| host, 0);
+    Exchange {
+        asked_ns: asked.tai_ns + width_ns,
+        theirs_ns: theirs.tai_ns,
+        answered_ns: answered.tai_ns - width_ns,
+        counters: Some(Counters { asked, theirs, answered }),
+    }
+}
+
+#[test]
+fn the_clocks_of_a_machine_were_known_to_half_of_an_exchange_where_the_counter_knows_more() {
+    let mut chance = Pcg64Mcg::seed_from_u64(18);
+    for _ in 0..1_000 {
+        let ratio = chance.random_range(1 << 31..1 << 34);
+        let offset = chance.random::<i64>();
+        let counts_per_us = chance.random_range(24..5_000);
+        let width_ns = chance.random_range(20..400);
+        let exchanges: Vec<_> = (0..8)
+            .map(|n| {
+                let ways_ns = [chance.random_range(2_000..300_000), chance.random_range(2_000..300_000)];
+                exchange_by_counter((offset, ratio), counts_per_us, 1_000_000_000 + n * 1_000_000, ways_ns, width_ns)
+            })
+            .collect();
+        let (text, ratio_text) = (format!("{offset}\n"), format!("{ratio}\n"));
+        let guest = GuestCounter::from_files(&text, Some((&ratio_text, "32\n"))).unwrap();
+        let by_exchange = clocks::best(&exchanges).unwrap();
+        assert!((by_exchange.ahead_ns - AHEAD_NS).abs() <= by_exchange.bound_ns, "{by_exchange:?}");
+        let by_counter = clocks::best_by_counter(&exchanges, guest).unwrap();
+        assert!((by_counter.ahead_ns - AHEAD_NS).abs() <= by_counter.bound_ns, "{by_counter:?} {exchanges:?}");
+        // Both brackets' halves, and what a count of a slow counter, here or there, is.
+        let count_ns = (1_000 / counts_per_us) as i64 + 1;
+        let there_ns = count_ns * (1 + ((1_i64 << 32) / ratio as i64));
+        assert!(by_counter.bound_ns <= width_ns + 4 + count_ns + there_ns, "{by_counter:?} {width_ns} {counts_per_us}");
+        // A counter that is offset otherwise shows what it cannot have in an exchange.
+        let wrong = GuestCounter::from_files(&offset.wrapping_add(1 << 42).to_string(), Some((&ratio_text, "32")));
+        assert_eq!(clocks::best_by_counter(&exchanges, wrong.unwrap()), None);
+        let one_without: Vec<_> = [&exchanges[..7], &[Exchange { counters: None, ..exchanges[7] }]].concat();
+        assert_eq!(clocks::best_by_counter(&one_without, guest), None);
+    }
+}
+
+#[test]
+fn what_kvm_says_of_a_counter_is_read_or_refused() {
+    let same = GuestCounter::from_files("-12\n", None);
+    assert!(same.is_some());
+    assert_eq!(same, GuestCounter::from_files("-12", Some(("1\n", "0\n"))));
+    for (offset, ratio) in
+        [("", None), ("x", None), ("1", Some(("0", "32"))), ("1", Some(("1", "64"))), ("1", Some(("-1", "32")))]
+    {
+        assert_eq!(GuestCounter::from_files(offset, ratio), None, "{offset} {ratio:?}");
+    }
+    assert_eq!(clocks::best_by_counter(&[], same.unwrap()), None);
+    assert_eq!(clocks::best(&[]), None);
 }

@@ -62,7 +62,7 @@ struct Trial {
 
 fn trial(experiment: &Experiment) -> Trial {
     let stop = AtomicBool::new(false);
-    let options = Options { version: "0", stop: &stop, kinds: Kinds::default(), clocks: one_host };
+    let options = Options { version: "0", stop: &stop, kinds: Kinds::default(), clocks: &one_host };
     let mut steward = Steward::new(Path::new("/nonexistent"), Path::new("tardy"), std::process::id());
     let mut hosts = Hosts::here(&mut steward);
     let mut kept = Kept::default();

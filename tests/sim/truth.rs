@@ -283,7 +283,7 @@ fn judged(stream: &str, shaper: &str, count: u32) -> (Vec<String>, usize) {
     };
     let mut cells = Cells(experiment.cells.iter().map(new).collect());
     let stop = AtomicBool::new(false);
-    let options = Options { version: "0", stop: &stop, kinds: Kinds::default(), clocks: one_host };
+    let options = Options { version: "0", stop: &stop, kinds: Kinds::default(), clocks: &one_host };
     let mut steward = Steward::new(Path::new("/nonexistent"), Path::new("tardy"), std::process::id());
     let mut hosts = Hosts::here(&mut steward);
     let found = check(&experiment, &Kinds::default(), &mut hosts).expect("nothing stands against a simulation");

@@ -17,8 +17,19 @@ struct {
 	__type(value, __u32);
 } leaves_by SEC(".maps");
 
-SEC("xdp")
+SEC("?xdp")
 int tardy_forward(struct xdp_md *ctx)
 {
+	return bpf_redirect_map(&leaves_by, 0, XDP_DROP);
+}
+
+/*
+ * The same with a line left in it that somebody printed to find a mistake. What a line costs is
+ * measured on one like it (watch.bpf.c).
+ */
+SEC("?xdp")
+int tardy_printing(struct xdp_md *ctx)
+{
+	bpf_printk("tardy forwards what somebody still prints: %u bytes", (__u32)(ctx->data_end - ctx->data));
 	return bpf_redirect_map(&leaves_by, 0, XDP_DROP);
 }

@@ -13,6 +13,7 @@ use tardy_sys::{bpf, nic};
 /// The object as clang made it.
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/forward.bpf.o"));
 const PROGRAM: &str = "tardy_forward";
+const PRINTING: &str = "tardy_printing";
 const MAP: &str = "leaves_by";
 
 /// The programs of both devices. They are attached as long as this is there.
@@ -22,22 +23,28 @@ pub struct Forwarding {
 }
 
 impl Forwarding {
-    /// Attaches the programs to two devices of this namespace, in this mode and in no other.
+    /// Attaches the programs to two devices of this namespace, in this mode and in no other. They
+    /// print a line for each packet if this says so.
     ///
     /// # Errors
     /// If a device is missing or has a program, or its driver does not have the mode.
-    pub fn between(devices: [&str; 2], mode: XdpMode) -> Result<Forwarding, XdpError> {
+    pub fn between(devices: [&str; 2], mode: XdpMode, prints: bool) -> Result<Forwarding, XdpError> {
         let [a, b] = devices;
-        Ok(Forwarding { _links: [attached(a, b, mode)?, attached(b, a, mode)?] })
+        let name = if prints { PRINTING } else { PROGRAM };
+        Ok(Forwarding { _links: [attached(a, b, mode, name)?, attached(b, a, mode, name)?] })
     }
 }
 
-fn attached(from: &str, to: &str, mode: XdpMode) -> Result<OwnedFd, XdpError> {
+fn attached(from: &str, to: &str, mode: XdpMode, name: &'static str) -> Result<OwnedFd, XdpError> {
     let index = |device: &str| nic::index(device).map_err(|error| XdpError::Device(error, device.to_owned()));
     let (from_index, to_index) = (index(from)?, index(to)?);
     let log = Log::start();
     let libbpf = |doing, source| ProgramError::Libbpf { doing, source, said: String::new() };
-    let open = harmless(OBJECT).map_err(|source| libbpf("opening", source))?;
+    let mut open = harmless(OBJECT).map_err(|source| libbpf("opening", source))?;
+    for mut program in open.progs_mut() {
+        let is_it = program.name() == name;
+        program.set_autoload(is_it);
+    }
     let object = open.load().map_err(|source| match log.of_verifier() {
         Some(log) => ProgramError::Verifier { log },
         None => libbpf("loading", source),
@@ -45,7 +52,7 @@ fn attached(from: &str, to: &str, mode: XdpMode) -> Result<OwnedFd, XdpError> {
     let map = object.maps().find(|map| map.name() == MAP).ok_or(ProgramError::Lacks(MAP))?;
     map.update(&0u32.to_ne_bytes(), &to_index.to_ne_bytes(), MapFlags::ANY)
         .map_err(|source| libbpf("giving the other device to", source))?;
-    let program = object.progs().find(|program| program.name() == PROGRAM).ok_or(ProgramError::Lacks(PROGRAM))?;
+    let program = object.progs().find(|program| program.name() == name).ok_or(ProgramError::Lacks(name))?;
     let flags = match mode {
         XdpMode::Generic => bpf::XDP_FLAGS_SKB_MODE,
         XdpMode::Native | XdpMode::ZeroCopy => bpf::XDP_FLAGS_DRV_MODE,

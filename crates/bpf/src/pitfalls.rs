@@ -14,17 +14,18 @@ use libbpf_rs::query::ProgramInfo;
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, ProgramInput, ProgramType};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use tardy_model::ethernet::{MOST_TAGS, TAGS, UNTAGGED};
 use tardy_model::frame::HEAD;
 use tardy_model::xdp::{
-    ArrivedProbes, AwaitedProbes, FaultKind, NumberedDevice, ObjectRecord, ProgramCost, ProgramFault, ProgramHook,
-    ProgramRecord, ProgramSeen,
+    ArrivedProbes, AwaitedProbes, DeviceWithin, FaultKind, NumberedDevice, ObjectRecord, ProgramCost, ProgramFault,
+    ProgramHook, ProgramRecord, ProgramSeen,
 };
 use tardy_sys::bpf::count_runs;
 use tardy_sys::nic;
 use tardy_sys::packet::{self, Instruction};
+use tardy_sys::process;
 use tardy_sys::stamps::TxStamps;
 use tardy_sys::thread::close_together;
 use tardy_sys::udp::{Heard, UdpRx};
@@ -234,8 +235,8 @@ impl Watch {
         lines
     }
 
-    /// What went wrong with packets at a program's device, in the namespace of this number.
-    fn faults(&self, program: &Attached, namespace: u64) -> Vec<ProgramFault> {
+    /// What went wrong with packets at a program's device.
+    fn faults(&self, program: &Attached) -> Vec<ProgramFault> {
         let mut faults = Vec::new();
         for (key, packets) in self.counts("events") {
             let Ok(key) = <[u8; EVENT]>::try_from(key) else { continue };
@@ -246,7 +247,9 @@ impl Watch {
                 REDIRECT if who == program.id => FaultKind::Redirect,
                 EXCEPTION if who == program.id => FaultKind::Abort,
                 // It names no program; of a device's only XDP has such redirects.
-                FORWARD if u64::from(who) == namespace && program.hook == ProgramHook::XdpNative => FaultKind::Drop,
+                FORWARD if u64::from(who) == program.namespace && program.hook == ProgramHook::XdpNative => {
+                    FaultKind::Drop
+                }
                 _ => continue,
             };
             let (code, by_map) = (code as i32, map != 0);
@@ -268,7 +271,8 @@ pub struct Seen {
 
 /// Looks at the devices of a station while probe packets pass.
 pub struct Inspector {
-    attached: Vec<Attached>,
+    /// Each with whether its device is inside the path.
+    attached: Vec<(Attached, bool)>,
     watch: Option<Watch>,
     before: BTreeMap<u32, ProgramInfo>,
     unchecked: Option<String>,
@@ -289,13 +293,18 @@ const FARTHEST: usize = UNTAGGED + 4 * (1 + MOST_TAGS) + IP_AND_TCP;
 const MARKED: usize = FARTHEST + HEAD;
 
 impl Inspector {
-    /// Lists the programs on these devices, and from now on watches what they do and receives
-    /// what is awaited. Where nothing is attached nothing is watched.
-    pub fn begin(devices: &[String], awaited: &[AwaitedProbes]) -> Inspector {
+    /// Lists the programs on these devices, and on those inside the path, and from now on watches
+    /// what they do and receives what is awaited. Where nothing is attached nothing is watched.
+    pub fn begin(devices: &[String], inside: &[DeviceWithin], awaited: &[AwaitedProbes]) -> Inspector {
         let (mut all, mut unchecked, mut watch) = (Vec::new(), None, None);
-        for device in devices {
-            match attached(device) {
-                Ok(programs) => all.extend(programs),
+        let here = devices.iter().map(|device| attached(device));
+        let elsewhere = inside.iter().map(|DeviceWithin { netns, device }| {
+            let within = process::in_netns(&Path::new("/run/netns").join(netns), || attached(device));
+            within.unwrap_or_else(|error| Err(error.to_string()))
+        });
+        for (programs, is_inside) in here.map(|of| (of, false)).chain(elsewhere.map(|of| (of, true))) {
+            match programs {
+                Ok(programs) => all.extend(programs.into_iter().map(|program| (program, is_inside))),
                 Err(why) => unchecked = Some(why),
             }
         }
@@ -305,7 +314,7 @@ impl Inspector {
                 Err(why) => unchecked = Some(why),
             }
         }
-        let before = infos(&all.iter().map(|program| program.id).collect());
+        let before = infos(&all.iter().map(|(program, _)| program.id).collect());
         let at = |from, mark: &[u8]| Arriving { from, mark: mark.to_vec(), by_tags: BTreeMap::new() };
         // Whoever makes the trial's ports ready reports a device that is gone.
         let first =
@@ -324,8 +333,7 @@ impl Inspector {
             let packets = socket.receive(bytes, &mut heard, false).unwrap_or(0);
             (packets > 0).then_some((heard.length, u8::from(heard.taken.is_some())))
         });
-        let after = infos(&self.attached.iter().map(|program| program.id).collect());
-        let namespace = std::fs::metadata("/proc/thread-self/ns/net").map_or(0, |of| of.ino());
+        let after = infos(&self.attached.iter().map(|(program, _)| program.id).collect());
         let lines = self.watch.as_ref().map(|watch| watch.lines(&after)).unwrap_or_default();
         let hides = |info: &ProgramInfo| info.jited_ksyms.iter().all(|start| start.is_null());
         let printed = |watch: &Watch| !watch.counts("lines").is_empty();
@@ -334,7 +342,7 @@ impl Inspector {
                        net.core.bpf_jit_enable to 1";
             self.unchecked.get_or_insert_with(|| why.to_owned());
         }
-        let record = |of: &Attached| {
+        let record = |of: &Attached, of_path: bool| {
             let info = after.get(&of.id);
             let counted = |of: fn(&ProgramInfo) -> u64, id| {
                 let at = |infos: &BTreeMap<u32, ProgramInfo>| infos.get(id).map_or(0, of);
@@ -344,7 +352,7 @@ impl Inspector {
                 runs: counted(|info| info.run_cnt, &of.id),
                 run_ns: counted(|info| info.run_time_ns, &of.id),
                 lines: lines.get(&of.id).copied().unwrap_or(0),
-                faults: watch.faults(of, namespace),
+                faults: watch.faults(of),
             });
             let tag = info.map(|info| info.tag.0.iter().map(|byte| format!("{byte:02x}")).collect());
             ProgramRecord {
@@ -355,10 +363,16 @@ impl Inspector {
                 id: of.id,
                 tag: tag.unwrap_or_default(),
                 could_be_native: of.could_be_native,
+                of_path,
                 seen,
             }
         };
-        let programs: Vec<ProgramRecord> = self.attached.iter().map(record).collect();
+        // The path's own programs are no news, unless something is wrong with them.
+        let is_wrong = |program: &ProgramRecord| {
+            program.seen.as_ref().is_none_or(|seen| seen.lines > 0 || !seen.faults.is_empty())
+        };
+        let records = self.attached.iter().map(|(program, is_inside)| record(program, *is_inside));
+        let programs: Vec<ProgramRecord> = records.filter(|program| !program.of_path || is_wrong(program)).collect();
         let [first, behind] = self.receivers;
         let mut sockets = Vec::new();
         let came = |(first, behind): (Option<Arriving<UdpRx>>, Option<Arriving<UdpRx>>)| {

@@ -15,6 +15,7 @@ use libbpf_rs::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use tardy_model::xdp::{DeviceHint, ProgramHook, UNKNOWN};
 use tardy_sys::bpf::{self, tcx_programs};
@@ -457,6 +458,8 @@ pub(crate) struct Attached {
     pub hook: ProgramHook,
     pub id: u32,
     pub could_be_native: bool,
+    /// The number of its network namespace.
+    pub namespace: u64,
 }
 
 /// A driver that runs XDP programs (NETDEV_XDP_ACT_BASIC).
@@ -486,7 +489,11 @@ pub(crate) fn attached(device: &str) -> Result<Vec<Attached>, String> {
     ];
     let all = hooks.into_iter().flat_map(|(hook, ids)| ids.into_iter().map(move |id| (hook, id)));
     let could = |hook| hook == ProgramHook::XdpGeneric && xdp.feature_flags & RUNS_XDP != 0;
-    let of = |(hook, id)| Attached { device: device.to_owned(), index, hook, id, could_be_native: could(hook) };
+    let namespace = std::fs::metadata("/proc/thread-self/ns/net").map_or(0, |of| of.ino());
+    let of = |(hook, id)| {
+        let (device, could_be_native) = (device.to_owned(), could(hook));
+        Attached { device, index, hook, id, could_be_native, namespace }
+    };
     Ok(all.filter(|(_, id)| *id != 0).map(of).collect())
 }
 

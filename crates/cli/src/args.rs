@@ -335,6 +335,9 @@ pub struct Forward {
     /// Where the programs run: native, in the drivers, or generic, behind them
     #[arg(long, value_name = "MODE", value_parser = ["native", "generic"], help_heading = "Path")]
     pub mode: String,
+    /// Let the programs print a line for each packet
+    #[arg(long, help_heading = "Path")]
+    pub printk: bool,
     /// The two network devices
     #[arg(value_name = "DEV", num_args = 2)]
     pub devices: Vec<String>,

@@ -110,10 +110,10 @@ impl Station {
         // What is to be answered, if anything is.
         let obeyed: Result<Option<FromAgent>, String> = match order {
             ToAgent::Measure(threads) => self.measure(&threads).map(Some),
-            ToAgent::Inspect { devices, awaited } => {
+            ToAgent::Inspect { devices, inside, awaited } => {
                 // What the trial before had attached, or received by, is not the path's.
                 self.activities = Activities::default();
-                self.inspector = Some(Inspector::begin(&devices, &awaited));
+                self.inspector = Some(Inspector::begin(&devices, &inside, &awaited));
                 Ok(Some(FromAgent::Inspecting))
             }
             ToAgent::Probe { probes, times } => {
@@ -123,7 +123,9 @@ impl Station {
             }
             ToAgent::Inspected { each, objects } => self.end_inspection(each, &objects).map(Some),
             ToAgent::Cost(of) => self.cost(of).map(Some),
-            ToAgent::Time => Ok(Some(FromAgent::Time { tai_ns: clock::now::<Tai>().ns() })),
+            ToAgent::Time => {
+                Ok(Some(FromAgent::Time { counter: clock::read_counter(), tai_ns: clock::now::<Tai>().ns() }))
+            }
             ToAgent::Prepare { activities } => self.prepare(activities).map(Some),
             ToAgent::Connect => self.activities.connect().map(|()| Some(FromAgent::Connected)),
             ToAgent::WarmUp { activity, count, apart } => {

@@ -24,14 +24,14 @@ use tardy_model::machine::{RulerRecord, ThreadRecord};
 use tardy_model::point::Point;
 use tardy_model::port::TcpRecord;
 use tardy_model::stream::Side;
-use tardy_model::time::{ClockReading, Instant, Nanos, Tai};
+use tardy_model::time::{ClockReading, CounterReading, Instant, Nanos, Tai};
 use tardy_model::trial::{OwnNotes, SpinGaps};
 use tardy_model::xdp::{
-    ArrivedProbes, AwaitedProbes, ObjectRecord, ProgramCost, ProgramRecord, XdpRecord, XdpSendRecord,
+    ArrivedProbes, AwaitedProbes, DeviceWithin, ObjectRecord, ProgramCost, ProgramRecord, XdpRecord, XdpSendRecord,
 };
 
 /// Version of the messages, also of those to a steward. Both sides must have the same.
-pub const PROTOCOL: u32 = 20;
+pub const PROTOCOL: u32 = 21;
 /// No message is longer; a longer length prefix is not one of ours.
 pub const LONGEST: usize = 64 << 20;
 /// Rows in one piece of a half.
@@ -67,6 +67,8 @@ pub enum ToAgent {
     Inspect {
         /// Those whose programs are watched.
         devices: Vec<String>,
+        /// Those inside the path, of whose programs only what is wrong is reported.
+        inside: Vec<DeviceWithin>,
         awaited: Vec<AwaitedProbes>,
     },
     /// Send each of these probe packets this number of times.
@@ -208,6 +210,8 @@ pub enum FromAgent {
     Time {
         /// By CLOCK_TAI of the host that answers, ns.
         tai_ns: i64,
+        /// The processor's counter there, where it can be read.
+        counter: Option<CounterReading>,
     },
     Warmed {
         /// The end that sent.

@@ -353,7 +353,7 @@ impl Run<'_, '_> {
         let mut loads = Loads::of(&cell.setup, plan, &places, &mut random)?;
         let inspection = check::inspect(stations, (&cell.setup, plan), &ordered, &mut self.costs)?;
         self.tell_found(cell, &inspection);
-        let attached_before = || check::attached_before(&cell.setup.streams, &inspection);
+        let attached_before = || check::attached_before(&cell.setup.streams, plan, &inspection);
         if let Some(why) = check::dead_end(&inspection).or_else(attached_before) {
             self.refuse_for(cell, why, Some(inspection));
             return Ok(());

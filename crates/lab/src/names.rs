@@ -116,6 +116,15 @@ impl Names {
         ["br", "brup"].map(|part| format!("tardy{}-{part}", self.slot))
     }
 
+    /// Transmit and receive queues of a pair of links to a virtual machine: as many as those of
+    /// path veth have by default, so that a shaper with classes finds one for each.
+    pub const PAIR_QUEUES: &str = "4";
+
+    /// Open vSwitch's datapath to a virtual machine, which is also the name of its own device.
+    pub fn datapath(self) -> String {
+        format!("tardy{}-ovs", self.slot)
+    }
+
     /// The number of a macvtap in its namespace. The file in /dev by which a program opens it is
     /// called by this number, and all namespaces share /dev.
     pub fn macvtap_index(self, machine: HostId) -> u32 {

@@ -11,7 +11,7 @@ use crate::machine::FactsByHost;
 use crate::names::Names;
 use crate::not_found::NotFound;
 use crate::path::keeper::Keeper;
-use crate::path::{self, EndId, Ends, LinkEnd, PathError, PathMethods, PlannedStations, Plug};
+use crate::path::{self, EndId, Ends, Inside, LinkEnd, PathError, PathMethods, PlannedStations, Plug};
 use crate::placement::{self, PlaceError};
 use crate::shaper;
 use crate::softirq;
@@ -42,6 +42,8 @@ pub struct Plan {
     pub keepers: Vec<Keeper>,
     /// Where each station meets the path.
     pub ends: Ends,
+    /// Devices inside the path whose programs a station watches.
+    pub inside: Vec<Inside>,
     /// When the queue discipline's schedule begins on each host that has one, by the host's own
     /// clock.
     pub begins: BTreeMap<HostId, Instant<Tai>>,
@@ -140,7 +142,7 @@ pub fn plan_of(kinds: &Kinds, setup: &Setup, names: Names, found: &FactsByHost) 
         .collect();
     check_inverses([&standing, &steps].into_iter().flatten())?;
     let keepers = laid.keepers.into_iter().chain(idle::keepers(setup)).collect();
-    Ok(Plan { standing, steps, keepers, read_back, stations, ends, begins: shaped.begins })
+    Ok(Plan { standing, steps, keepers, read_back, stations, ends, inside: laid.inside, begins: shaped.begins })
 }
 
 /// Has each station take in the devices that the path gives it: its ends, and the steps for that.
@@ -321,13 +323,16 @@ impl Kinds {
             return Ok(Some(why));
         }
         let refusal = (self.path)(setup.path.kind).refusal;
+        // A path into a machine is built on the host that runs it: nothing of it is in the machine.
+        let is_behind = setup.path.traits().devices.backend().is_some();
         for (name, station) in &setup.stations {
             let host = found.at(setup, name)?;
-            if let Some(why) = ((self.station)(station.kind).needs)(host).or_else(|| refusal(host)) {
+            let of_path = || if is_behind { None } else { refusal(host) };
+            if let Some(why) = ((self.station)(station.kind).needs)(host).or_else(of_path) {
                 return Ok(Some(why));
             }
         }
-        Ok(None)
+        Ok(if is_behind { refusal(found.here()) } else { None })
     }
 }
 

@@ -140,8 +140,12 @@ pub enum Action {
     DeleteNamespace { name: String },
     /// Deletes a link that the run made.
     DeleteLink { device: String },
+    /// Deletes a datapath of Open vSwitch that the run made, which lets go of its ports.
+    DeleteDatapath { name: String },
     /// Moves a link that the run made back, into the namespace that it came from.
     ReturnLink { device: String, to: String },
+    /// Moves a link that the run made back, under the name that it had there.
+    ReturnRenamed { device: String, to: String, called: String },
     /// Takes from a link that the run made, or that a virtual machine of the run has, what a path
     /// gave it: it is down then, without addresses and neighbours.
     ClearLink { device: String },
@@ -223,9 +227,18 @@ impl Inverse {
         match &self.action {
             Action::DeleteNamespace { name } => vec![Command::ip(&["netns", "del", name])],
             Action::DeleteLink { device } => vec![self.place.ip(&["link", "del", "dev", device])],
+            // The program reports one that is gone as an error, so a shell looks first. A datapath
+            // has a device of its name.
+            Action::DeleteDatapath { name } => {
+                vec![shell(&format!("[ ! -e /sys/class/net/{name} ] || {DPCTL} del-dp {name}"))]
+            }
             Action::ReturnLink { device, to } => vec![
                 self.place.ip(&["link", "set", "dev", device, "down"]),
                 self.place.ip(&["link", "set", "dev", device, "netns", to]),
+            ],
+            Action::ReturnRenamed { device, to, called } => vec![
+                self.place.ip(&["link", "set", "dev", device, "down"]),
+                self.place.ip(&["link", "set", "dev", device, "netns", to, "name", called]),
             ],
             Action::ClearLink { device } => vec![
                 self.place.ip(&["link", "set", "dev", device, "down"]),
@@ -261,8 +274,13 @@ impl Inverse {
     /// What is wrong with its values, if something is. A name is checked for what a program could
     /// take for an option, a path or a second command.
     pub fn fault(&self) -> Option<String> {
-        let needs_netns =
-            matches!(self.action, Action::GiveBackNic(_) | Action::DeleteQdisc { .. } | Action::RestoreStamping { .. });
+        let needs_netns = matches!(
+            self.action,
+            Action::GiveBackNic(_)
+                | Action::DeleteQdisc { .. }
+                | Action::RestoreStamping { .. }
+                | Action::DeleteDatapath { .. }
+        );
         if self.place.host != HostId::HERE {
             return Some(format!(
                 "it is about {}, and a journal is about the machine that it lies on",
@@ -274,7 +292,7 @@ impl Inverse {
             None if matches!(&self.action, Action::DeleteLink { device } if !is_link_of_ours(device)) => {
                 return Some("it would delete a link of the machine's own network that tardy has not made".to_owned());
             }
-            None if matches!(&self.action, Action::ReturnLink { device, .. } | Action::ClearLink { device } | Action::SwitchOffloadsOn { device } if !is_link_of_ours(device)) =>
+            None if matches!(&self.action, Action::ReturnLink { device, .. } | Action::ReturnRenamed { device, .. } | Action::ClearLink { device } | Action::SwitchOffloadsOn { device } if !is_link_of_ours(device)) =>
             {
                 return Some("it would change a link of the machine's own network that tardy has not made".to_owned());
             }
@@ -289,11 +307,16 @@ impl Inverse {
         };
         match &self.action {
             Action::DeleteNamespace { name } => ours(name),
-            Action::DeleteLink { device: name } | Action::DeleteQdisc { device: name } => device(name),
+            Action::DeleteLink { device: name }
+            | Action::DeleteQdisc { device: name }
+            | Action::DeleteDatapath { name } => device(name),
             Action::DeleteRule { device: name, .. }
             | Action::ClearLink { device: name }
             | Action::SwitchOffloadsOn { device: name } => device(name),
             Action::ReturnLink { device: name, to } => device(name).or_else(|| ours(to)),
+            Action::ReturnRenamed { device: name, to, called } => {
+                device(name).or_else(|| device(called)).or_else(|| ours(to))
+            }
             Action::GiveBackNic(nic) => device(&nic.device)
                 .or_else(|| ours(&nic.to))
                 .or_else(|| of("MAC address", &nic.mac, "0123456789abcdefABCDEF:"))
@@ -323,6 +346,9 @@ impl Inverse {
         }
     }
 }
+
+/// What makes and deletes datapaths of Open vSwitch.
+pub(crate) const DPCTL: &str = "ovs-dpctl";
 
 /// What of a device's offloads changes a packet after an XDP program has seen it, or leaves
 /// something out of it.

@@ -25,6 +25,9 @@ listed! {
         /// A virtual machine's macvtap on one of a pair of virtual links, the other of which is in
         /// the other station.
         Macvtap,
+        /// Open vSwitch's datapath in the kernel between a virtual machine's tap and a pair of
+        /// virtual links to the other station.
+        Ovs,
         /// Two XDP programs between a virtual machine's tap and a pair of virtual links to the
         /// other station: what arrives at the one device leaves by the other.
         Xdp,
@@ -66,6 +69,32 @@ impl Backend {
         match self {
             Backend::Tap => 0,
             Backend::Macvtap => 1,
+        }
+    }
+}
+
+listed! {
+    /// What a macvtap lets pass (macvlan's modes). Between one virtual machine and what is beyond
+    /// the link below, each of them carries everything; they differ between macvtaps on one link.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum MacvtapMode {
+        /// Those on one link reach each other.
+        #[default]
+        Bridge,
+        /// They reach each other only by a switch beyond the link that sends packets back.
+        Vepa,
+        /// They never reach each other.
+        Private,
+    }
+}
+
+impl MacvtapMode {
+    /// The name in files, as `ip link` calls it too.
+    pub const fn name(self) -> &'static str {
+        match self {
+            MacvtapMode::Bridge => "bridge",
+            MacvtapMode::Vepa => "vepa",
+            MacvtapMode::Private => "private",
         }
     }
 }
@@ -127,11 +156,14 @@ pub struct PathTraits {
     /// Its packets may take NAPI, if the experiment says so (`path.napi`); on other paths the
     /// driver decides.
     pub napi_on_request: bool,
-    /// XDP programs hand its packets on, in the mode that the experiment says (`path.xdp_mode`).
+    /// XDP programs hand its packets on, in the mode that the experiment says (`path.xdp_mode`),
+    /// and print each if it says so (`path.xdp_printk`).
     pub by_xdp: bool,
     /// The other end receives the same packet (skb) that one end sends, with all that the kernel
     /// has noted on it. This is also true across a bridge.
     pub hands_packets_over: bool,
+    /// It also joins two virtual machines of one host.
+    pub joins_machines: bool,
     /// PTP frames may go over it next to the experiment's.
     pub carries_ptp: bool,
 }
@@ -155,6 +187,7 @@ impl PathKind {
                 napi_on_request: true,
                 by_xdp: false,
                 hands_packets_over: true,
+                joins_machines: false,
                 carries_ptp: false,
             },
             PathKind::Wire => PathTraits {
@@ -168,6 +201,7 @@ impl PathKind {
                 napi_on_request: false,
                 by_xdp: false,
                 hands_packets_over: false,
+                joins_machines: false,
                 carries_ptp: true,
             },
             PathKind::Netdevsim => PathTraits {
@@ -181,6 +215,7 @@ impl PathKind {
                 napi_on_request: false,
                 by_xdp: false,
                 hands_packets_over: true,
+                joins_machines: false,
                 carries_ptp: false,
             },
             PathKind::Igb => PathTraits {
@@ -195,17 +230,19 @@ impl PathKind {
                 napi_on_request: false,
                 by_xdp: false,
                 hands_packets_over: false,
+                joins_machines: false,
                 carries_ptp: false,
             },
             PathKind::Tap => into_guest("tap", Backend::Tap),
-            PathKind::Bridge => into_guest("bridge", Backend::Tap),
+            PathKind::Bridge => PathTraits { joins_machines: true, ..into_guest("bridge", Backend::Tap) },
             PathKind::Macvtap => into_guest("macvtap", Backend::Macvtap),
-            PathKind::Xdp => PathTraits { by_xdp: true, ..into_guest("xdp", Backend::Tap) },
+            PathKind::Ovs => PathTraits { joins_machines: true, ..into_guest("ovs", Backend::Tap) },
+            PathKind::Xdp => PathTraits { by_xdp: true, joins_machines: true, ..into_guest("xdp", Backend::Tap) },
         }
     }
 }
 
-/// A path from a network namespace into a virtual machine.
+/// A path into a virtual machine, from a network namespace.
 const fn into_guest(name: &'static str, backend: Backend) -> PathTraits {
     PathTraits {
         name,
@@ -218,6 +255,7 @@ const fn into_guest(name: &'static str, backend: Backend) -> PathTraits {
         napi_on_request: false,
         by_xdp: false,
         hands_packets_over: false,
+        joins_machines: false,
         carries_ptp: false,
     }
 }

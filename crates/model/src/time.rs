@@ -184,6 +184,17 @@ pub struct PhcReading {
     pub bound_ns: i64,
 }
 
+/// A processor's counter (the TSC on x86) and CLOCK_TAI at one moment. The counter is in units of
+/// its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CounterReading {
+    /// The counter just before the clock was read.
+    pub before: u64,
+    pub tai_ns: i64,
+    /// The counter just after that.
+    pub after: u64,
+}
+
 /// How an instant of a device's clock becomes CLOCK_REALTIME.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PhcConversion {

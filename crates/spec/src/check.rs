@@ -13,7 +13,7 @@ use crate::schema::{Value, show_duration};
 pub(crate) use rules::validity;
 use std::collections::BTreeMap;
 use tardy_model::ethernet::{ETHERTYPE, MOST_HEAD, TAGS};
-use tardy_model::path::{Devices, PathKind, PathTraits};
+use tardy_model::path::{Backend, Devices, MacvtapMode, PathKind, PathTraits};
 use tardy_model::port::TagBy;
 use tardy_model::station::StationKind;
 use tardy_model::stream::{CpuChoice, Kind, Policy, Stream, Wait};
@@ -23,13 +23,15 @@ pub(crate) use together::{pcp_queues, ports, queues, sizes, softirq, spinners, t
 /// A key of a path that belongs to some kinds only, and to which.
 type OfSomePaths = (&'static str, fn(&PathTraits) -> bool);
 
-const OF_SOME_PATHS: [OfSomePaths; 6] = [
+const OF_SOME_PATHS: [OfSomePaths; 8] = [
     ("a", |path| path.devices == Devices::Named),
     ("b", |path| path.devices == Devices::Named),
     ("take", |path| path.devices == Devices::Named),
     ("queues", |path| path.devices.are_made()),
     ("napi", |path| path.napi_on_request),
     ("xdp_mode", |path| path.by_xdp),
+    ("xdp_printk", |path| path.by_xdp),
+    ("macvtap_mode", |path| matches!(path.devices, Devices::OfGuest(Backend::Macvtap))),
 ];
 
 /// True if the key of a path, without `path`, has a meaning for one of this kind.
@@ -43,12 +45,18 @@ pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: PathKind) {
     for (field, belongs) in OF_SOME_PATHS.into_iter().filter(|(_, belongs)| !belongs(&kind.traits())) {
         let mut others = PathKind::ALL.into_iter().map(PathKind::traits).filter(belongs);
         // Written out, the default of a file is what it has anyway.
-        let is_default = field == "xdp_mode" && table.find(field) == Some(&Value::Text(XdpMode::Native.name().into()));
+        let is_default = match field {
+            "xdp_mode" => table.find(field) == Some(&Value::Text(XdpMode::Native.name().into())),
+            "xdp_printk" => table.find(field) == Some(&Value::Flag(false)),
+            "macvtap_mode" => table.find(field) == Some(&Value::Text(MacvtapMode::Bridge.name().into())),
+            _ => false,
+        };
         if table.is_written(field) && !is_default && !others.any(|other| view.is_somewhere("path.kind", other.name)) {
             let message = format!("`path.{field}` has no meaning on path `{}`", kind.traits().name);
             let help = match field {
                 "napi" => "leave it out: what a device's packets take is its driver's affair",
-                "xdp_mode" => "write kind = \"xdp\", or leave it out",
+                "xdp_mode" | "xdp_printk" => "write kind = \"xdp\", or leave it out",
+                "macvtap_mode" => "write kind = \"macvtap\", or leave it out",
                 "queues" => "leave it out: a device keeps its queues",
                 _ => "write kind = \"wire\", or leave it out",
             };
@@ -86,6 +94,7 @@ pub(crate) fn machines(view: &View<'_>, path: PathTraits, stations: &BTreeMap<St
     let joins = path.devices.backend().is_some();
     match (joins, &machines[..], &others[..]) {
         (true, [_], [_]) | (false, [], _) => Ok(()),
+        (true, [_, _], []) if path.joins_machines => Ok(()),
         (true, [], _) => {
             let message = format!("path {} leads into a virtual machine, and no station is one", path.name);
             let keys = ["path.kind".to_owned()].into_iter().chain(stations.keys().map(|name| key(name)));
@@ -96,11 +105,12 @@ pub(crate) fn machines(view: &View<'_>, path: PathTraits, stations: &BTreeMap<St
             let names = stations.keys().cloned().collect::<Vec<_>>().join("` and `");
             let message = format!(
                 "path {} joins one virtual machine with one network namespace, and stations `{names}` are both \
-                 machines: from one machine to another is not built yet",
+                 machines",
                 path.name
             );
             let keys: Vec<String> = stations.keys().map(|name| key(name)).collect();
-            Err(view.combination(&keys, message, "write kind = \"netns\" for one of them".to_owned()))
+            let help = "write kind = \"netns\" for one of them, or path.kind as one of \"bridge\", \"ovs\", \"xdp\"";
+            Err(view.combination(&keys, message, help.to_owned()))
         }
         (false, [(name, _), ..], _) => {
             let message =

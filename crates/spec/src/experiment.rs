@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tardy_model::expect::Expectation;
 use tardy_model::load::Load;
 use tardy_model::machine::HostId;
-use tardy_model::path::{Devices, PathKind, PathTraits};
+use tardy_model::path::{Devices, MacvtapMode, PathKind, PathTraits};
 use tardy_model::shaper::Shaper;
 use tardy_model::station::{Machine, StationKind};
 use tardy_model::stream::{CpuChoice, Ip, Kind, Side, Stream, UNDER_TEST, Wait, all_simulated};
@@ -107,12 +107,30 @@ pub struct Path {
     pub take: bool,
     /// Where XDP programs run that hand its packets on.
     pub xdp_mode: XdpMode,
+    /// They print each packet.
+    pub xdp_prints: bool,
+    /// What path `macvtap` lets pass.
+    pub macvtap_mode: MacvtapMode,
 }
 
 impl Path {
     /// A path of this kind that makes its devices.
-    pub const fn made(kind: PathKind, queues: u32, mtu: u32) -> Path {
-        Path { kind, mtu, queues: Some(queues), named: Vec::new(), take: false, xdp_mode: XdpMode::Native }
+    pub fn made(kind: PathKind, queues: u32, mtu: u32) -> Path {
+        Path { queues: Some(queues), ..Path::given(kind, mtu) }
+    }
+
+    /// One whose devices are there, with the defaults of all other keys.
+    pub fn given(kind: PathKind, mtu: u32) -> Path {
+        Path {
+            kind,
+            mtu,
+            queues: None,
+            named: Vec::new(),
+            take: false,
+            xdp_mode: XdpMode::Native,
+            xdp_prints: false,
+            macvtap_mode: MacvtapMode::Bridge,
+        }
     }
 
     /// What its kind is.

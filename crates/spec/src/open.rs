@@ -142,6 +142,7 @@ pub const READY_MADE: &[(&str, &str)] = &[
     ("host-to-host", include_str!("../../../experiments/host-to-host.toml")),
     ("roundtrip-load", include_str!("../../../experiments/roundtrip-load.toml")),
     ("vm-roundtrip", include_str!("../../../experiments/vm-roundtrip.toml")),
+    ("vm-oneway", include_str!("../../../experiments/vm-oneway.toml")),
     ("car", include_str!("../../../experiments/car.toml")),
     ("tsn-qdiscs", include_str!("../../../experiments/tsn-qdiscs.toml")),
     ("etf-drops", include_str!("../../../experiments/etf-drops.toml")),

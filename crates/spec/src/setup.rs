@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use tardy_model::ethernet::Tag;
 use tardy_model::expect::{Count, Expectation, Limit};
 use tardy_model::frame::MOST_PACKETS;
-use tardy_model::path::{Devices, PathKind, PathTraits};
+use tardy_model::path::{Backend, Devices, MacvtapMode, PathKind, PathTraits};
 use tardy_model::point::Metric;
 use tardy_model::port::{Port, Sim};
 use tardy_model::station::StationKind;
@@ -132,8 +132,13 @@ fn path(view: &View<'_>) -> Result<Path, Problem> {
         Devices::Made { .. } => Ok(Path::made(kind, table.get("queues", integer)? as u32, mtu)),
         Devices::There(_) | Devices::OfGuest(_) => {
             let mode = table.get("xdp_mode", called(XdpMode::of))?;
-            let xdp_mode = if kind.traits().by_xdp { mode } else { XdpMode::Native };
-            Ok(Path { kind, mtu, queues: None, named: Vec::new(), take: false, xdp_mode })
+            let by_xdp = kind.traits().by_xdp;
+            let xdp_mode = if by_xdp { mode } else { XdpMode::Native };
+            let xdp_prints = table.get("xdp_printk", flag)? && by_xdp;
+            let mode = table.get("macvtap_mode", called(MacvtapMode::of))?;
+            let is_macvtap = kind.traits().devices.backend() == Some(Backend::Macvtap);
+            let macvtap_mode = if is_macvtap { mode } else { MacvtapMode::Bridge };
+            Ok(Path { xdp_mode, xdp_prints, macvtap_mode, ..Path::given(kind, mtu) })
         }
         Devices::Named => named(&table, kind, mtu),
     }
@@ -164,7 +169,7 @@ fn named(table: &Table<'_>, kind: PathKind, mtu: u32) -> Result<Path, Problem> {
         false => Ok(()),
     });
     let take = table.get("take", flag)?;
-    Ok(Path { kind, mtu, queues: None, named: vec![a, b], take, xdp_mode: XdpMode::Native })
+    Ok(Path { named: vec![a, b], take, ..Path::given(kind, mtu) })
 }
 
 /// The stations; `path` is what its kind is, if that is known.

@@ -7,7 +7,7 @@ use crate::{SysError, check};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::{mem, ptr};
-use tardy_model::time::{Clock, ClockId, ClockReading, Instant, Monotonic, PhcReading, Realtime, Tai};
+use tardy_model::time::{Clock, ClockId, ClockReading, CounterReading, Instant, Monotonic, PhcReading, Realtime, Tai};
 
 fn id(clock: ClockId) -> libc::clockid_t {
     match clock {
@@ -87,6 +87,39 @@ pub fn tai_minus_boottime() -> (i64, i64) {
     };
     let first = bracket();
     (0..15).map(|_| bracket()).fold(first, |best, next| if next.1 < best.1 { next } else { best })
+}
+
+/// The processor's counter, when all instructions before have been carried out and before any
+/// later one has begun.
+#[cfg(target_arch = "x86_64")]
+fn counter() -> u64 {
+    use std::arch::x86_64::{_mm_lfence, _rdtsc};
+    // SAFETY: every x86-64 processor has both instructions, and neither touches memory. The kernel
+    // lets programs read the counter unless one asked it by prctl not to, which tardy does not.
+    unsafe {
+        _mm_lfence();
+        let counter = _rdtsc();
+        _mm_lfence();
+        counter
+    }
+}
+
+/// The processor's counter and CLOCK_TAI at one moment: the narrowest of several brackets. `None`
+/// on a processor whose counter tardy does not read, or if the counter went back in all of them,
+/// as it may between two processors.
+pub fn read_counter() -> Option<CounterReading> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let bracket = |_| {
+            let before = counter();
+            let tai_ns = now::<Tai>().ns();
+            CounterReading { before, tai_ns, after: counter() }
+        };
+        let width = |of: &CounterReading| of.after.checked_sub(of.before);
+        (0..8).map(bracket).filter(|of| width(of).is_some()).min_by_key(width)
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    None
 }
 
 /// From `include/uapi/linux/ptp_clock.h`: `_IOWR('=', 9, struct ptp_sys_offset_extended)`.

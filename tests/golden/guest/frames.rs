@@ -103,7 +103,7 @@ fn with_programs() -> tardy_spec::experiment::Experiment {
 fn run(sink: &mut dyn Sink) {
     let stop = AtomicBool::new(false);
     let folder = tempfile::tempdir().expect("a folder");
-    let options = Options { version: "0", stop: &stop, kinds: Kinds::default(), clocks: one_host };
+    let options = Options { version: "0", stop: &stop, kinds: Kinds::default(), clocks: &one_host };
     let mut steward = Steward::new(folder.path(), Path::new("tardy"), std::process::id());
     let mut hosts = Hosts::here(&mut steward);
     let found = coordinator::check(&simulated(), &Kinds::default(), &mut hosts).expect("it can be run");

@@ -119,7 +119,7 @@ fn streams_on_two_paths_between_the_same_stations_run_a_whole_experiment() {
     let (experiment, kinds) = (choosing("", [Some(PathId::FIRST), Some(SECOND)]), giving!(twice));
     let found = check(&experiment, &kinds, &mut hosts).unwrap_or_else(|error| panic!("{error}"));
     let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
-    let options = Options { version: VERSION, stop: &stop, kinds, clocks: one_host };
+    let options = Options { version: VERSION, stop: &stop, kinds, clocks: &one_host };
     let ended = run(&experiment, found, &mut hosts, &options, &mut kept);
     assert!(ended.failed.is_none(), "{:?}", ended.failed);
     let [(record, streams)] = &kept.trials[..] else { panic!("{} trials", kept.trials.len()) };

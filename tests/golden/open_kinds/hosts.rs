@@ -75,7 +75,7 @@ fn a_station_of_another_kind_on_another_host_is_measured_and_judged_in_one_clock
         &experiment,
         found,
         &mut hosts,
-        &Options { version: VERSION, stop: &stop, kinds: kinds(), clocks },
+        &Options { version: VERSION, stop: &stop, kinds: kinds(), clocks: &clocks },
         &mut kept,
     );
     assert!(ended.failed.is_none(), "{:?}", ended.failed);
@@ -167,7 +167,7 @@ fn run_here(mut experiment: Experiment, station: fn(StationKind) -> &'static Sta
     let kinds = Kinds { station, ..kinds() };
     let found = check(&experiment, &kinds, &mut hosts).unwrap_or_else(|error| panic!("{error}"));
     let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
-    let options = Options { version: VERSION, stop: &stop, kinds, clocks: one_host };
+    let options = Options { version: VERSION, stop: &stop, kinds, clocks: &one_host };
     let ended = run(&experiment, found, &mut hosts, &options, &mut kept);
     assert!(ended.failed.is_none(), "{:?}", ended.failed);
     kept
@@ -206,6 +206,7 @@ const PRINTING: StationMethods = StationMethods {
                 id: 7,
                 tag: String::new(),
                 could_be_native: false,
+                of_path: false,
                 seen: Some(ProgramSeen { runs: 8, run_ns: 8_000, lines: 8, faults: Vec::new() }),
             });
         };
@@ -318,7 +319,7 @@ fn a_station_of_another_host_was_served_by_the_standing_agent_of_this_one() {
     let found = check(&experiment, &kinds, &mut hosts).unwrap_or_else(|error| panic!("{error}"));
     let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
     let clocks = || -> Box<dyn tardy_lab::host::clocks::OffsetSource> { Box::new(Known(Vec::new())) };
-    let options = Options { version: VERSION, stop: &stop, kinds, clocks };
+    let options = Options { version: VERSION, stop: &stop, kinds, clocks: &clocks };
     let before = CONNECTED.with(Cell::get);
     let ended = run(&experiment, found, &mut hosts, &options, &mut kept);
     assert!(ended.failed.is_none(), "{:?}", ended.failed);
@@ -349,7 +350,7 @@ fn the_side_of_a_load_on_another_host_was_recorded_as_this_ones() {
     let found = check(&experiment, &kinds(), &mut hosts).unwrap_or_else(|error| panic!("{error}"));
     let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
     let clocks = || -> Box<dyn tardy_lab::host::clocks::OffsetSource> { Box::new(Known(Vec::new())) };
-    let options = Options { version: VERSION, stop: &stop, kinds: kinds(), clocks };
+    let options = Options { version: VERSION, stop: &stop, kinds: kinds(), clocks: &clocks };
     let ended = run(&experiment, found, &mut hosts, &options, &mut kept);
     assert!(ended.failed.is_none(), "{:?}", ended.failed);
     let [(record, _)] = &kept.trials[..] else { panic!("{} trials", kept.trials.len()) };

@@ -262,7 +262,7 @@ fn run_through<const FAILS: usize>() -> (Option<String>, Kept) {
     let found = check(&experiment, &Kinds::default(), &mut hosts).unwrap_or_else(|error| panic!("{error}"));
     let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
     let kinds = Kinds { path: |_| &PATH, station: |_| &Through::<FAILS>::STATION };
-    let options = Options { version: VERSION, stop: &stop, kinds, clocks: one_host };
+    let options = Options { version: VERSION, stop: &stop, kinds, clocks: &one_host };
     let ended = run(&experiment, found, &mut hosts, &options, &mut kept);
     (ended.failed.map(|why| why.to_string()), kept)
 }

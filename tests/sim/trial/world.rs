@@ -315,7 +315,7 @@ impl World {
                 self.say(at, FromAgent::Ready { ends, clocks: clocks() });
             }
             ToAgent::Connect => _ = self.say(at, FromAgent::Connected),
-            ToAgent::Time => _ = self.say(at, FromAgent::Time { tai_ns: 0 }),
+            ToAgent::Time => _ = self.say(at, FromAgent::Time { tai_ns: 0, counter: None }),
             ToAgent::WarmUp { activity, count, .. } => {
                 assert_eq!(self.end(at, activity).side, Side::Tx, "only a sender warms up");
                 let stamped = if self.faults.cold { 0 } else { count };

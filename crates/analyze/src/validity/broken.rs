@@ -345,7 +345,8 @@ fn generic(found: &Inspection) -> Vec<Verdict> {
 }
 
 fn programs(found: &Inspection) -> Vec<Verdict> {
-    let all: Vec<String> = found.programs.iter().map(ProgramRecord::called).collect();
+    let of_others: Vec<&ProgramRecord> = found.programs.iter().filter(|program| !program.of_path).collect();
+    let all: Vec<String> = of_others.iter().map(|program| program.called()).collect();
     let unchecked: Vec<String> = found.unchecked.iter().map(|(station, why)| format!("at {station} ({why})")).collect();
     if all.is_empty() {
         let says = format!(
@@ -363,7 +364,7 @@ fn programs(found: &Inspection) -> Vec<Verdict> {
             says::list(&unchecked)
         ),
     };
-    let list = |of: fn(&ProgramRecord) -> Figure| Figure::List(found.programs.iter().map(of).collect());
+    let list = |of: fn(&ProgramRecord) -> Figure| Figure::List(of_others.iter().map(|program| of(program)).collect());
     let verdict = Verdict::new(PROGRAMS.id, Level::Note, says)
         .with("programs", list(|program| program.name.as_str().into()))
         .with("program_ids", list(|program| program.id.into()))

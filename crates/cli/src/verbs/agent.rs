@@ -20,7 +20,7 @@ use tardy_lab::coordinator::{self, Options};
 use tardy_lab::guest::machine::{self, Booted, RunningMachine};
 use tardy_lab::guest::relay::Relay;
 use tardy_lab::guest::{devices, init, nested};
-use tardy_lab::host::clocks::{exchanges, one_host};
+use tardy_lab::host::clocks::{Guests, OffsetSource, one_host};
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
 use tardy_lab::host::{noted, serve, trunk};
@@ -61,7 +61,7 @@ pub fn steward() -> Result<Exit> {
 /// Has XDP programs hand packets from one device to the other until stdin ends.
 pub fn forward(args: &Forward) -> Result<Exit> {
     process::leave_terminal();
-    let Forward { netns, mode, devices } = args;
+    let Forward { netns, mode, printk, devices } = args;
     let [a, b] = &devices[..] else {
         return Err(Failure::new(Exit::Usage, "forward: name two network devices".to_owned()).into());
     };
@@ -73,7 +73,7 @@ pub fn forward(args: &Forward) -> Result<Exit> {
     };
     process::enter_netns(&Path::new("/run/netns").join(netns)).map_err(|error| cannot(error.to_string()))?;
     let mode = XdpMode::ALL.into_iter().find(|known| known.name() == mode).unwrap_or(XdpMode::Native);
-    let forwarding = Forwarding::between([a, b], mode).map_err(|error| cannot(error.to_string()))?;
+    let forwarding = Forwarding::between([a, b], mode, *printk).map_err(|error| cannot(error.to_string()))?;
     super::print("ready\n")?;
     // Nobody writes anything: it ends.
     let _ = std::io::copy(&mut stdin().lock(), &mut std::io::sink());
@@ -169,13 +169,16 @@ fn measure(experiment: &Experiment, running: &mut Vec<(String, RunningMachine)>,
     // The host's signal ends the whole guest.
     let stop = AtomicBool::new(false);
     let version = identity::version();
-    let clocks = if machines.is_empty() { one_host } else { exchanges };
-    let options = Options { version: &version, stop: &stop, kinds: Kinds::default(), clocks };
     let mut steward = Steward::new(Path::new(names::STATE), Path::new(identity::SELF), std::process::id());
     let booted = match machine::boot_packed(&machines, &version, &mut steward) {
         Ok(booted) => booted,
         Err(error) => return failed(error.into()),
     };
+    let emulators = booted.iter().map(|machine| (machine.host, machine.running.pid())).collect();
+    let guests = Guests { emulators };
+    let clocks: &dyn Fn() -> Box<dyn OffsetSource> =
+        if machines.is_empty() { &one_host } else { &|| Box::new(guests.clone()) };
+    let options = Options { version: &version, stop: &stop, kinds: Kinds::default(), clocks };
     let mut hosts = Hosts::here(&mut steward);
     for Booted { host, name, steward, facts, running: machine } in booted {
         running.push((name.clone(), machine));

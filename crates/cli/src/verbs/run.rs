@@ -18,7 +18,7 @@ use tardy_lab::consent::{self, Allowed};
 use tardy_lab::coordinator::{self, Options};
 use tardy_lab::guest::machine::Booted;
 use tardy_lab::guest::{Guest, GuestOptions, kernel};
-use tardy_lab::host::clocks::exchanges;
+use tardy_lab::host::clocks::{Guests, OffsetSource};
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
 use tardy_lab::identity;
@@ -58,6 +58,7 @@ pub fn call(args: Run) -> Result<Exit> {
     let refused = machines.take_refused(&mut possible);
     // They are hosts of the run before anything is known of it.
     let mut booted = machines.boot(&state, &stop, &mut steward)?;
+    let guests = Guests { emulators: booted.iter().map(|of| (of.host, of.running.pid())).collect() };
     let mut hosts = Hosts::here(&mut steward);
     // Each machine runs as long as this list.
     let mut running = Vec::new();
@@ -77,6 +78,7 @@ pub fn call(args: Run) -> Result<Exit> {
                     .map_err(|error| verbs::blamed(error, &args.experiment, &tardy_host::cpus::usable()))?,
             ),
             hosts: &mut hosts,
+            guests,
         },
     };
     let foreseen = match &place {
@@ -167,8 +169,8 @@ fn conclude(
 
 /// Where an experiment is run.
 enum Where<'a, 'h> {
-    /// On these hosts, of which that much was found.
-    Here { found: Box<FactsByHost>, hosts: &'a mut Hosts<'h> },
+    /// On these hosts, of which that much was found, and whose clocks are compared so.
+    Here { found: Box<FactsByHost>, hosts: &'a mut Hosts<'h>, guests: Guests },
     /// In a guest, which is given up after so much processor time without a word.
     Inside { guest: &'a Guest, silence: Duration },
 }
@@ -192,9 +194,9 @@ impl Where<'_, '_> {
                 let options = GuestOptions { guest, folder, state, cache, stop, silence };
                 Ok(tardy_lab::guest::run(experiment, &options, sink))
             }
-            Where::Here { found, hosts } => {
-                let options =
-                    Options { version: &identity::version(), stop, kinds: Kinds::default(), clocks: exchanges };
+            Where::Here { found, hosts, guests } => {
+                let clocks = &|| -> Box<dyn OffsetSource> { Box::new(guests.clone()) };
+                let options = Options { version: &identity::version(), stop, kinds: Kinds::default(), clocks };
                 Ok(coordinator::run(experiment, *found, hosts, &options, sink))
             }
         }

@@ -279,7 +279,10 @@ fn looks<'o>(setup: &Setup, plan: &Plan, ordered: &'o [Ordered]) -> Result<(Vec<
             over.chain([end.device.clone()])
         });
         let devices = devices.collect();
-        looks.insert(station, Look { station, devices, probes: Vec::new(), awaited: Vec::new(), objects: Vec::new() });
+        let watched = plan.inside.iter().filter(|inside| inside.station == *name);
+        let inside = watched.map(|inside| inside.device.clone()).collect();
+        let look = Look { station, devices, inside, probes: Vec::new(), awaited: Vec::new(), objects: Vec::new() };
+        looks.insert(station, look);
     }
     let mut ways = Vec::new();
     for of in ordered {
@@ -396,8 +399,10 @@ pub(super) fn inspect(
 }
 
 /// Why a stream that is received on port `xdp` cannot be: another XDP program is attached there.
-pub(super) fn attached_before(streams: &[Stream], found: &Inspection) -> Option<String> {
-    found.programs.iter().find_map(|program| {
+pub(super) fn attached_before(streams: &[Stream], plan: &Plan, found: &Inspection) -> Option<String> {
+    // A device inside the path is no station's, whose names begin otherwise.
+    let is_inside = |program: &&ProgramRecord| plan.inside.iter().any(|of| of.device.device == program.device);
+    found.programs.iter().filter(|program| !is_inside(program)).find_map(|program| {
         let off = match program.hook {
             ProgramHook::XdpNative => "xdp off",
             ProgramHook::XdpGeneric => "xdpgeneric off",

@@ -31,9 +31,9 @@ pub struct Options<'a> {
     pub stop: &'a AtomicBool,
     /// What the kinds of paths and stations do.
     pub kinds: Kinds,
-    /// Compares the hosts' clocks, for each path anew; [`one_host`](crate::host::clocks::one_host)
-    /// where there is one.
-    pub clocks: fn() -> Box<dyn OffsetSource>,
+    /// Makes what compares the hosts' clocks, for each path anew;
+    /// [`one_host`](crate::host::clocks::one_host) where there is one.
+    pub clocks: &'a dyn Fn() -> Box<dyn OffsetSource>,
 }
 
 /// A cell, and each program on its path with whether it prints, fails, or takes probes.

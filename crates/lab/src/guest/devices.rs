@@ -22,6 +22,11 @@ pub fn modules(experiment: &Experiment) -> Vec<&'static str> {
     needed(experiment).flat_map(|(_, guest)| (guest.modules)()).copied().collect()
 }
 
+/// Programs that the experiment's paths need.
+pub fn programs(experiment: &Experiment) -> Vec<&'static str> {
+    needed(experiment).flat_map(|(_, guest)| guest.programs).copied().collect()
+}
+
 /// Arguments for QEMU in addition to the usual ones.
 pub fn arguments(experiment: &Experiment) -> Vec<String> {
     needed(experiment).flat_map(|(_, guest)| guest.arguments.split_whitespace()).map(str::to_owned).collect()

@@ -129,6 +129,11 @@ impl RunningMachine {
         RunningMachine { pid, listener: Some(listener), console }
     }
 
+    /// The process of its QEMU.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
     /// The end of what its kernel wrote to its console.
     pub fn console(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -144,9 +149,13 @@ impl RunningMachine {
 
 impl Drop for RunningMachine {
     fn drop(&mut self) {
-        // It is the listener's, which waits for its end.
-        let _ = process_signal(self.pid, Signal::KILL.as_raw());
-        let _ = self.listener.take().map(JoinHandle::join);
+        let Some(listener) = self.listener.take() else { return };
+        // It is the listener's, which waits for its end. Of one that has ended the number may be
+        // another process's by now.
+        if !listener.is_finished() {
+            let _ = process_signal(self.pid, Signal::KILL.as_raw());
+        }
+        let _ = listener.join();
     }
 }
 
@@ -166,6 +175,22 @@ pub fn check_memory<'m>(
     }
 }
 
+/// Refuses more machines than have names.
+///
+/// # Errors
+/// [`GuestError::Machine`].
+pub fn check_number(name: &str, host: HostId) -> Result<(), GuestError> {
+    if host.number() <= Names::MACHINES {
+        return Ok(());
+    }
+    let why = format!(
+        "the experiment has more than {} virtual machines: several values of station.*.{{kernel,cpus,memory,net,net_queues,append}} are \
+         several machines; write fewer of them",
+        Names::MACHINES
+    );
+    Err(GuestError::Machine { name: name.to_owned(), why })
+}
+
 /// Refuses what this machine or its QEMU does not have, before anything is built.
 ///
 /// # Errors
@@ -176,15 +201,8 @@ pub fn check(
     host: HostId,
     (version, has_filter): (&str, bool),
 ) -> Result<(), GuestError> {
+    check_number(name, host)?;
     let refused = |why: String| GuestError::Machine { name: name.to_owned(), why };
-    if host.number() > Names::MACHINES {
-        let why = format!(
-            "the experiment has more than {} virtual machines: several values of station.*.{{kernel,cpus,memory,net,net_queues,append}} are \
-             several machines; write fewer of them",
-            Names::MACHINES
-        );
-        return Err(refused(why));
-    }
     if !Path::new("/dev/net/tun").exists() {
         return Err(refused(
             "this kernel has no /dev/net/tun (CONFIG_TUN): load module tun, or use path \"veth\"".into(),

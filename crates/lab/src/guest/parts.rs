@@ -107,7 +107,8 @@ impl Guest {
         };
         let mut own = experiment.map(devices::modules).unwrap_or_default();
         own.extend(nested::modules(self.machines.values().map(|of| &of.machine)));
-        let mut archive = self.packed(experiment.is_some_and(steers), &own)?;
+        let programs = experiment.map(devices::programs).unwrap_or_default();
+        let mut archive = self.packed(experiment.is_some_and(steers), &programs, &own)?;
         let mut machines = Vec::new();
         for (host, Nested { machine, guest }) in &self.machines {
             let initramfs = guest.archive_of(machine)?;
@@ -127,13 +128,13 @@ impl Guest {
     pub fn archive_of(&self, machine: &Machine) -> Result<Vec<u8>, GuestError> {
         let orders = init::MachineOrders::of(machine);
         let modules: Vec<&str> = orders.modules.iter().map(String::as_str).collect();
-        let mut archive = self.packed(true, &modules)?;
+        let mut archive = self.packed(true, &[], &modules)?;
         archive.file(init::STATION, serde_json::to_vec(&orders).unwrap_or_default(), false);
         Ok(archive.bytes())
     }
 
-    /// What every guest has, with these kernel modules in addition.
-    fn packed(&self, steers: bool, own: &[&str]) -> Result<Archive, GuestError> {
+    /// What every guest has, with these programs and kernel modules in addition.
+    fn packed(&self, steers: bool, programs: &[&str], own: &[&str]) -> Result<Archive, GuestError> {
         let mut archive = Archive::default();
         for folder in ["/proc", "/sys", "/dev", "/run", "/tmp", "/var", "/etc", "/root", "/modules", "/usr/bin"] {
             archive.folder(folder);
@@ -153,7 +154,7 @@ impl Guest {
         archive.device("/dev/console", 5, 1);
         let program = fs::read(&self.program).map_err(file("read", &self.program))?;
         archive.file("/init", elf::Elf::loaded(&program).unwrap_or(program), true);
-        programs::pack(steers, &mut archive)?;
+        programs::pack(steers, programs, &mut archive)?;
         if let Some(folder) = &self.kernel.modules {
             modules::pack(folder, self.kernel.sums.as_ref(), &[modules::WANTED, own].concat(), &mut archive)?;
         }

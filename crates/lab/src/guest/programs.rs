@@ -48,24 +48,27 @@ fn read(path: &Path) -> Result<Vec<u8>, ProgramError> {
     fs::read(path).map_err(|source| ProgramError::Read { path: path.to_owned(), source })
 }
 
-/// Puts them all into the archive, those for steering if it `steers`.
+/// Puts them all into the archive, those for steering if it `steers`, and of those in `also` the
+/// ones that are here.
 ///
 /// # Errors
 /// If one that is needed, or a library, is not on this machine.
-pub fn pack(steers: bool, archive: &mut Archive) -> Result<(), ProgramError> {
-    for (program, needed) in PROGRAMS.iter().chain(STEERING.iter().filter(|_| steers)) {
+pub fn pack(steers: bool, also: &[&str], archive: &mut Archive) -> Result<(), ProgramError> {
+    let also = also.iter().map(|program| (*program, false));
+    let all = PROGRAMS.iter().chain(STEERING.iter().filter(|_| steers)).copied().chain(also);
+    for (program, needed) in all {
         let found = PLACES.iter().map(|place| Path::new(place).join(program)).find(|path| path.is_file());
         match found {
             Some(path) => add(&path, &format!("/usr/bin/{program}"), archive)?,
-            None if *needed => {
-                let package = match *program {
+            None if needed => {
+                let package = match program {
                     "sh" => "dash",
                     "ip" | "tc" => "iproute2",
                     "taskset" => "util-linux",
                     "grep" => "grep",
                     _ => "coreutils",
                 };
-                return Err(ProgramError::Missing { program: (*program).to_owned(), package });
+                return Err(ProgramError::Missing { program: program.to_owned(), package });
             }
             None => {}
         }

@@ -3,7 +3,10 @@
 //! asks it twice.
 
 use super::HostId;
-use tardy_model::time::{EndOffsets, OffsetReading};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use tardy_model::time::{CounterReading, EndOffsets, OffsetReading};
 use thiserror::Error;
 
 /// Two clocks as they were compared.
@@ -55,6 +58,17 @@ pub struct Exchange {
     pub theirs_ns: i64,
     /// When the answer was here, on this host's, ns.
     pub answered_ns: i64,
+    /// The processors' counters, where they could be read.
+    pub counters: Option<Counters>,
+}
+
+/// The processors' counters and CLOCK_TAI of an exchange: this host's just before and just after
+/// it, and the other one's when it answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counters {
+    pub asked: CounterReading,
+    pub theirs: CounterReading,
+    pub answered: CounterReading,
 }
 
 /// The best of several exchanges: the one that took the least. The other clock was read somewhere
@@ -68,26 +82,133 @@ pub fn best(exchanges: &[Exchange]) -> Option<OffsetReading> {
     Some(OffsetReading { at_tai_ns, ahead_ns: least.theirs_ns.checked_sub(at_tai_ns)?, bound_ns: (took + 1) / 2 })
 }
 
-/// The source of a run with virtual machines: it asks the other host's agent several times, and
-/// takes the answer that came soonest.
-#[derive(Clone, Copy, Debug)]
-pub struct Exchanges;
+/// How the counter of a virtual machine's processor follows from that of the processor that runs
+/// it: `counter * ratio / 2^fraction_bits + offset`, modulo 2^64. KVM sets it up so, and says the
+/// numbers (`tsc-offset`, `tsc-scaling-ratio` and `tsc-scaling-ratio-frac-bits` in debugfs).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GuestCounter {
+    offset: i64,
+    ratio: u64,
+    fraction_bits: u32,
+}
 
-/// That source, for [`Options`](crate::coordinator::Options).
-pub fn exchanges() -> Box<dyn OffsetSource> {
-    Box::new(Exchanges)
+impl GuestCounter {
+    /// From what the kernel's files say. There is no ratio where the processor does not scale.
+    /// `None` of what cannot be read.
+    pub fn from_files(offset: &str, ratio: Option<(&str, &str)>) -> Option<GuestCounter> {
+        let (ratio, fraction_bits) = match ratio {
+            Some((ratio, bits)) => (ratio.trim().parse().ok()?, bits.trim().parse().ok()?),
+            None => (1, 0),
+        };
+        let offset = offset.trim().parse().ok()?;
+        (ratio > 0 && fraction_bits < 64).then_some(GuestCounter { offset, ratio, fraction_bits })
+    }
+
+    /// The counter of the host's processor when that of the machine's showed this.
+    fn on_host(&self, theirs: u64) -> Option<u64> {
+        let scaled = u128::from(theirs.wrapping_add_signed(self.offset.wrapping_neg()));
+        u64::try_from((scaled << self.fraction_bits) / u128::from(self.ratio)).ok()
+    }
+}
+
+/// The best of several exchanges by the processors' counters: the one whose clocks were read in the
+/// shortest time by the counter. The other clock was read while this host's counter showed what
+/// its own stands for, and this host's clock at that moment lies on the line between those before
+/// and after the exchange. `None` without counters, or if a counter did not show in an exchange
+/// what it must.
+pub fn best_by_counter(exchanges: &[Exchange], guest: GuestCounter) -> Option<OffsetReading> {
+    let readings: Option<Vec<_>> = exchanges.iter().map(|of| by_counter(&of.counters?, guest)).collect();
+    readings?.into_iter().min_by_key(|reading| reading.bound_ns)
+}
+
+fn by_counter(of: &Counters, guest: GuestCounter) -> Option<OffsetReading> {
+    let [asked, answered] = [of.asked, of.answered];
+    let there = [of.theirs.before, of.theirs.after].map(|counter| guest.on_host(counter));
+    let [from, until] = [there[0]?, there[1]?];
+    // What happened between question and answer shows a counter between theirs.
+    if !(asked.after <= from && from <= until && until <= answered.before) {
+        return None;
+    }
+    // Twice the middle of each bracket, so that nothing is rounded, from the first one on.
+    let twice = |before: u64, after: u64| i128::from(before - asked.before) + i128::from(after - asked.before);
+    let [first, moment, last] =
+        [twice(asked.before, asked.after), twice(from, until), twice(answered.before, answered.after)];
+    let passed_ns = i128::from(answered.tai_ns) - i128::from(asked.tai_ns);
+    let span = last - first;
+    if passed_ns <= 0 || span <= 0 {
+        return None;
+    }
+    let at_tai_ns = i128::from(asked.tai_ns) + (moment - first) * passed_ns / span;
+    // Widths of brackets are halves in units of twice the counter. The clocks themselves and what
+    // is computed from them are whole nanoseconds: one more for each.
+    let width = |of: CounterReading| i128::from(of.after - of.before);
+    let halves = width(asked).max(width(answered)) + i128::from(until - from);
+    let bound_ns = halves * passed_ns / span + 3;
+    Some(OffsetReading {
+        at_tai_ns: i64::try_from(at_tai_ns).ok()?,
+        ahead_ns: i64::try_from(i128::from(of.theirs.tai_ns) - at_tai_ns).ok()?,
+        bound_ns: i64::try_from(bound_ns).ok()?,
+    })
+}
+
+/// The source of a run with virtual machines: it asks the other host's agent several times. Where
+/// this host's KVM runs a machine, both clocks are compared by the processor's counter, which both
+/// have; else it takes the answer that came soonest.
+#[derive(Clone, Debug)]
+pub struct Guests {
+    /// The processes that run the machines, by the machines' hosts.
+    pub emulators: BTreeMap<HostId, u32>,
 }
 
 /// How often the other host is asked.
 const TIMES: usize = 64;
+/// Where KVM says how it runs each machine.
+const KVM: &str = "/sys/kernel/debug/kvm";
 
-impl OffsetSource for Exchanges {
+impl Guests {
+    /// What KVM says of the counter of a machine's processors, if it says one thing of all.
+    fn counter(&self, of: HostId) -> Option<GuestCounter> {
+        let process = format!("{}-", self.emulators.get(&of)?);
+        let all = fs::read_dir(KVM).ok()?.flatten();
+        let machine = all.map(|entry| entry.path()).find(|path| {
+            path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(&process))
+        })?;
+        let counter = |vcpu: &Path| {
+            let said = |file: &str| fs::read_to_string(vcpu.join(file)).ok();
+            let ratio = said("tsc-scaling-ratio").zip(said("tsc-scaling-ratio-frac-bits"));
+            let ratio = ratio.as_ref().map(|(ratio, bits)| (ratio.as_str(), bits.as_str()));
+            GuestCounter::from_files(&said("tsc-offset")?, ratio)
+        };
+        let parts = fs::read_dir(machine).ok()?.flatten().map(|entry| entry.path());
+        let of_processor =
+            |path: &Path| path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("vcpu"));
+        let counters: Option<Vec<_>> = parts.filter(|path| of_processor(path)).map(|path| counter(&path)).collect();
+        let counters = counters?;
+        let first = *counters.first()?;
+        counters.iter().all(|counter| *counter == first).then_some(first)
+    }
+}
+
+impl OffsetSource for Guests {
     fn between(&mut self, from: HostId, of: HostId, ask: &mut Asking<'_>) -> Result<Compared, Unknown> {
         let unknown = |why: String| Unknown { from, of, why };
+        let before = self.counter(of);
         let asked = (0..TIMES).map(|_| ask()).collect::<Result<Vec<_>, _>>().map_err(unknown)?;
+        // KVM may change it when a processor is moved to another one.
+        let counter = before.filter(|before| self.counter(of) == Some(*before));
         let clock = "a clock was set while they were compared: switch off what sets it, and run again";
-        let reading = best(&asked).ok_or_else(|| unknown(clock.to_owned()))?;
-        Ok(Compared { host: of, reading, method: format!("the least of {TIMES} exchanges with its agent") })
+        let by_exchange = best(&asked).ok_or_else(|| unknown(clock.to_owned()))?;
+        let by_counter = counter.and_then(|counter| best_by_counter(&asked, counter));
+        let (reading, method) = match by_counter.filter(|reading| reading.bound_ns < by_exchange.bound_ns) {
+            Some(reading) => (
+                reading,
+                format!(
+                    "the counter of the processor, which KVM offsets for the machine, in {TIMES} exchanges with its agent"
+                ),
+            ),
+            None => (by_exchange, format!("the least of {TIMES} exchanges with its agent")),
+        };
+        Ok(Compared { host: of, reading, method })
     }
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Into a virtual machine over a bridge: its ports are the machine's tap and one of a pair of
-//! links, the other of which is the other station's device.
+//! links, the other of which is the other station's device, or another machine's tap.
 
 use super::link::{Laid, NO_IPV6, PathError};
 use super::meeting::Meeting;
 use super::methods::{InGuest, PathMethods, PlannedStations};
 use crate::machine::FactsByHost;
-use crate::names::Names;
+use crate::names::{LinkNumber, Names};
 use crate::step::{Action, Inverse, Question, Step};
 use tardy_model::path::Backend;
 use tardy_spec::experiment::Setup;
@@ -21,17 +21,21 @@ pub(super) const KIND: PathMethods =
 fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost) -> Result<Laid, PathError> {
     let meeting = Meeting::of(setup, stations, names, Backend::Tap)?;
     let [bridge, uplink] = names.bridge();
-    let behind = vec![
-        meeting.pair(&uplink, "a pair of links from the other station to the bridge"),
+    let mut behind = vec![
+        meeting.uplink(&uplink, "a pair of links from the other station to the bridge"),
         bridge_step(&meeting, &bridge),
         // As a station's device the tap may have had that station's address.
-        own_address_step(&meeting, names),
+        own_address_step(&meeting, &meeting.backend, &names.port_mac()),
         port_step(&meeting, &bridge, &uplink),
         port_step(&meeting, &bridge, &meeting.backend),
         meeting.up(&uplink, "the bridge's end of the pair of links"),
         meeting.up(&meeting.backend, "the virtual machine's tap"),
         meeting.up(&bridge, "the bridge"),
     ];
+    if meeting.near_behind.is_some() {
+        // So may the other machine's tap. No link in a namespace has this address then.
+        behind.insert(1, own_address_step(&meeting, &uplink, &names.mac(LinkNumber::FIRST)));
+    }
     let show = meeting.behind.ip(&["-j", "-d", "link", "show", "dev", &bridge]);
     let read_back = vec![Question::at(meeting.behind, show)];
     Ok(Laid { read_back, ..meeting.laid(behind) })
@@ -61,8 +65,8 @@ fn bridge_step(meeting: &Meeting<'_>, bridge: &str) -> Step {
     Step::new(meeting.behind, why, vec![make, quiet]).undone_by(vec![undoes]).tolerating(NO_IPV6)
 }
 
-fn own_address_step(meeting: &Meeting<'_>, names: Names) -> Step {
-    let does = meeting.behind.ip(&["link", "set", "dev", &meeting.backend, "address", &names.port_mac()]);
+fn own_address_step(meeting: &Meeting<'_>, tap: &str, address: &str) -> Step {
+    let does = meeting.behind.ip(&["link", "set", "dev", tap, "address", address]);
     Step::new(
         meeting.behind,
         "an address of the tap's own: what is sent to a port's address stays in the bridge",

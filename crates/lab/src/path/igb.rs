@@ -20,7 +20,7 @@ const PORTS: &str = "-netdev hubport,id=port0,hubid=0 -netdev hubport,id=port1,h
 pub(super) const KIND: PathMethods = PathMethods {
     is_possible: has_both_ports,
     refusal: |facts| (!facts.can_have(PathKind::Igb)).then(|| WHY_NOT.to_owned()),
-    guest: InGuest { modules: || &["igb"], arguments: PORTS, since: Some((8, "two ports of igb")) },
+    guest: InGuest { modules: || &["igb"], programs: &[], arguments: PORTS, since: Some((8, "two ports of igb")) },
     ..wire::KIND
 };
 

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 pub use tardy_model::path::PathId;
 use tardy_model::stream::Stream;
+use tardy_model::xdp::DeviceWithin;
 use thiserror::Error;
 
 /// What the kernel says to `addrgenmode` where IPv6 is switched off (`ipv6.disable=1`, or not
@@ -302,4 +303,14 @@ pub struct Laid {
     /// Commands that show what the kernel has made of it, in addition to the links and addresses.
     pub read_back: Vec<Question>,
     pub plugs: Vec<Plug>,
+    /// Devices inside the path whose programs a station watches while probe packets pass.
+    pub inside: Vec<Inside>,
+}
+
+/// A device inside a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inside {
+    /// The station that watches its programs, on the same host.
+    pub station: String,
+    pub device: DeviceWithin,
 }

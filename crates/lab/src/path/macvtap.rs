@@ -7,6 +7,7 @@ use super::meeting::Meeting;
 use super::methods::{InGuest, PathMethods, PlannedStations};
 use crate::machine::FactsByHost;
 use crate::names::Names;
+use crate::step::{Question, Step};
 use tardy_model::path::Backend;
 use tardy_spec::experiment::Setup;
 
@@ -21,11 +22,17 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost)
     let mut meeting = Meeting::of(setup, stations, names, Backend::Macvtap)?;
     let [low, up] = names.below_macvtap();
     meeting.near.link.clone_from(&up);
+    let mode = setup.path.macvtap_mode.name();
+    let set = meeting.behind.ip(&["link", "set", "dev", &meeting.backend, "type", "macvtap", "mode", mode]);
     let behind = vec![
+        // Each cell sets its own, so nothing is put back.
+        Step::new(meeting.behind, "what the macvtap lets pass", vec![set]),
         meeting.moved(&up, "the far one of the macvtap's pair of links into the other station"),
         // No macvtap has a greater MTU than the link below it.
         meeting.up(&low, "the link below the macvtap"),
         meeting.up(&meeting.backend, "the virtual machine's macvtap"),
     ];
-    Ok(meeting.laid(behind))
+    let show = meeting.behind.ip(&["-j", "-d", "link", "show", "dev", &meeting.backend]);
+    let read_back = vec![Question::at(meeting.behind, show)];
+    Ok(Laid { read_back, ..meeting.laid(behind) })
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What all ways into a virtual machine have in common: the station in a network namespace, the
-//! machine, what is behind the machine's network device, and the addresses of both ends.
+//! What all ways into a virtual machine have in common: the station in a network namespace, or
+//! another machine, the machine, what is behind the machine's network device, and the addresses of
+//! both ends.
 
 use super::link::{Device, Laid, PathError, PathId, Plug};
 use super::methods::PlannedStations;
 use super::veth::{self, Joint};
 use crate::host::place::Place;
 use crate::names::{self, LinkNumber, Names};
-use crate::station::Offer;
+use crate::station::{Offer, PlannedStation};
 use crate::step::{Action, Inverse, Step};
 use std::net::{IpAddr, Ipv6Addr};
 use tardy_model::path::Backend;
@@ -15,8 +16,10 @@ use tardy_spec::experiment::Setup;
 
 /// Both ends, and where what is behind the machine's device is.
 pub(super) struct Meeting<'a> {
-    /// The station in a namespace. The name of its link is the path's affair.
+    /// The station in a namespace, the name of whose link is the path's affair; or another machine.
     pub(super) near: Joint<'a>,
+    /// The namespace of what is behind the device of that other machine.
+    pub(super) near_behind: Option<&'a Place>,
     /// The machine, with the name that it has for its device.
     pub(super) machine: Joint<'a>,
     /// The namespace of what is behind the device.
@@ -32,50 +35,61 @@ impl<'a> Meeting<'a> {
     /// Those of a path whose machine has this behind its device.
     ///
     /// # Errors
-    /// If there are not exactly one namespace and one machine that offers such a device.
+    /// If there are not exactly one namespace and one machine that offers such a device, or two
+    /// such machines where the path joins them.
     pub(super) fn of(
         setup: &Setup,
         stations: &'a PlannedStations,
         names: Names,
         backend: Backend,
     ) -> Result<Meeting<'a>, PathError> {
-        let kind = setup.path.traits().name;
-        let not_met = || PathError::NoMachine { kind, stations: stations.keys().cloned().collect() };
+        let traits = setup.path.traits();
+        let not_met = || PathError::NoMachine { kind: traits.name, stations: stations.keys().cloned().collect() };
         let slot = |offer: &&Offer| matches!(offer, Offer::Slot { number, .. } if *number == backend.slot());
-        let (mut near, mut machine) = (None, None);
+        let (mut namespace, mut machines) = (None, Vec::new());
         for ((station, built), number) in stations.iter().zip([LinkNumber::FIRST, LinkNumber::SECOND]) {
             match (built.offers.iter().find(slot), built.namespace()) {
-                (Some(offer), _) => machine = Some((station, built, offer, number)),
-                (None, Some(offer)) => near = Some((station, offer, number)),
+                (Some(offer), _) => machines.push((station, built, offer, number)),
+                (None, Some(offer)) => namespace = Some((station, offer, number)),
                 (None, None) => {}
             }
         }
-        let ((near, namespace, first), (station, built, offer, second)) = match (near, machine) {
-            (Some(near), Some(machine)) if stations.len() == 2 => (near, machine),
-            _ => return Err(not_met()),
-        };
         let address6 = |number| -> Option<Ipv6Addr> { setup.has_ipv6().then(|| names.address6(number)) };
-        Ok(Meeting {
-            near: Joint {
-                station: near,
-                offer: namespace,
-                place: namespace.place().clone(),
-                netns: namespace.place().netns().ok_or_else(not_met)?,
-                link: names.link(first),
-                mac: names.mac(first),
-                address: IpAddr::from(names.address(first)),
-                address6: address6(first),
-            },
-            machine: Joint {
+        let of_machine =
+            |(station, built, offer, number): (&'a String, &'a PlannedStation, &'a Offer, LinkNumber)| Joint {
                 station,
                 offer,
                 place: built.place.clone(),
                 netns: "",
                 link: names::in_machine(backend.slot()),
                 mac: names.machine_mac(built.place.host, backend.slot()),
-                address: IpAddr::from(names.address(second)),
-                address6: address6(second),
-            },
+                address: IpAddr::from(names.address(number)),
+                address6: address6(number),
+            };
+        let (near, near_behind, machine) = match (namespace, &machines[..]) {
+            (Some((station, offer, number)), [machine]) if stations.len() == 2 => {
+                let near = Joint {
+                    station,
+                    offer,
+                    place: offer.place().clone(),
+                    netns: offer.place().netns().ok_or_else(not_met)?,
+                    link: names.link(number),
+                    mac: names.mac(number),
+                    address: IpAddr::from(names.address(number)),
+                    address6: address6(number),
+                };
+                (near, None, *machine)
+            }
+            (None, [first, machine]) if stations.len() == 2 && traits.joins_machines => {
+                (of_machine(*first), Some(first.2.place()), *machine)
+            }
+            _ => return Err(not_met()),
+        };
+        let offer = machine.2;
+        Ok(Meeting {
+            near,
+            near_behind,
+            machine: of_machine(machine),
             behind: offer.place(),
             behind_netns: offer.place().netns().ok_or_else(not_met)?,
             backend: names.backend(backend),
@@ -95,15 +109,38 @@ impl<'a> Meeting<'a> {
     /// machine's is.
     pub(super) fn pair(&self, uplink: &str, why: &'static str) -> Step {
         let Joint { place, link, mac, .. } = &self.near;
+        let queues = ["numtxqueues", Names::PAIR_QUEUES, "numrxqueues", Names::PAIR_QUEUES];
         let near = ["link", "add", link, "mtu", &self.mtu, "address", mac];
-        let does =
-            place.ip(&[&near[..], &["type", "veth", "peer", "name", uplink, "netns", self.behind_netns]].concat());
+        let far = ["netns", self.behind_netns];
+        let does = place.ip(&[&near[..], &queues, &["type", "veth", "peer", "name", uplink], &queues, &far].concat());
         let undoes = Inverse::within(place, Action::DeleteLink { device: link.clone() });
         Step::new(place, why, vec![does]).undone_by(vec![undoes])
     }
 
-    /// The station's device, once it is there: MTU, MAC, addresses.
-    pub(super) fn near_steps(&self) -> Vec<Step> {
+    /// The other station's way to what is behind the machine's device, and what it is called there:
+    /// one of a pair of links, or what is behind the other machine's device.
+    pub(super) fn uplink(&self, name: &str, why: &'static str) -> Step {
+        let Some(other) = self.near_behind else { return self.pair(name, why) };
+        let does = other.ip(&["link", "set", "dev", &self.backend, "netns", self.behind_netns, "name", name]);
+        let back = Action::ReturnRenamed {
+            device: name.to_owned(),
+            to: other.netns().unwrap_or_default().to_owned(),
+            called: self.backend.clone(),
+        };
+        let why = "what is behind the other machine's device comes to where this one's is";
+        Step::new(other, why, vec![does]).undone_by(vec![Inverse::within(self.behind, back)])
+    }
+
+    /// The other station's device, once it is there.
+    fn near_steps(&self) -> Vec<Step> {
+        match self.near_behind {
+            Some(_) => self.steps_in_machine(&self.near, &self.machine),
+            None => self.namespace_steps(),
+        }
+    }
+
+    /// The device of a station in a namespace: MTU, MAC, addresses.
+    fn namespace_steps(&self) -> Vec<Step> {
         let (link, place) = (self.near.link.as_str(), &self.near.place);
         let does = place.ip(&["link", "set", "dev", link, "mtu", &self.mtu, "address", &self.near.mac]);
         vec![
@@ -113,15 +150,15 @@ impl<'a> Meeting<'a> {
         ]
     }
 
-    /// The machine's device: MTU and addresses, which it has only as long as the path.
-    pub(super) fn machine_steps(&self) -> Vec<Step> {
-        let (link, place) = (self.machine.link.as_str(), &self.machine.place);
+    /// A machine's device: MTU and addresses, which it has only as long as the path.
+    fn steps_in_machine(&self, own: &Joint<'_>, other: &Joint<'_>) -> Vec<Step> {
+        let (link, place) = (own.link.as_str(), &own.place);
         let does = place.ip(&["link", "set", "dev", link, "mtu", &self.mtu]);
         let clear = Inverse::within(place, Action::ClearLink { device: link.to_owned() });
         vec![
             Step::new(place, "in the virtual machine: the path's MTU", vec![does]).undone_by(vec![clear]),
-            veth::no_chatter_step(&self.machine),
-            veth::address_step(&self.machine, &self.near),
+            veth::no_chatter_step(own),
+            veth::address_step(own, other),
         ]
     }
 
@@ -134,7 +171,8 @@ impl<'a> Meeting<'a> {
 
     /// The path, of what was done behind the machine's device.
     pub(super) fn laid(self, behind: Vec<Step>) -> Laid {
-        let steps = behind.into_iter().chain(self.near_steps()).chain(self.machine_steps()).collect();
+        let of_machine = self.steps_in_machine(&self.machine, &self.near);
+        let steps = behind.into_iter().chain(self.near_steps()).chain(of_machine).collect();
         let plug = |joint: Joint<'_>| Plug {
             station: joint.station.to_owned(),
             path: PathId::FIRST,

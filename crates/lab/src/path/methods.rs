@@ -59,6 +59,8 @@ impl PathMethods {
 pub struct InGuest {
     /// Kernel modules, in the order in which they are loaded.
     pub modules: fn() -> &'static [&'static str],
+    /// Programs that it gets where this machine has them, in addition to those of every guest.
+    pub programs: &'static [&'static str],
     /// The arguments for QEMU.
     pub arguments: &'static str,
     /// The first version of QEMU that understands it, and what a message says of it.
@@ -66,7 +68,7 @@ pub struct InGuest {
 }
 
 impl InGuest {
-    pub const NOTHING: InGuest = InGuest { modules: || &[], arguments: "", since: None };
+    pub const NOTHING: InGuest = InGuest { modules: || &[], programs: &[], arguments: "", since: None };
 }
 
 /// Stations as they are planned, by name.

@@ -10,12 +10,13 @@ mod macvtap;
 mod meeting;
 mod methods;
 pub mod netdevsim;
+mod ovs;
 mod tap;
 pub mod veth;
 pub mod wire;
 mod xdp;
 
-pub use link::{Device, EndId, Ends, Laid, LinkEnd, PathError, PathId, Plug, VlanEnd};
+pub use link::{Device, EndId, Ends, Inside, Laid, LinkEnd, PathError, PathId, Plug, VlanEnd};
 pub use methods::{InGuest, PathMethods, PlannedStations};
 use tardy_model::path::PathKind;
 
@@ -29,6 +30,7 @@ pub fn kind(kind: PathKind) -> &'static PathMethods {
         PathKind::Tap => &tap::KIND,
         PathKind::Bridge => &bridge::KIND,
         PathKind::Macvtap => &macvtap::KIND,
+        PathKind::Ovs => &ovs::KIND,
         PathKind::Xdp => &xdp::KIND,
     }
 }

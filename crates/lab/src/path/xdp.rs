@@ -7,7 +7,7 @@
 //! apart from the packet, would be lost. So both stations' devices do that before they send.
 
 use super::keeper::Keeper;
-use super::link::{Laid, PathError};
+use super::link::{Inside, Laid, PathError};
 use super::meeting::Meeting;
 use super::methods::{PathMethods, PlannedStations};
 use super::veth::Joint;
@@ -16,6 +16,7 @@ use crate::machine::FactsByHost;
 use crate::names::Names;
 use crate::step::{Action, Inverse, Question, Step, offloads_off};
 use tardy_model::path::Backend;
+use tardy_model::xdp::DeviceWithin;
 use tardy_spec::experiment::Setup;
 
 pub(super) const KIND: PathMethods = PathMethods::made(lay);
@@ -27,20 +28,16 @@ pub(super) const KIND: PathMethods = PathMethods::made(lay);
 fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost) -> Result<Laid, PathError> {
     let meeting = Meeting::of(setup, stations, names, Backend::Tap)?;
     let [_, uplink] = names.bridge();
-    let behind = vec![
-        meeting.pair(&uplink, "a pair of links from the other station to the XDP programs"),
+    let mut behind = vec![
+        meeting.uplink(&uplink, "a pair of links from the other station to the XDP programs"),
         whole_packets_step(&meeting.near),
-        // The driver of a veth pair takes redirected packets only at a link that polls.
-        polling_step(&meeting.near),
         whole_packets_step(&meeting.machine),
         meeting.up(&uplink, "the XDP programs' end of the pair of links"),
         meeting.up(&meeting.backend, "the virtual machine's tap"),
     ];
-    let forward = [
-        &["forward", "--mode", setup.path.xdp_mode.name(), "--netns", meeting.behind_netns],
-        &[&uplink[..], &meeting.backend][..],
-    ]
-    .concat();
+    let mut forward = vec!["forward", "--mode", setup.path.xdp_mode.name(), "--netns", meeting.behind_netns];
+    forward.extend(setup.path.xdp_prints.then_some("--printk"));
+    forward.extend([&uplink[..], &meeting.backend]);
     let keeper = Keeper {
         place: meeting.behind.clone(),
         why: "hands packets from one device to the other by XDP programs",
@@ -48,7 +45,20 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost)
     };
     let features = |at: &Joint<'_>| Question::at(&at.place, at.place.exec(&["ethtool", "--json", "-k", &at.link]));
     let read_back = vec![features(&meeting.near), features(&meeting.machine)];
-    Ok(Laid { keepers: vec![keeper], read_back, ..meeting.laid(behind) })
+    let is_pair = meeting.near_behind.is_none();
+    if is_pair {
+        // The driver of a veth pair takes redirected packets only at a link that polls.
+        behind.insert(1, polling_step(&meeting.near));
+    }
+    // An agent in a machine sees nothing of what is behind it.
+    let watched = [&uplink, &meeting.backend].into_iter().filter(|_| is_pair);
+    let inside = watched
+        .map(|device| Inside {
+            station: meeting.near.station.to_owned(),
+            device: DeviceWithin { netns: meeting.behind_netns.to_owned(), device: device.clone() },
+        })
+        .collect();
+    Ok(Laid { keepers: vec![keeper], read_back, inside, ..meeting.laid(behind) })
 }
 
 fn whole_packets_step(at: &Joint<'_>) -> Step {

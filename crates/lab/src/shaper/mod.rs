@@ -7,7 +7,6 @@ pub mod cbs;
 pub mod etf;
 pub mod launching;
 pub mod mqprio;
-pub mod none;
 pub mod taprio;
 pub mod tc;
 
@@ -123,7 +122,7 @@ pub fn set(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<Shaped, No
         });
     }
     let question = match setup.shaper {
-        Shaper::None => none::question,
+        Shaper::None => there,
         _ => tc::question,
     };
     let ask = |(id, end): (EndId, &LinkEnd)| {
@@ -133,6 +132,11 @@ pub fn set(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<Shaped, No
     };
     let read_back = ends.iter().map(ask).collect::<Result<_, NotFound>>()?;
     Ok(Shaped { steps, read_back, begins })
+}
+
+/// Reads the queue discipline that the kernel gave a device, where the experiment sets none.
+fn there(end: &LinkEnd) -> Question {
+    Question::at(&end.place, end.place.tc(&["-j", "qdisc", "show", "dev", &end.device]))
 }
 
 /// What can be known of a set-up whose paths end so, before anything is touched.

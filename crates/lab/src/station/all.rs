@@ -5,7 +5,7 @@
 use super::planned::StationId;
 use crate::agent::{Agent, AgentError, Incoming, Voice};
 use crate::host::HostId;
-use crate::host::clocks::{Compared, Exchange, OffsetSource, OneHost};
+use crate::host::clocks::{Compared, Counters, Exchange, OffsetSource, OneHost};
 use crate::not_found::NotFound;
 use std::collections::BTreeMap;
 use std::sync::mpsc;
@@ -14,7 +14,7 @@ use tardy_engine::message::{FromAgent, ToAgent};
 use tardy_engine::order::{CostOrder, ObjectOrder, ProbeOrder, RulerOrder};
 use tardy_model::machine::RulerRecord;
 use tardy_model::time::{Nanos, Tai};
-use tardy_model::xdp::{ArrivedProbes, AwaitedProbes, ObjectRecord, ProgramCost, ProgramRecord};
+use tardy_model::xdp::{ArrivedProbes, AwaitedProbes, DeviceWithin, ObjectRecord, ProgramCost, ProgramRecord};
 use tardy_sys::clock;
 
 /// A station answers within this time, even next to a spinning realtime thread.
@@ -47,6 +47,8 @@ impl Default for Stations {
 pub(crate) struct Look {
     pub station: StationId,
     pub devices: Vec<String>,
+    /// Devices inside the path.
+    pub inside: Vec<DeviceWithin>,
     pub probes: Vec<ProbeOrder>,
     /// What is to arrive there.
     pub awaited: Vec<AwaitedProbes>,
@@ -110,12 +112,16 @@ impl Stations {
     /// Asks a station for the time on its host.
     fn exchange(&mut self, station: StationId) -> Result<Exchange, String> {
         let failed = |error: AgentError| error.to_string();
+        let before = clock::read_counter();
         let asked_ns = clock::now::<Tai>().ns();
         self.agent(station).map_err(|none| none.to_string())?.tell(&ToAgent::Time).map_err(failed)?;
         let limit = Duration::from_nanos(ANSWER.0 as u64);
         let answer = self.answers(&[station], "reading its clock", limit, |from, message| match message {
-            FromAgent::Time { tai_ns } if from == station => {
-                Some(Exchange { asked_ns, theirs_ns: tai_ns, answered_ns: clock::now::<Tai>().ns() })
+            FromAgent::Time { tai_ns, counter } if from == station => {
+                let answered_ns = clock::now::<Tai>().ns();
+                let all = before.zip(counter).zip(clock::read_counter());
+                let counters = all.map(|((asked, theirs), answered)| Counters { asked, theirs, answered });
+                Some(Exchange { asked_ns, theirs_ns: tai_ns, answered_ns, counters })
             }
             _ => None,
         });
@@ -244,9 +250,9 @@ impl Stations {
         let doing = "looking for faults on the path";
         let limit = Duration::from_nanos(ANSWER.0 as u64);
         let asked: Vec<StationId> = looks.iter().map(|look| look.station).collect();
-        for Look { station, devices, awaited, .. } in looks {
-            let (devices, awaited) = (devices.clone(), awaited.clone());
-            self.agent(*station)?.tell(&ToAgent::Inspect { devices, awaited })?;
+        for Look { station, devices, inside, awaited, .. } in looks {
+            let (devices, inside, awaited) = (devices.clone(), inside.clone(), awaited.clone());
+            self.agent(*station)?.tell(&ToAgent::Inspect { devices, inside, awaited })?;
         }
         self.answers(&asked, doing, limit, |_, message| matches!(message, FromAgent::Inspecting).then_some(()))?;
         for Look { station, probes, .. } in looks {

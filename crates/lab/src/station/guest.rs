@@ -72,9 +72,10 @@ fn macvtap_step(names: Names, behind: &Place, host: HostId, machine: &Machine) -
     let (macvtap, [low, up]) = (names.backend(Backend::Macvtap), names.below_macvtap());
     let (index, mac) = (names.macvtap_index(host).to_string(), names.machine_mac(host, Backend::Macvtap.slot()));
     let queues = machine.queues.to_string();
+    let pair = ["numtxqueues", Names::PAIR_QUEUES, "numrxqueues", Names::PAIR_QUEUES];
     let ip = |words: &[&str]| behind.ip(words);
     let does = vec![
-        ip(&["link", "add", &low, "type", "veth", "peer", "name", &up]),
+        ip(&[&["link", "add", &low], &pair[..], &["type", "veth", "peer", "name", &up], &pair].concat()),
         ip(&[
             "link",
             "add",

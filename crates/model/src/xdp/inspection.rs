@@ -123,6 +123,9 @@ pub struct ProgramRecord {
     pub tag: String,
     /// It runs after a driver that could run it itself.
     pub could_be_native: bool,
+    /// It is the path's own, on a device inside the path.
+    #[serde(default)]
+    pub of_path: bool,
     /// What it did; null where that could not be watched.
     pub seen: Option<ProgramSeen>,
 }
@@ -165,6 +168,13 @@ pub struct ProgramCost {
     pub high_ns: f64,
     /// Pairs of runs, with the piece and without it, that were compared.
     pub pairs: u32,
+}
+
+/// A network device in a network namespace by name, as one inside a path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceWithin {
+    pub netns: String,
+    pub device: String,
 }
 
 /// Probe packets that are to arrive at a station.

@@ -29,11 +29,11 @@ use tardy_model::sample::MaybeNanos;
 use tardy_model::shaper::Shaper;
 use tardy_model::stream::{Kind, Overrun, Policy, Stream, Wait};
 use tardy_model::stream_id::StreamId;
-use tardy_model::time::{Instant, Nanos};
+use tardy_model::time::{CounterReading, Instant, Nanos};
 use tardy_model::trial::TrialRecord;
 use tardy_model::xdp::{
-    ArrivedProbes, AwaitedProbes, DeviceHint, FaultKind, NumberedDevice, ObjectRecord, ProgramCost, ProgramFault,
-    ProgramHook, ProgramRecord, ProgramSeen, Triggered,
+    ArrivedProbes, AwaitedProbes, DeviceHint, DeviceWithin, FaultKind, NumberedDevice, ObjectRecord, ProgramCost,
+    ProgramFault, ProgramHook, ProgramRecord, ProgramSeen, Triggered,
 };
 
 /// How the bytes behind an input's first one are read: with a greeting, as orders, as what a guest
@@ -161,6 +161,7 @@ fn orders() -> Vec<ToAgent> {
         ToAgent::Measure(vec![RulerOrder { thread: thread(), sends: true }]),
         ToAgent::Inspect {
             devices: vec!["tardy0-0".into()],
+            inside: vec![DeviceWithin { netns: "tardy-0-_vm1".into(), device: "tardy0-tap".into() }],
             awaited: vec![AwaitedProbes { device: "tardy0-0".into(), mark: vec![7; 24], protocol: Some(0x86dd) }],
         },
         ToAgent::Probe {
@@ -203,6 +204,7 @@ fn inspected() -> FromAgent {
         id: 7,
         tag: "0123456789abcdef".into(),
         could_be_native: false,
+        of_path: false,
         seen: Some(seen),
     };
     FromAgent::Inspected {
@@ -245,7 +247,10 @@ fn answers() -> Vec<FromAgent> {
         inspected(),
         FromAgent::Cost(Ok(ProgramCost { ns: 900.0, low_ns: 850.0, high_ns: 950.0, pairs: 101 })),
         FromAgent::Cost(Err("the verifier refuses it".into())),
-        FromAgent::Time { tai_ns: 1_700_000_000_000_000_000 },
+        FromAgent::Time {
+            tai_ns: 1_700_000_000_000_000_000,
+            counter: Some(CounterReading { before: 5, tai_ns: 1_700_000_000_000_000_000, after: 9 }),
+        },
         FromAgent::Warmed { activity: TX, stamped: 10 },
         FromAgent::WarmStatus {
             activity: RX,

@@ -191,7 +191,7 @@ fn write(path: &Path) {
     folder.append_commands("ip link show\n").expect("written");
     let mut keep = Keep { folder: &folder, judge: Judge::new(&experiment), apart: Judge::new(&experiment) };
     let options =
-        Options { version: "0.1.0", stop: &AtomicBool::new(false), kinds: Kinds::default(), clocks: one_host };
+        Options { version: "0.1.0", stop: &AtomicBool::new(false), kinds: Kinds::default(), clocks: &one_host };
     let mut steward = Steward::new(path, Path::new(""), std::process::id());
     let mut hosts = Hosts::here(&mut steward);
     let found = check(&experiment, &Kinds::default(), &mut hosts).expect("nothing stands against a simulation");
