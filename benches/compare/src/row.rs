@@ -98,6 +98,9 @@ fn ratios(pairs: &[Pair]) -> Vec<f64> {
     pairs.iter().filter_map(|(ours, peer)| peer.map(|peer| ours / peer)).filter(|ratio| ratio.is_finite()).collect()
 }
 
+/// A factor between two spreads that is no chance.
+const FAR: f64 = 1.2;
+
 impl Spread {
     /// Of these values; `None` if there are none.
     fn of(values: Vec<f64>) -> Option<Spread> {
@@ -119,6 +122,12 @@ impl Spread {
         self.greatest.max(1.0 / self.least).max(1.0)
     }
 
+    /// True if the two lie so far apart that no number of pairs is too few: unchanged code on a
+    /// shared machine has put two pairs 10 % beyond two others, and never this much.
+    fn is_far(self, other: Spread) -> bool {
+        self.greatest * FAR < other.least || other.greatest * FAR < self.least
+    }
+
     /// Whether two spreads overlap decides, not their medians. Today's reaches as far as its
     /// figures, and further by what the peer against itself shows that a ratio is worth.
     pub fn verdict(self, earlier: Option<Spread>, better: Better, itself: Option<Spread>) -> Verdict {
@@ -127,7 +136,7 @@ impl Spread {
         let (lower, higher) = (self.greatest * worth < earlier.least, self.least / worth > earlier.greatest);
         match better {
             _ if !lower && !higher => Verdict::Within,
-            _ if !tells_apart(self.count, earlier.count) => Verdict::TooFew,
+            _ if !self.is_far(earlier) && !tells_apart(self.count, earlier.count) => Verdict::TooFew,
             Better::Neither | Better::Sum => Verdict::Outside,
             Better::Lower if lower => Verdict::Better,
             Better::Higher if higher => Verdict::Better,
