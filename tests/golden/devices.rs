@@ -10,6 +10,7 @@ use tardy_host::nic;
 use tardy_host::nic::Nic;
 use tardy_lab::command::{Batch, Command};
 use tardy_lab::coordinator::ask;
+use tardy_lab::guest::kernel::{Kernel, Sums};
 use tardy_lab::guest::{GuestError, devices, extra};
 use tardy_lab::host::HostId;
 use tardy_lab::host::devices::{Claim, DeviceError, names_end_here};
@@ -34,6 +35,25 @@ fn with(path: &str) -> Experiment {
     let text = format!("{stream}cycle = \"1ms\"\ncount = 5\n[path]\n{path}\n");
     let source = Source { name: "x.toml".into(), text };
     load(&source, &[]).unwrap_or_else(|error| panic!("{path}\n{}", error.one_line()))
+}
+
+#[test]
+fn cells_that_a_guest_cannot_run_were_found_out_by_the_run() {
+    let source = ready_made("tsn-qdiscs").expect("it is ready-made");
+    let experiment = load(&source, &[]).expect("it loads");
+    let has = |modules: &[&str]| {
+        let path = |name: &&str| (format!("/modules/updates/tardy/{name}").into(), String::new());
+        Sums { kernel: "debian:6.12".to_owned(), of: modules.iter().map(path).collect() }
+    };
+    let lacks = |sums: Option<Sums>| {
+        let (name, release) = ("debian:6.12".to_owned(), "6.12.1".to_owned());
+        let kernel = Kernel { name, image: "vmlinuz".into(), release, modules: None, sha256: String::new(), sums };
+        let lacks = devices::not_built(&experiment, &kernel).into_iter();
+        lacks.map(|(extra, cells)| format!("{}: {}", extra.name, cells.join(" "))).collect::<Vec<_>>()
+    };
+    assert_eq!(lacks(Some(has(&["bridge.ko.xz", "netdevsim.ko"]))), ["netdevsim: offload offload-again"]);
+    assert_eq!(lacks(Some(has(&["ptp_mock.ko", "netdevsim.ko"]))), [""; 0]);
+    assert_eq!(lacks(None), [""; 0], "a kernel of a user's own may have it built in");
 }
 
 const SIMULATED: &str = "\

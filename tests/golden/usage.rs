@@ -70,7 +70,7 @@ fn a_cpu_that_is_not_here_is_shown_with_its_place_and_with_what_else_is_wrong() 
     assert_eq!(answer.code, Some(2), "the file is wrong too: {}", answer.stderr);
     let lines: Vec<&str> = answer.stderr.lines().collect();
     assert_eq!(lines.len(), 4, "{lines:?}");
-    assert!(lines[0].contains("count") && lines[1].contains("x.toml:6:10"), "{lines:?}");
+    assert!(lines[0].contains("x.toml:6:10") && lines[1].contains("count"), "{lines:?}");
     assert!(lines[2].contains("--set stream.ctl.rx.cpu=8190") && lines[3].ends_with("3 errors"), "{lines:?}");
 }
 

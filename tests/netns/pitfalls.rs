@@ -173,8 +173,8 @@ fn verdict<'r>(run: &'r Finished, id: &str) -> &'r Value {
     all.iter().find(|verdict| verdict["id"] == id).unwrap_or_else(|| panic!("no {id}: {}{}", run.stdout, run.stderr))
 }
 
-/// The line on stderr that named it, and that it came before the first trial was over.
-fn was_named_first(place: &Place, run: &Finished, id: &str, program: &str) {
+/// The line on stderr that named it, which came before the first trial was over.
+fn was_named_first<'a>(place: &Place, run: &'a Finished, id: &str, program: &str) -> &'a str {
     let line = run.stderr.lines().find(|line| line.contains(&format!("all: {id}: ")));
     let line = line.unwrap_or_else(|| panic!("no line of {id}: {}", run.stderr));
     assert!(line.contains(program), "{line}");
@@ -182,6 +182,7 @@ fn was_named_first(place: &Place, run: &Finished, id: &str, program: &str) {
     let at = |event: &str| events.iter().position(|line| line["event"] == event);
     let found = at("found").expect("an event");
     assert!(at("trial_kept").is_none_or(|kept| found < kept), "{events:?}");
+    line
 }
 
 #[test]
@@ -202,7 +203,8 @@ fn a_program_that_prints_a_line_for_each_packet_is_named_with_its_cost() {
             _ => ip(b, &format!("link set dev {} {mode} obj {} sec xdp", device(b), object.display())),
         });
         run.ran();
-        was_named_first(&place, &run, "printk", name);
+        let line = was_named_first(&place, &run, "printk", name);
+        assert!(line.contains("; a line costs ") && line.contains(" with 95 %)"), "{line}");
         let printk = verdict(&run, "printk");
         assert_eq!(printk["level"], "warning", "{printk}");
         let of = |name: &str| printk["evidence"][name].as_f64().unwrap_or_else(|| panic!("no {name}: {printk}"));

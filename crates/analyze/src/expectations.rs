@@ -217,8 +217,8 @@ pub fn decide_unresolved(
     let may_be = all - rank_of(*q, all);
     if beyond > may_be {
         result.why = Some(format!(
-            "{beyond} of {} are beyond it, and a {name} leaves room for {may_be}; it has no figure, because they came \
-             together in fewer than {NEEDED} separate events (one stall is one)",
+            "{beyond} of {} are beyond the limit, and a {name} within it allows {may_be}. The {name} itself has no figure: \
+             it takes {NEEDED} separate events beyond it, and these came in fewer (one stall is one)",
             says::count(all, "value", "values")
         ));
     } else {

@@ -400,14 +400,16 @@ fn percentile(experiment: &Experiment, cell: &Cell, _: &Machine) -> Vec<Foreseen
         }
         let why = format!(
             "{name} cannot be reported from {} packets in {}, so the expectation cannot be met: {NEEDED} separate events must lie \
-             beyond it, for which it takes about {} packets, more if they come in bursts",
+             beyond it, for which it takes about {} packets{}, more if they come in bursts",
             number(count),
             in_trials(trials),
-            number(needed)
+            number(needed),
+            if trials > 1 { " in all trials together" } else { "" }
         );
         let help = format!(
-            "write stream.{stream}.count = {}, or trials = {}",
+            "write stream.{stream}.count = {}{}, or trials = {}",
             number(needed.div_ceil(trials.max(1))),
+            if trials > 1 { " (the packets of one trial)" } else { "" },
             number(needed.div_ceil(count.max(1)))
         );
         Some(Foreseen::new(Level::Warning, format!("expect.{stream}.{metric}"), why, help))

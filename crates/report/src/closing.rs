@@ -70,7 +70,17 @@ fn expectations(results: &Results) -> String {
         None if met == 0 => "expectations not judged".to_owned(),
         None => format!("expectations not judged ({open} of {all}, {met} met{which})"),
     };
+    let says = format!("{says}{}", not_available(results));
     if results.valid { says } else { format!("{}; {says}", unusable(results)) }
+}
+
+/// How many cells the machine could not run, of an experiment that goes on without them.
+fn not_available(results: &Results) -> String {
+    let all = results.cells.len();
+    match results.cells.iter().filter(|cell| cell.not_available.is_some()).count() {
+        0 => String::new(),
+        missing => format!("; {missing} of {all} cells not available"),
+    }
 }
 
 /// Which figures of a run that is not valid must not be used: those of some cells, if the others

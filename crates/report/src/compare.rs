@@ -178,7 +178,7 @@ fn heading(run: &Compared) -> String {
 /// What came of the caller's conditions, last: that is what one looks for in a log.
 fn conditions(out: &mut String, compared: &Comparison) {
     if !compared.conditions.is_empty() {
-        out.push_str("\nconditions\n");
+        out.push_str("\nconditions of --fail-if (exit code 1 if one is met)\n");
     }
     for result in &compared.conditions {
         let _ = writeln!(out, "  {:<10}{}", result.decision.says(), about(result));

@@ -251,6 +251,20 @@ impl Table<'_> {
         self.view.values.contains_key(self.key(field).as_str())
     }
 
+    /// True if somebody wrote it, perhaps with a value that it cannot have.
+    pub(crate) fn is_meant(&self, field: &str) -> bool {
+        self.is_written(field) || self.view.faults.value_of(&self.key(field)).is_some()
+    }
+
+    /// A key that has no meaning for tables of this kind, whatever its value is: whoever corrects a
+    /// wrong value would otherwise meet this only then.
+    pub(crate) fn meaningless(&self, field: &str, message: String, help: &str) -> Problem {
+        match self.view.faults.value_of(&self.key(field)) {
+            Some(at) => Problem::new(Reason::Combination, at, message, help),
+            None => self.wrong(&[field, "kind"], message, help),
+        }
+    }
+
     /// The value as written or by default; `None` if it was left out and has no default.
     pub(crate) fn find(&self, field: &str) -> Option<&Value> {
         if let Some((_, assignment)) = self.view.values.get(self.key(field).as_str()) {

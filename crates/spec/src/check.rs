@@ -79,9 +79,9 @@ pub(crate) fn belongs_to_station(field: &str, kind: StationKind) -> bool {
 pub(crate) fn station(view: &View<'_>, table: &Table<'_>, kind: StationKind) {
     for field in OF_MACHINES.into_iter().filter(|field| !belongs_to_station(field, kind)) {
         let mut machines = StationKind::ALL.into_iter().filter(|of| belongs_to_station(field, *of));
-        if table.is_written(field) && !machines.any(|of| view.is_somewhere(&table.key("kind"), of.name())) {
+        if table.is_meant(field) && !machines.any(|of| view.is_somewhere(&table.key("kind"), of.name())) {
             let message = format!("`{}` has no meaning for a station of kind `{}`", table.key(field), kind.name());
-            view.keep::<()>(Err(table.wrong(&[field, "kind"], message, "write kind = \"guest\", or leave it out")));
+            view.keep::<()>(Err(table.meaningless(field, message, "write kind = \"guest\", or leave it out")));
         }
     }
 }

@@ -99,14 +99,22 @@ impl SpecError {
         std::iter::once(self).chain(&self.others)
     }
 
-    /// These faults, and then the `others`.
+    /// These faults and the `others`, by place.
     pub fn and(mut self, others: Option<SpecError>) -> SpecError {
-        if let Some(mut other) = others {
-            let behind = std::mem::take(&mut other.others);
-            self.others.extend(std::iter::once(other).chain(behind));
-        }
-        self.others.truncate(MOST - 1);
-        self
+        let Some(mut other) = others else { return self };
+        let [mine, theirs] = [&mut self, &mut other].map(|of| std::mem::take(&mut of.others));
+        let mut all: Vec<SpecError> =
+            std::iter::once(self).chain(mine).chain(std::iter::once(other)).chain(theirs).collect();
+        // In the order of the file, in which somebody goes through it; each `--set` has a place of
+        // its own, behind it.
+        all.sort_by_key(|error| {
+            let place = &error.place;
+            (error.reason != Reason::NotBuilt, place.line.unwrap_or(usize::MAX), place.column)
+        });
+        all.truncate(MOST);
+        let mut first = all.remove(0);
+        first.others = all;
+        first
     }
 
     /// How many faults there are, for the last line; `None` if this is the only one.
@@ -302,6 +310,8 @@ pub const LARGEST: u64 = 1 << 20;
 pub(crate) struct Faults {
     found: Vec<Problem>,
     broken: Broken,
+    /// Where the values are that their keys cannot have.
+    values: HashMap<String, At>,
     /// The case that is read.
     case: Option<usize>,
     /// Roots of which not all names are known, because somebody misspelled the root.
@@ -361,7 +371,15 @@ impl Faults {
             self.later.insert(key.rsplit_once('.').map_or("", |(table, _)| table).to_owned());
         }
         self.broke(key.to_owned());
+        if self.values.len() < MOST {
+            self.values.insert(key.to_owned(), problem.at.clone());
+        }
         self.add(problem);
+    }
+
+    /// Where somebody wrote a value that `key` cannot have.
+    pub(crate) fn value_of(&self, key: &str) -> Option<&At> {
+        self.values.get(key)
     }
 
     /// The key, or all below it, has no value that is known.

@@ -212,13 +212,13 @@ fn meaning(view: &View<'_>, table: &Table<'_>, kind: LoadWord) {
     for field in schema::fields("load.*.").filter(|field| !has(kind, field)) {
         let kinds: Vec<&str> = LoadWord::ALL.into_iter().filter(|of| has(*of, field)).map(LoadWord::name).collect();
         let elsewhere = || kinds.iter().any(|other| view.is_somewhere(&table.key("kind"), other));
-        if table.is_written(field) && !elsewhere() {
+        if table.is_meant(field) && !elsewhere() {
             let message = format!("`{}` has no meaning for a `{}`", table.key(field), kind.name());
             let help = match &kinds[..] {
                 [one] => format!("write kind = \"{one}\", or leave it out"),
                 several => format!("leave it out; it is of: {}", several.join(", ")),
             };
-            view.keep::<()>(Err(table.wrong(&[field, "kind"], message, help)));
+            view.keep::<()>(Err(table.meaningless(field, message, &help)));
         }
     }
 }

@@ -443,8 +443,8 @@ fn check_limit(view: &View<'_>, name: &Named, key: &str, metric: Metric, stream:
     } else if let Some(point) = stamps::unstamped(metric, &stream.stamps) {
         table.check(&stamps::MADE_OF, || {
             let keys = [key.to_owned(), table.key("stamps")];
-            let message = format!("`{key}` needs `{point}`, which is not stamped");
-            Err(view.combination(&keys, message, stamps::stamp_it(point)))
+            let (why, help) = stamps::not_stamped(point, stream.kind);
+            Err(view.combination(&keys, format!("`{key}` {why}"), help))
         });
     }
 }

@@ -212,16 +212,21 @@ pub(crate) fn check_metric(table: &Table<'_>, field: &str, metric: Metric, kind:
         });
     } else if let Some(point) = unstamped(metric, stamps) {
         table.check(&MADE_OF, || {
-            let message = format!("`{}`: `{metric}` needs `{point}`, which is not stamped", table.key(field));
-            Err(table.wrong(&[field, "stamps"], message, stamp_it(point)))
+            let (why, help) = not_stamped(point, kind);
+            Err(table.wrong(&[field, "stamps"], format!("`{}`: `{metric}` {why}", table.key(field)), help))
         });
     }
 }
 
-/// How to have a point stamped.
-pub(crate) fn stamp_it(point: Point) -> String {
-    match point {
+/// Why a stream of this kind has no metric that needs this point, and what to write for it.
+pub(crate) fn not_stamped(point: Point, kind: Kind) -> (String, String) {
+    if point.is_of_reply() && !kind.is_answered() {
+        let why = format!("needs `{point}`, which is of a reply, and the stream is not answered");
+        return (why, "write reflect = true or kind = \"pingpong\", or leave the metric out".to_owned());
+    }
+    let help = match point {
         Point::RxXdp => "write rx.port = \"xdp\", or take `rx_kernel`".to_owned(),
         point => format!("add \"{point}\" to stamps, or leave the metric out"),
-    }
+    };
+    (format!("needs `{point}`, which is not stamped"), help)
 }

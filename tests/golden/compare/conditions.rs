@@ -274,7 +274,7 @@ fn the_last_lines_tell_what_came_of_each_condition() {
     let compared =
         judged(&a, &b, &["scheduled..rx_kernel p50 > +2%", "lost > +0", "delta p99.99 > +1us"]).expect("three");
     let text = super::text(&compared);
-    let (_, tail) = text.split_once("\nconditions\n").expect("conditions");
+    let (_, tail) = text.split_once("\nconditions of --fail-if (exit code 1 if one is met)\n").expect("conditions");
     let lines: Vec<&str> = tail.lines().collect();
     assert_eq!(
         lines,

@@ -216,7 +216,7 @@ fn a_cell_that_is_not_available_is_named_so_and_not_called_invalid() {
             let text = absent.draw(format, 100);
             let words = text.split("id=\"run\"").next().expect("words");
             assert_eq!(words.matches(why).count(), 1, "{format}: {words}");
-            assert!(words.contains("not available"), "{format}: {words}");
+            assert!(words.contains(&format!("; 1 of {many} cells not available")), "{format}: {words}");
             assert!(
                 !words.contains("do not use these figures") && !words.contains("none finished"),
                 "{format}: {words}"

@@ -103,7 +103,14 @@ fn keys_of_other_kinds_are_refused_by_name() {
     refused("kind = \"pingpong\"\nport = \"tcp\"\ntimeout = \"2s\"\n", "it belongs to a ping-pong over UDP");
     refused("kind = \"pingpong\"\nnodelay = false\n", "it belongs to a stream over TCP");
     refused("stamps = [\"send\", \"reply_send\"]\n", "`reply_send` is of a reply, and the stream is not answered");
-    refused("metrics = [\"transit\"]\n", "`transit` needs `reply_send`, which is not stamped");
+    let of_reply = "needs `reply_send`, which is of a reply, and the stream is not answered (write reflect = true or kind = \
+                    \"pingpong\", or leave the metric out)";
+    refused("metrics = [\"transit\"]\n", &format!("`transit` {of_reply}"));
+    refused("[expect.ctl]\ntransit = \"p50 < 1ms\"\n", &format!("`expect.ctl.transit` {of_reply}"));
+    refused(
+        "reflect = true\nstamps = [\"send\", \"receive\"]\nmetrics = [\"transit\"]\n",
+        "add \"reply_send\" to stamps",
+    );
     refused("metrics = [\"transti\"]\n", "did you mean `transit`?");
 }
 

@@ -11,6 +11,7 @@ use anyhow::Result;
 use std::path::Path;
 use tardy_judge::foresight::unresolved;
 use tardy_lab::consent::Need;
+use tardy_lab::guest::devices;
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
 use tardy_lab::identity;
@@ -38,6 +39,16 @@ pub fn call(args: Plan) -> Result<Exit> {
     let found = match &guest {
         Some(guest) => {
             guest::check(guest, &args.experiment, &experiment)?;
+            for (extra, cells) in devices::not_built(&experiment, &guest.kernel) {
+                let (name, kernel) = (extra.name, &guest.kernel.name);
+                out.comment(&format!(
+                    "warning: {} of {}, {}, will not be available: {kernel} has no module {name} (`tardy guest fetch {kernel} --with \
+                     {name}` builds it)",
+                    count(cells.len(), "cell"),
+                    experiment.cells.len(),
+                    cells.join(" and ")
+                ));
+            }
             guest::script(guest, &args.experiment, &experiment, &mut out);
             out.comment("tardy does there, and this machine must not:");
             guest::facts(guest)

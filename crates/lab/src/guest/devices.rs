@@ -3,6 +3,8 @@
 //! every guest has, and network devices of QEMU's. Pure.
 
 use super::error::GuestError;
+use super::extra::{EXTRAS, Extra};
+use super::kernel::Kernel;
 use crate::path::{self, InGuest};
 use std::collections::BTreeMap;
 use tardy_model::path::PathKind;
@@ -20,6 +22,23 @@ fn needed(experiment: &Experiment) -> impl Iterator<Item = (&Cell, &'static InGu
 /// Modules that the experiment's paths need, in the order in which they are loaded.
 pub fn modules(experiment: &Experiment) -> Vec<&'static str> {
     needed(experiment).flat_map(|(_, guest)| (guest.modules)()).copied().collect()
+}
+
+/// Kernel modules that Debian does not build, that cells need and that were not built for this
+/// fetched kernel: what builds each, and the cells. Nobody knows what other kernels have built in.
+pub fn not_built<'a>(experiment: &'a Experiment, kernel: &Kernel) -> Vec<(&'static Extra, Vec<&'a str>)> {
+    let Some(sums) = &kernel.sums else { return Vec::new() };
+    let is_there = |name: &str| {
+        let file = format!("{name}.ko");
+        sums.of.keys().any(|path| path.file_name().is_some_and(|of| of == file.as_str()))
+    };
+    let of = |extra: &'static Extra| {
+        let needs = |cell: &&Cell| (path::kind(cell.setup.path.kind).guest.modules)() == extra.modules;
+        let cells: Vec<&str> = experiment.cells.iter().filter(needs).map(|cell| cell.id.as_str()).collect();
+        let lacks = extra.modules.iter().any(|module| !is_there(module)) && !cells.is_empty();
+        lacks.then_some((extra, cells))
+    };
+    EXTRAS.iter().filter_map(of).collect()
 }
 
 /// Programs that the experiment's paths need.

@@ -27,9 +27,9 @@ fn has_simulator() -> bool {
     Path::new(BUS).join("link_device").exists()
 }
 
-const WHY_NOT: &str = "path netdevsim needs the kernel's module of that name, of Linux 6.9 or newer, and it is not loaded: `tardy guest fetch --with \
-     netdevsim` builds it for a guest, then `--in guest:exact`. It takes schedules and keeps none, so a cell with full \
-     offload prints no latency there either";
+const WHY_NOT: &str = "path netdevsim needs the module netdevsim in the kernel, of Linux 6.9 or newer, and it is not loaded here. For guests, \
+     `tardy guest fetch --with netdevsim` builds it once; run again with `--in guest:exact` after that. This device \
+     accepts a schedule and sends every packet at once, so cells with full offload have no latency even then";
 
 pub(super) const KIND: PathMethods = PathMethods {
     is_possible: has_simulator,
