@@ -17,8 +17,8 @@ const MANY_CELLS: usize = 8;
 /// A trial of a ready-made experiment takes no longer.
 const LONGEST_NS: i64 = 600_000_000;
 
-/// What is varied, and its values. `busypoll` is not among the waits: packets of a veth come
-/// without a NAPI context, and each trial would be invalid for it.
+/// What is varied, and its values. With `busypoll` the path has NAPI (`path.napi`): packets of a
+/// veth come without a NAPI context else.
 const FACTORS: [(&str, &[&str]); 5] = [
     ("port", &["udp", "tcp", "packet", "xdp"]),
     ("wait", &["block", "poll", "select", "epoll", "spin", "busypoll"]),
