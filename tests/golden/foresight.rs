@@ -273,7 +273,7 @@ fn a_percentile_that_the_packets_cannot_resolve_was_found_out_after_the_run() {
         [
             "warning: `expect.ctl.scheduled..receive`: p99.9 cannot be reported from 1_000 packets in each of 5 trials, so the expectation cannot be \
           met: 10 separate events must lie beyond it, for which it takes about 10_000 packets in all trials together, more if they come in \
-          bursts (write stream.ctl.count = 2_000 (the packets of one trial), or trials = 10)"
+          bursts (write stream.ctl.count = 2_000, which is per trial, or trials = 10)"
         ]
     );
     // The count that it names is enough, and so is the number of trials.
@@ -285,7 +285,7 @@ fn a_percentile_that_the_packets_cannot_resolve_was_found_out_after_the_run() {
     let said = reported(&cells, &usual());
     assert_eq!(said.len(), 2, "{said:?}");
     assert!(said[0].contains(", in cell count=100 (") && said[1].contains(", in cell count=1000 ("), "{said:?}");
-    assert!(said[0].contains("write stream.ctl.count = 2_000 (the packets of one trial), or trials = 100"), "{said:?}");
+    assert!(said[0].contains("write stream.ctl.count = 2_000, which is per trial, or trials = 100"), "{said:?}");
 }
 
 #[test]

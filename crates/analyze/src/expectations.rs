@@ -218,7 +218,7 @@ pub fn decide_unresolved(
     if beyond > may_be {
         result.why = Some(format!(
             "{beyond} of {} are beyond the limit, and a {name} within it allows {may_be}. The {name} itself has no figure: \
-             it takes {NEEDED} separate events beyond it, and these came in fewer (one stall is one)",
+             fewer than {NEEDED} separate events lie beyond it (one stall is one)",
             says::count(all, "value", "values")
         ));
     } else {

@@ -409,7 +409,7 @@ fn percentile(experiment: &Experiment, cell: &Cell, _: &Machine) -> Vec<Foreseen
         let help = format!(
             "write stream.{stream}.count = {}{}, or trials = {}",
             number(needed.div_ceil(trials.max(1))),
-            if trials > 1 { " (the packets of one trial)" } else { "" },
+            if trials > 1 { ", which is per trial" } else { "" },
             number(needed.div_ceil(count.max(1)))
         );
         Some(Foreseen::new(Level::Warning, format!("expect.{stream}.{metric}"), why, help))

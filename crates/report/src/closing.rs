@@ -60,10 +60,10 @@ fn expectations(results: &Results) -> String {
     let says = match results.expectations_met {
         _ if all == 0 && results.valid => "no expectations".to_owned(),
         _ if is_unmeasured(results) => return "there are no figures".to_owned(),
-        _ if all == 0 => return unusable(results),
+        _ if all == 0 => return format!("{}{}", unusable(results), not_available(results)),
         // The others are of cells that this machine cannot run.
         Some(true) if results.valid && open > 0 => {
-            format!("expectations met ({met} of {met}, {open} in cells that are not available)")
+            format!("expectations met ({met} of {met}, {open} not judged)")
         }
         Some(true) => format!("expectations met ({met} of {all}{which})"),
         Some(false) => format!("expectations not met ({failed} of {all} failed{not_judged})"),

@@ -253,14 +253,16 @@ impl Table<'_> {
 
     /// True if somebody wrote it, perhaps with a value that it cannot have.
     pub(crate) fn is_meant(&self, field: &str) -> bool {
-        self.is_written(field) || self.view.faults.value_of(&self.key(field)).is_some()
+        self.is_written(field) || self.view.faults.value_of(&self.key(field), self.view.case).is_some()
     }
 
     /// A key that has no meaning for tables of this kind, whatever its value is: whoever corrects a
     /// wrong value would otherwise meet this only then.
     pub(crate) fn meaningless(&self, field: &str, message: String, help: &str) -> Problem {
-        match self.view.faults.value_of(&self.key(field)) {
-            Some(at) => Problem::new(Reason::Combination, at, message, help),
+        match self.view.faults.value_of(&self.key(field), self.view.case) {
+            Some(at) => {
+                Problem { knock_on: !self.are_sound(&["kind"]), ..Problem::new(Reason::Combination, at, message, help) }
+            }
             None => self.wrong(&[field, "kind"], message, help),
         }
     }

@@ -57,6 +57,8 @@ pub struct SpecError {
     #[label("here")]
     span: Option<SourceSpan>,
     place: Box<Place>,
+    /// The text that it is in, as [`At::place`] counts them.
+    text: usize,
     others: Vec<SpecError>,
 }
 
@@ -104,14 +106,9 @@ impl SpecError {
         let Some(mut other) = others else { return self };
         let [mine, theirs] = [&mut self, &mut other].map(|of| std::mem::take(&mut of.others));
         let mut all: Vec<SpecError> =
-            std::iter::once(self).chain(mine).chain(std::iter::once(other)).chain(theirs).collect();
-        // In the order of the file, in which somebody goes through it; each `--set` has a place of
-        // its own, behind it.
-        all.sort_by_key(|error| {
-            let place = &error.place;
-            (error.reason != Reason::NotBuilt, place.line.unwrap_or(usize::MAX), place.column)
-        });
-        all.truncate(MOST);
+            std::iter::once(self).chain(mine).chain(std::iter::once(other)).chain(theirs).take(MOST).collect();
+        // In the order of the file, in which somebody goes through it; each `--set` follows it.
+        all.sort_by_key(|error| (error.reason != Reason::NotBuilt, error.text, error.place.line, error.place.column));
         let mut first = all.remove(0);
         first.others = all;
         first
@@ -154,6 +151,7 @@ impl SpecError {
             code: Arc::new(NamedSource::new(printable(&file), String::new())),
             span: None,
             place: Box::new(Place { file, line: None, column: None }),
+            text: 0,
             others: Vec::new(),
         }
     }
@@ -257,6 +255,7 @@ impl Problem {
             code,
             span: Some((start..end.max(start)).into()),
             place: Box::new(Place { file, line, column }),
+            text: self.at.place().0,
             others: Vec::new(),
         }
     }
@@ -310,8 +309,8 @@ pub const LARGEST: u64 = 1 << 20;
 pub(crate) struct Faults {
     found: Vec<Problem>,
     broken: Broken,
-    /// Where the values are that their keys cannot have.
-    values: HashMap<String, At>,
+    /// Where the first values are that their keys cannot have, and in which case.
+    values: HashMap<String, (Option<usize>, At)>,
     /// The case that is read.
     case: Option<usize>,
     /// Roots of which not all names are known, because somebody misspelled the root.
@@ -372,14 +371,14 @@ impl Faults {
         }
         self.broke(key.to_owned());
         if self.values.len() < MOST {
-            self.values.insert(key.to_owned(), problem.at.clone());
+            self.values.entry(key.to_owned()).or_insert_with(|| (self.case, problem.at.clone()));
         }
         self.add(problem);
     }
 
-    /// Where somebody wrote a value that `key` cannot have.
-    pub(crate) fn value_of(&self, key: &str) -> Option<&At> {
-        self.values.get(key)
+    /// Where somebody wrote a value that `key` cannot have, in the file or in the case.
+    pub(crate) fn value_of(&self, key: &str, case: Option<usize>) -> Option<&At> {
+        self.values.get(key).filter(|(of, _)| of.is_none() || *of == case).map(|(_, at)| at)
     }
 
     /// The key, or all below it, has no value that is known.

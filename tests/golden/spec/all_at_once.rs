@@ -334,11 +334,15 @@ fn a_cpu_that_the_machine_lacks_had_no_place_and_came_one_at_a_time() {
     assert_eq!(absent("port = \"sim\"\ntx.cpu = 7\n", &[]), None, "nothing runs there");
     // All are in the order of the file, whatever found them, and are counted together.
     let body = "tx.cpu = 7\ncount = 0\n";
-    let wrong = try_load(body, &["stream.ctl.size=0B"]).expect_err("a count and a size");
-    let lacks = tardy_spec::absent_cpus(&source(&format!("{HEAD}{body}")), &[], &[0]);
+    let set = ["stream.ctl.rx.cpu=8", "stream.ctl.size=0B"];
+    let wrong = try_load(body, &set).expect_err("a count and a size");
+    let lacks = tardy_spec::absent_cpus(&source(&format!("{HEAD}{body}")), &set.map(str::to_owned), &[0]);
     let lines = wrong.and(lacks).lines();
     let places: Vec<_> = lines.iter().map(|line| line.split(": ").next().unwrap_or_default()).collect();
-    assert_eq!(places, ["x.toml:6:10", "x.toml:7:9", "--set stream.ctl.size=0B", "3 errors"]);
+    assert_eq!(
+        places,
+        ["x.toml:6:10", "x.toml:7:9", "--set stream.ctl.rx.cpu=8", "--set stream.ctl.size=0B", "4 errors"]
+    );
 }
 
 #[test]

@@ -41,12 +41,19 @@ pub fn call(args: Plan) -> Result<Exit> {
             guest::check(guest, &args.experiment, &experiment)?;
             for (extra, cells) in devices::not_built(&experiment, &guest.kernel) {
                 let (name, kernel) = (extra.name, &guest.kernel.name);
+                let help = match extra.is_of_use(&guest.kernel.release) {
+                    true => format!("`tardy guest fetch {kernel} --with {name}` builds it"),
+                    false => "it is of use on a newer kernel: take --kernel debian:6.12".to_owned(),
+                };
+                let named = match &cells[..] {
+                    [first, second, more @ ..] if !more.is_empty() => {
+                        format!("{first}, {second} and {} more", more.len())
+                    }
+                    few => few.join(" and "),
+                };
+                let (lack, all) = (cells.len(), count(experiment.cells.len(), "cell"));
                 out.comment(&format!(
-                    "warning: {} of {}, {}, will not be available: {kernel} has no module {name} (`tardy guest fetch {kernel} --with \
-                     {name}` builds it)",
-                    count(cells.len(), "cell"),
-                    experiment.cells.len(),
-                    cells.join(" and ")
+                    "warning: {lack} of {all} cannot run: {kernel} has no module {name} ({help}): {named}"
                 ));
             }
             guest::script(guest, &args.experiment, &experiment, &mut out);

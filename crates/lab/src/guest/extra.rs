@@ -30,6 +30,14 @@ pub struct Extra {
     pub modules: &'static [&'static str],
 }
 
+impl Extra {
+    /// True if a kernel of this release can use it.
+    pub fn is_of_use(&self, release: &str) -> bool {
+        let mut numbers = release.split('.').map_while(|part| part.parse::<u32>().ok());
+        numbers.next().zip(numbers.next()).is_none_or(|version| version >= self.since)
+    }
+}
+
 /// Those that can be built.
 pub const EXTRAS: &[Extra] = &[Extra {
     name: "netdevsim",
