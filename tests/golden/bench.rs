@@ -113,7 +113,7 @@ fn a_count_that_only_adds_up_was_compared_with_an_earlier_run() {
         ..Row::new("rx_dropped", "packets", better)
     };
     assert_eq!(lost(Better::Neither).verdict(), Some(Verdict::Outside));
-    assert_eq!(lost(Better::Sum).verdict(), None);
+    assert_eq!(lost(Better::Uncompared).verdict(), None);
 }
 
 #[test]

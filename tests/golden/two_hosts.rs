@@ -218,7 +218,7 @@ fn run(mut stations: Stations) -> Ran {
         stations.push(agent, host);
     }
     drop(ordered_bases);
-    let result = stations.run(&ordered, &mut loads, &AtomicBool::new(false), Some(&mut NoMachine), &mut |_, _, _| {});
+    let result = stations.run(&ordered, &mut loads, &AtomicBool::new(false), Some(&mut NoMachine), &mut |_, _| {});
     drop(stations);
     Ran { streams: ordered.into_iter().map(|ordered| ordered.stream).collect(), result, bases: bases.iter().collect() }
 }

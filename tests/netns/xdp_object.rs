@@ -293,6 +293,12 @@ fn a_program_that_leaves_no_hint_before_any_packet_is_named() {
     assert!(received.as_u64() > Some(0) && received == unstamped && bare["level"] == "invalid", "{bare}");
     assert!(bare["says"].as_str().is_some_and(|says| says.contains("or a program of your own writes none")), "{bare}");
     assert_eq!(run.metric("rx_xdp..receive")["coverage"], 0.0, "{}", run.stdout);
+    // A user who watches can stop the run before it has taken its time.
+    assert_eq!(run.stderr.matches("all: no-metadata: none of 10 warm-up packets of ").count(), 1, "{}", run.stderr);
+    let log = std::fs::read_to_string(place.out().join("events.jsonl")).expect("the log");
+    let is = |line: &str, event: &str| line.contains(&format!("\"event\":\"{event}\""));
+    let at = |event: &str| log.lines().position(|line| is(line, event)).unwrap_or_else(|| panic!("{event}: {log}"));
+    assert!(at("trial") < at("unstamped") && at("unstamped") < at("trial_kept"), "{log}");
 }
 
 #[test]

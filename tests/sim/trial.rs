@@ -8,6 +8,7 @@ mod world;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use tardy_engine::message::{ActivityId, FromAgent, ToAgent};
 use tardy_engine::port::XdpStamp;
 use tardy_engine::receiver::Arrival;
@@ -19,6 +20,7 @@ use tardy_lab::trial::machine::{Input, TrialMachine};
 use tardy_lab::trial::{Broken, StreamHalves, TrialError};
 use tardy_model::stream::Side;
 use tardy_model::time::{Instant, Nanos};
+use tardy_model::xdp::XdpObject;
 use world::*;
 use world::{Faults, STEPS, World, trial};
 
@@ -270,6 +272,19 @@ fn a_device_that_leaves_no_room_for_a_stamp_is_refused_before_the_first_packet()
     assert!(result.is_ok(), "with stamps it runs");
 }
 
+#[test]
+fn a_users_program_that_stamps_no_warm_up_packet_is_named_before_the_first_packet() {
+    let experiment = Some(tardy_tests::experiment("by xdp"));
+    for (bare, named) in [(true, &[(10, false)][..]), (false, &[])] {
+        let faults = Faults { experiment, bare, own_program: true, ..Faults::default() };
+        let Ended { result, world, .. } = run(1, faults);
+        // It may stamp some packets only, and the trial goes on.
+        assert_eq!(rows(&result.unwrap_or_else(|broken| panic!("{}", broken.error))), [COUNT as usize]);
+        assert_eq!(world.unstamped, named);
+        assert!(world.phases().contains(&"start"));
+    }
+}
+
 // The receiver of `by program` is on the CPU of the XDP program, which is taken to be that of the
 // sender, CPU 1.
 #[test]
@@ -378,6 +393,10 @@ fn run(seed: u64, faults: Faults) -> Ended {
     if faults.only_loads {
         streams.clear();
     }
+    if faults.own_program {
+        let own = XdpObject { file: "own.o".to_owned(), section: None, times: Vec::new(), bytes: Arc::default() };
+        streams.iter_mut().for_each(|ordered| ordered.stream.rx.object = Some(own.clone()));
+    }
     let mut world = World {
         random: Pcg64Mcg::seed_from_u64(seed),
         faults,
@@ -396,6 +415,7 @@ fn run(seed: u64, faults: Faults) -> Ended {
         misnamed: 0,
         has_failed: false,
         leftovers_ended: 0,
+        unstamped: Vec::new(),
         ids: stations.keys().copied().collect(),
         is_broken: false,
         broke_at: 0,

@@ -3,7 +3,7 @@
 //! And `tardy compare --fail-if` on such runs, one of which sends larger packets.
 
 use crate::command::{Finished, Place, wait};
-use crate::guest::{KERNEL, SHORT, can_run, exact, qemu_of};
+use crate::{KERNEL, SHORT, can_run, exact, qemu_of};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Child, Command};

@@ -10,8 +10,8 @@
 
 use crate::command::{Finished, Place};
 use crate::exact::{first, manifest, print};
-use crate::guest::{KERNEL, SHORT, can_run};
 use crate::shapers::each_on;
+use crate::{KERNEL, SHORT, can_run};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;

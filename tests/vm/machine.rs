@@ -4,7 +4,7 @@
 
 use crate::command::{Finished, Place, wait};
 use crate::exact::{manifest, print};
-use crate::guest::{KERNEL, can_run, is_gone, qemu_of};
+use crate::{KERNEL, can_run, is_gone, qemu_of};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;

@@ -1,13 +1,73 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Guest layer: the built binary runs experiments inside QEMU, on a kernel of Debian's.
+//! Guest layer: the built binary runs experiments inside QEMU, on a kernel of Debian's. Here is
+//! what every test starts from: a run in a guest, and its QEMU.
 
 // What a test of the built binary needs, as the layer netns has it.
 #[allow(dead_code)]
 #[path = "../netns/command.rs"]
 mod command;
 mod exact;
-mod guest;
 mod kernels;
 mod machine;
 mod refused;
 mod shapers;
+
+use command::{Place, wait};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use tardy_lab::guest::kernel;
+use tardy_lab::host::qemu as process;
+
+/// The kernel of these tests.
+pub const KERNEL: &str = kernel::DEFAULT;
+
+/// Few packets and two trials: seconds of an emulated machine.
+pub const SHORT: [&str; 4] = ["--trials", "2", "--set", "stream.ctl.count=300"];
+
+/// True if a guest can be started here; else the test is skipped and counted.
+pub fn can_run(test: &str) -> bool {
+    let why = match process::version(Path::new(process::PROGRAM)) {
+        Err(error) => Some(format!("{}: {error}", process::PROGRAM)),
+        Ok(_) => kernel::find(&kernel::cache(), KERNEL).err().map(|error| error.to_string()),
+    };
+    why.iter().for_each(|why| tardy_tests::skip(test, why));
+    why.is_none()
+}
+
+/// `tardy run host-to-host --in guest:exact … --out OUT`.
+pub fn exact(place: &Place, args: &[&str]) -> Command {
+    let mut command = place.run(&["--in", "guest:exact", "--kernel", KERNEL]);
+    command.args(args);
+    command
+}
+
+/// Process ids of this process's children that are QEMUs.
+pub fn qemus(parent: u32) -> Vec<u32> {
+    let is_ours = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let Some((name, fields)) = stat.rsplit_once(')') else { return false };
+        // Not the one that was only asked for its version.
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let boots = words.split(|byte| *byte == 0).any(|word| word == b"-initrd");
+        boots && name.contains("(qemu-system") && fields.split_whitespace().nth(1) == Some(&parent.to_string())
+    };
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_ours).collect()
+}
+
+/// The QEMU of a run, once it is there.
+pub fn qemu_of(parent: u32) -> u32 {
+    wait(Duration::from_secs(30), || qemus(parent).first().copied()).expect("a QEMU within 30 s")
+}
+
+/// It runs no more. One that nobody waited for has ended too.
+pub fn is_gone(pid: u32) -> bool {
+    let gone = || {
+        let stat = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).unwrap_or_default();
+        let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim().chars().next());
+        matches!(state, None | Some('Z' | 'X')).then_some(())
+    };
+    wait(Duration::from_secs(20), gone).is_some()
+}

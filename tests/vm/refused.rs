@@ -4,7 +4,7 @@
 //! what was measured, and no QEMU outlives it.
 
 use crate::command::{Place, wait};
-use crate::guest::{SHORT, can_run, exact, is_gone, qemu_of, qemus};
+use crate::{SHORT, can_run, exact, is_gone, qemu_of, qemus};
 use std::process::Child;
 use std::time::Duration;
 use tardy_sys::process::signal;

@@ -5,7 +5,7 @@
 
 use crate::command::{Finished, Place};
 use crate::exact::print;
-use crate::guest::{KERNEL, can_run};
+use crate::{KERNEL, can_run};
 use serde_json::Value;
 use tardy_lab::guest::kernel;
 

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Hints: what one member of one packet's hint costs, and how long it takes to list the running
-//! kernel's structs.
+//! kernel's structs. The peer is a program in C that does the same work, `benches/peers/hints.c`.
 
-use crate::Bench;
+use crate::packets::figure;
 use crate::row::{Better, Bound, Raw, Row, median};
+use crate::{Bench, child};
 use anyhow::{Context, Result, bail};
 use std::hint::black_box;
+use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tardy_bpf::btf::Btf;
 use tardy_bpf::hints::{Accessor, Layouts};
 
 /// Areas that are read in turn: more than the first-level cache has lines, as a ring of frames.
 const AREAS: usize = 4096;
 /// Passes over all of them.
-const ROUNDS: usize = 501;
+const ROUNDS: usize = 101;
 /// Bytes of an area, as an AF_XDP frame has them before the packet.
 const AREA: usize = 256;
 
@@ -92,44 +94,62 @@ fn members() -> Result<(f64, f64)> {
     median(first).zip(median(further)).context("no pass was made")
 }
 
-/// Calls of a pair: a single one of ten milliseconds is mostly what else the machine did.
-const CALLS: usize = 9;
+/// Turns of a pair, tardy and its peer after one another: a single call of ten milliseconds is
+/// mostly what else the machine did.
+const TURNS: usize = 9;
+const LIMIT: Duration = Duration::from_secs(60);
 
-/// Wall time of `tardy hints vmlinux` in ms, start of the program included: the median of its
-/// calls.
-fn list(bench: &Bench) -> Result<f64> {
-    let calls = (0..CALLS).map(|_| call(bench)).collect::<Result<Vec<_>>>()?;
-    median(calls).context("no call was made")
+/// What the program in C prints of its members.
+fn peers_members(program: &Path) -> Result<(f64, f64)> {
+    let printed = child::run(Command::new(program).arg("read"), &[0], LIMIT)?.stdout;
+    Ok((figure(&printed, "first")?, figure(&printed, "further")?))
 }
 
-fn call(bench: &Bench) -> Result<f64> {
+/// Wall time of a command in ms, start of the program included.
+fn call(command: &mut Command) -> Result<f64> {
     let began = Instant::now();
-    let mut command = Command::new(&bench.tardy);
-    let status = command.args(["hints", "vmlinux"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    let status = status.context("tardy hints vmlinux")?;
-    let took = began.elapsed().as_secs_f64() * 1e3;
+    let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let (status, took) = (status.with_context(|| format!("{command:?}"))?, began.elapsed());
     // A kernel without a single such struct is searched as a whole too.
     match status.code() {
-        Some(0 | 2) => Ok(took),
-        code => bail!("tardy hints vmlinux ended with {code:?}: has this kernel BTF?"),
+        Some(0 | 2) => Ok(took.as_secs_f64() * 1e3),
+        code => bail!("{command:?} ended with {code:?}: has this kernel BTF?"),
     }
 }
 
 pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
-    let row = |what: &str, unit, command: &str, bound| Row {
+    let program = child::compile(bench, "hints")?;
+    let row = |what: &str, unit, [peer, command, peer_command]: [&str; 3], bound| Row {
+        peer: peer.to_owned(),
         command: command.to_owned(),
+        peer_command: peer_command.to_owned(),
         bound,
         ..Row::new(what, unit, Better::Lower)
     };
-    let mut packet = row("a packet's hint found, and one member read", "ns", "", Bound::None);
-    let mut member = row("a further member of a hint", "ns", "", Bound::AtMost(5.0));
-    let mut listed = row("the running kernel's hint structs listed", "ms", "tardy hints vmlinux", Bound::AtMost(30.0));
+    let (read, list) = (["C loop", "", "hints read"], ["C walk, unchecked", "tardy hints vmlinux", "hints list"]);
+    let mut rows = [
+        row("a packet's hint found, and one member read", "ns", read, Bound::None),
+        row("a further member of a hint", "ns", read, Bound::AtMost(5.0)),
+        row("the running kernel's hint structs listed", "ms", list, Bound::AtMost(30.0)),
+    ];
     for pair in 0..bench.pairs {
-        let ((first, further), list) = (members()?, list(bench)?);
-        raw.keep(pair, "tardy", &format!("hint and member {first} ns\nmember {further} ns\nlist {list} ms\n"))?;
-        packet.pairs.push((first, None));
-        member.pairs.push((further, None));
-        listed.pairs.push((list, None));
+        let (mut ours, mut peers) = ([const { Vec::new() }; 3], [const { Vec::new() }; 3]);
+        for _ in 0..TURNS {
+            let (first, further) = members()?;
+            let listed = call(Command::new(&bench.tardy).args(["hints", "vmlinux"]))?;
+            ours.iter_mut().zip([first, further, listed]).for_each(|(of, value)| of.push(value));
+            let (first, further) = peers_members(&program)?;
+            let listed = call(Command::new(&program).arg("list"))?;
+            peers.iter_mut().zip([first, further, listed]).for_each(|(of, value)| of.push(value));
+        }
+        for (who, of) in [("tardy", &ours), ("c", &peers)] {
+            let [first, further, listed] = of;
+            let text = format!("hint and member {first:?} ns\nfurther {further:?} ns\nlist {listed:?} ms\n");
+            raw.keep(pair, who, &text)?;
+        }
+        for ((row, ours), peers) in rows.iter_mut().zip(ours).zip(peers) {
+            row.pairs.push((median(ours).context("no turn was made")?, median(peers)));
+        }
     }
-    Ok(vec![packet, member, listed])
+    Ok(rows.into())
 }

@@ -36,9 +36,9 @@ fn bound(row: &Row) -> String {
 }
 
 /// The spread of an earlier run, and where today's pairs lie. A row without a peer is
-/// held by its own figures, so it says their unit. Counts that add up have none.
+/// held by its own figures, so it says their unit. A row that is not compared has none.
 fn earlier(row: &Row) -> String {
-    if row.better == Better::Sum {
+    if row.better == Better::Uncompared {
         return String::new();
     }
     let unit = if row.peers().is_none() { format!(" {}", row.unit) } else { String::new() };

@@ -333,7 +333,7 @@ pub fn rates(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
     let [ours, with, _] = parts.map(Parts::all);
     for ((name, ours), theirs) in Parts::NAMES.iter().zip(ours).zip(with) {
         let pairs = vec![(ours as f64, Some(theirs as f64))];
-        let packets = ("packets", Better::Sum);
+        let packets = ("packets", Better::Uncompared);
         rows.push(row(&format!("of all its packets: {name}"), packets, "hints", pairs, Bound::None));
     }
     Ok(rows)

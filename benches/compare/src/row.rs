@@ -41,8 +41,9 @@ pub enum Better {
     Higher,
     /// Neither way: a peer against itself.
     Neither,
-    /// No way: a count that adds up with others of this run, and is compared with no earlier one.
-    Sum,
+    /// No way: a count that adds up with others of this run, or what the machine does without
+    /// tardy. It is compared with no earlier one.
+    Uncompared,
 }
 
 /// Where the figures of several pairs lie.
@@ -137,7 +138,7 @@ impl Spread {
         match better {
             _ if !lower && !higher => Verdict::Within,
             _ if !self.is_far(earlier) && !tells_apart(self.count, earlier.count) => Verdict::TooFew,
-            Better::Neither | Better::Sum => Verdict::Outside,
+            Better::Neither | Better::Uncompared => Verdict::Outside,
             Better::Lower if lower => Verdict::Better,
             Better::Higher if higher => Verdict::Better,
             Better::Lower | Better::Higher => Verdict::Worse,
@@ -227,7 +228,7 @@ impl Row {
     }
     /// `None` where today's pairs give no figure that could be compared with an earlier one.
     pub fn verdict(&self) -> Option<Verdict> {
-        if self.better == Better::Sum {
+        if self.better == Better::Uncompared {
             return None;
         }
         Some(Spread::of_pairs(&self.pairs)?.verdict(self.earlier, self.better, self.itself))

@@ -21,7 +21,7 @@ pub(crate) mod stamps;
 
 use crate::arrival::delta_of;
 use crate::outcomes::{Bursts, CoverageByBurst};
-pub use broken::found;
+pub use broken::{found, unstamped};
 pub use rules::{RULES, is_valid, judge_trial, path_failed, was_measured_well};
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::machine::{CpuTimes, MachineState, ThreadRecord};

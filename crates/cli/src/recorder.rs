@@ -314,6 +314,10 @@ impl Sink for Recorder<'_> {
                     self.progress.say(&format!("tardy: {cell}: {}: {}", verdict.id, verdict.says));
                 }
             }
+            What::Unstamped { cell, stream, packets } => {
+                let why = tardy_analyze::validity::unstamped(stream, *packets, None);
+                self.progress.say(&format!("tardy: {cell}: no-metadata: {why}"));
+            }
             What::Short { cell, what } => {
                 if let Some(entry) = self.cell(cell) {
                     entry.short.push(what.clone());

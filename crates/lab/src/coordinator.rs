@@ -22,19 +22,18 @@ use crate::run::{Ended, Event, RunError, Sink, What};
 use crate::shaper::{self, launching};
 use crate::softirq;
 use crate::station::{Costs, Stations};
-use crate::trial::{Broken, StreamHalves, TrialError};
+use crate::trial::{Broken, News, StreamHalves, TrialError};
 use crate::undo::UndoError;
 pub use check::{ask, check, look, memory, memory_of_machine};
 use rand::Rng;
 use record::{Around, Beside, States};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
-use tardy_engine::live::Digest;
 use tardy_engine::port;
 use tardy_model::manifest::StationEntry;
 use tardy_model::shaper::Shaper;
-use tardy_model::stream::{Side, Stream, live_end};
+use tardy_model::stream::{Stream, live_end};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
 use tardy_model::trial::ObserverRecord;
@@ -65,6 +64,7 @@ pub fn run(
         clocks_read: Instant::now(),
         standing,
         reported: Vec::new(),
+        unstamped: BTreeSet::new(),
         measured: Vec::new(),
         ruler,
         observed,
@@ -88,13 +88,25 @@ struct EndedTrial<'a> {
     output: Vec<(String, Vec<u8>)>,
 }
 
-/// Reports the live figures of a trial's ends, at the end that has the stream's live metric with
-/// that metric.
-fn report_progress(sink: &mut dyn Sink) -> impl FnMut(&Stream, Side, Digest) {
-    |stream, side, digest| {
-        let metric = stream.leading().filter(|metric| live_end(stream.kind, *metric) == Some(side));
-        let (stream, count) = (stream.name.clone(), stream.count);
-        sink.event(Event::now(What::Progress { stream, side, digest, count, metric }));
+/// Reports what a trial of the cell says: the live figures of its ends, at the end that has the
+/// stream's live metric with that metric; and what is wrong before the first packet, once for each
+/// stream in `unstamped`.
+fn report(sink: &mut dyn Sink, cell: &str, unstamped: &mut BTreeSet<(String, String)>) -> impl FnMut(&Stream, News) {
+    move |stream, news| {
+        let name = stream.name.clone();
+        let what = match news {
+            News::Figures(side, digest) => {
+                let metric = stream.leading().filter(|metric| live_end(stream.kind, *metric) == Some(side));
+                What::Progress { stream: name, side, digest, count: stream.count, metric }
+            }
+            News::Unstamped(packets) => {
+                if !unstamped.insert((cell.to_owned(), name.clone())) {
+                    return;
+                }
+                What::Unstamped { cell: cell.to_owned(), stream: name, packets }
+            }
+        };
+        sink.event(Event::now(what));
     }
 }
 
@@ -365,7 +377,7 @@ impl Run<'_, '_> {
             &mut loads,
             self.options.stop,
             Some(&mut around),
-            &mut report_progress(&mut *self.sink),
+            &mut report(&mut *self.sink, &cell.id, &mut self.unstamped),
         );
         let (states, watch, readings) = around.ended()?;
         let inspection = Some(inspection);

@@ -87,7 +87,7 @@ pub fn measure(
         let setup = if stamped { &with } else { &without };
         let (_, ordered) = orders::orders(setup, plan, chosen, random)?;
         let mut loads = Loads::of(setup, plan, &[], random)?;
-        let ran = stations.run(&ordered, &mut loads, stop, None, &mut |_, _, _| {})?;
+        let ran = stations.run(&ordered, &mut loads, stop, None, &mut |_, _| {})?;
         for (ordered, ran) in ordered.iter().zip(&ran) {
             let (batch, _) = halves::join(&ordered.stream, ran.base, &ran.halves);
             for metric in ordered.stream.metrics.iter().filter(|metric| is_of_both(**metric)) {

@@ -6,7 +6,8 @@ use crate::error::{At, Problem, Reason};
 use crate::experiment::{Path, Setup, Softirq, Station};
 use crate::schema::{Value, show_duration};
 use crate::sheet::Named;
-use crate::{check, load, machines, shaper, stamps};
+use crate::stamps::{self, Lack};
+use crate::{check, load, machines, shaper};
 use std::collections::BTreeMap;
 use tardy_model::ethernet::Tag;
 use tardy_model::expect::{Count, Expectation, Limit};
@@ -440,10 +441,10 @@ fn check_limit(view: &View<'_>, name: &Named, key: &str, metric: Metric, stream:
             let keys = [key.to_owned(), table.key("kind")];
             Err(view.combination(&keys, format!("`{key}` {}", stamps::NO_SCHEDULE), help))
         });
-    } else if let Some(point) = stamps::unstamped(metric, &stream.stamps) {
-        table.check(&stamps::MADE_OF, || {
-            let keys = [key.to_owned(), table.key("stamps")];
-            let (why, help) = stamps::not_stamped(point, stream.kind);
+    } else if let Some(Lack { decided_by, blamed, why, help }) = stamps::lack(metric, &stream.stamps, stream.kind) {
+        table.check(decided_by, || {
+            let blamed = blamed.iter().map(|field| table.key(field));
+            let keys: Vec<String> = std::iter::once(key.to_owned()).chain(blamed).collect();
             Err(view.combination(&keys, format!("`{key}` {why}"), help))
         });
     }

@@ -210,23 +210,42 @@ pub(crate) fn check_metric(table: &Table<'_>, field: &str, metric: Metric, kind:
             let message = format!("`{}`: `{metric}` {NO_SCHEDULE}", table.key(field));
             Err(table.wrong(&[field, "kind"], message, help))
         });
-    } else if let Some(point) = unstamped(metric, stamps) {
-        table.check(&MADE_OF, || {
-            let (why, help) = not_stamped(point, kind);
-            Err(table.wrong(&[field, "stamps"], format!("`{}`: `{metric}` {why}", table.key(field)), help))
+    } else if let Some(Lack { decided_by, blamed, why, help }) = lack(metric, stamps, kind) {
+        table.check(decided_by, || {
+            let fields: Vec<&str> = [field].iter().chain(blamed).copied().collect();
+            Err(table.wrong(&fields, format!("`{}`: `{metric}` {why}", table.key(field)), help))
         });
     }
 }
 
-/// Why a stream of this kind has no metric that needs this point, and what to write for it.
-pub(crate) fn not_stamped(point: Point, kind: Kind) -> (String, String) {
-    if point.is_of_reply() && !kind.is_answered() {
-        let why = format!("needs `{point}`, which is of a reply, and the stream is not answered");
-        return (why, "write reflect = true or kind = \"pingpong\", or leave the metric out".to_owned());
+/// Why a stream has no metric that needs a point.
+pub(crate) struct Lack {
+    /// Fields of the stream: while one of them is wrong, nothing is known of it.
+    pub decided_by: &'static [&'static str],
+    /// Fields of the stream that a user changes to have the point.
+    pub blamed: &'static [&'static str],
+    pub why: String,
+    pub help: String,
+}
+
+/// Why a stream of this kind does not have the metric, and what to write for it; `None` if it has.
+pub(crate) fn lack(metric: Metric, stamps: &[Point], kind: Kind) -> Option<Lack> {
+    const ANSWERED: &[&str] = &["kind", "reflect"];
+    let point = unstamped(metric, stamps)?;
+    // Where no reply comes, no stamp helps: the user's first step is to have replies.
+    let of_reply = || metric.stamps().into_iter().find(|point| point.is_of_reply() && !stamps.contains(point));
+    if let Some(point) = of_reply().filter(|_| !kind.is_answered()) {
+        return Some(Lack {
+            decided_by: ANSWERED,
+            blamed: ANSWERED,
+            why: format!("needs `{point}`, which is of a reply, and the stream is not answered"),
+            help: "write reflect = true or kind = \"pingpong\", or leave the metric out".to_owned(),
+        });
     }
     let help = match point {
         Point::RxXdp => "write rx.port = \"xdp\", or take `rx_kernel`".to_owned(),
         point => format!("add \"{point}\" to stamps, or leave the metric out"),
     };
-    (format!("needs `{point}`, which is not stamped"), help)
+    let why = format!("needs `{point}`, which is not stamped");
+    Some(Lack { decided_by: &MADE_OF, blamed: &["stamps"], why, help })
 }

@@ -257,6 +257,10 @@ fn a_guests_trials_of_cells_that_the_experiment_does_not_have_were_kept() {
     assert!(reported(FrameKind::Trial, &bytes, &mut expected).is_err_and(|why| why.contains("came twice")));
     let of_none = What::Refused { cell: "x".to_owned(), why: "y".to_owned(), found: None };
     assert!(said(&of_none, &mut expected).is_err());
+    let cell = simulated().cells[0].id.clone();
+    let unstamped = |stream: &str| What::Unstamped { cell: cell.clone(), stream: stream.to_owned(), packets: 10 };
+    assert!(said(&unstamped("other"), &mut expected).is_err_and(|why| why.contains("has no stream `other`")));
+    assert_eq!(said(&unstamped("ctl"), &mut expected), Ok(()));
 }
 
 #[test]

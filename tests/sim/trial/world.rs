@@ -76,6 +76,8 @@ pub(super) struct Faults {
     pub(super) failing: u32,
     /// The user stops the run at this input.
     pub(super) stop: Option<u32>,
+    /// The XDP program is the user's own.
+    pub(super) own_program: bool,
     /// The warm-up never finds a stamp.
     pub(super) cold: bool,
     /// No packet of the warm-up has a stamp when it arrives.
@@ -128,6 +130,9 @@ pub(super) struct World {
     pub(super) has_failed: bool,
     /// How often what programs left behind was ended.
     pub(super) leftovers_ended: u32,
+    /// Warm-up packets that were reported to have no stamp of the user's XDP program, and whether
+    /// the trial had begun by then.
+    pub(super) unstamped: Vec<(u32, bool)>,
     pub(super) ids: Vec<StationId>,
     pub(super) is_broken: bool,
     /// Orders that were told when it broke, the one with which it did among them.
@@ -272,6 +277,9 @@ impl World {
             }
             Output::EndLeftovers => self.leftovers_ended += 1,
             Output::Progress { .. } => {}
+            Output::Unstamped { packets, .. } => {
+                self.unstamped.push((packets, self.phases().contains(&"start")));
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use crate::says;
 use std::collections::BTreeSet;
 use tardy_model::point::Point;
 use tardy_model::verdict::{Figure, Level, Verdict};
-use tardy_model::xdp::{Inspection, ObjectRecord, ProbeRecord, ProgramCost, ProgramRecord, ProgramSeen};
+use tardy_model::xdp::{Inspection, ObjectRecord, ProbeRecord, ProgramCost, ProgramRecord, ProgramSeen, XdpMode};
 
 /// `failed`: something broke during the trial.
 pub(super) const FAILED: Rule = Rule { id: "failed", spoils: Spoils::Measuring, judge: failed };
@@ -381,6 +381,17 @@ fn programs(found: &Inspection) -> Vec<Verdict> {
 /// the trial.
 pub(super) const NO_METADATA: Rule = inspecting("no-metadata", Spoils::Measuring, no_metadata);
 
+/// Says that none of these warm-up packets has the stamp, and why that may be. `mode` is the one in
+/// which the program runs, where that is known.
+pub fn unstamped(stream: &str, warmup_packets: u32, mode: Option<XdpMode>) -> String {
+    format!(
+        "none of {} of {stream} has the XDP program's stamp: the device leaves no room for it before a packet \
+         (bpf_xdp_adjust_meta){}, or a program of your own writes none",
+        says::count(warmup_packets.into(), "warm-up packet", "warm-up packets"),
+        mode.map(|mode| format!(", in {} mode", mode.name())).unwrap_or_default()
+    )
+}
+
 fn no_metadata(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let streams =
         evidence.record.streams.iter().filter_map(|(stream, record)| Some((stream, record, record.xdp.as_ref()?)));
@@ -393,12 +404,7 @@ fn no_metadata(evidence: &Evidence<'_>) -> Vec<Verdict> {
         port.seen.unstamped >= received
     });
     let told = bare.map(|(stream, record, port)| {
-        let says = format!(
-            "none of {} of {stream} has the XDP program's stamp: the device leaves no room for it before a packet \
-             (bpf_xdp_adjust_meta), in {} mode, or a program of your own writes none",
-            says::count(record.warmup.received.into(), "warm-up packet", "warm-up packets"),
-            port.mode.name()
-        );
+        let says = unstamped(stream, record.warmup.received, Some(port.mode));
         let (level, _) = evidence.lack(stream, Point::RxXdp);
         Verdict::new(NO_METADATA.id, level, says)
             .with("stream", stream.as_str())

@@ -54,6 +54,8 @@ pub(super) struct Run<'a, 'h> {
     pub(super) standing: Standing,
     /// What was reported of paths.
     pub(super) reported: Vec<Reported>,
+    /// Cells and streams of which it was reported that no warm-up packet has its program's stamp.
+    pub(super) unstamped: BTreeSet<(String, String)>,
     /// Threads for which the ruler was measured, with their hosts and stations, and whether that
     /// was after the trials.
     pub(super) measured: Vec<(HostId, String, ThreadOrder, bool)>,

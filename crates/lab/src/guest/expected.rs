@@ -96,6 +96,11 @@ impl Expected {
             What::Refused { cell, .. } | What::Short { cell, .. } | What::Found { cell, .. } => {
                 self.cell(cell)?;
             }
+            What::Unstamped { cell, stream, .. } => {
+                if !self.cell(cell)?.streams.contains_key(stream) {
+                    return Err(format!("cell `{cell}` has no stream `{stream}`"));
+                }
+            }
             What::Built { read_back, .. } => {
                 self.built = self.built.checked_sub(1).ok_or_else(again)?;
                 return self.answers(read_back);

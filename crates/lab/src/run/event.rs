@@ -73,6 +73,14 @@ pub enum What {
     /// There are programs of others on the path, or packets do not arrive as they were sent. The
     /// first packet of the trial is still to come.
     Found { cell: String, found: Box<Inspection> },
+    /// None of a stream's warm-up packets has the stamp of the user's own XDP program. The first
+    /// packet of the trial is still to come.
+    Unstamped {
+        cell: String,
+        stream: String,
+        /// The warm-up packets that arrived.
+        packets: u32,
+    },
     /// Something was not available and the run replaced it. The run goes on and says so.
     Short { cell: String, what: String },
     Trial {

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tardy_engine::live::Digest;
 use tardy_model::stream::{Side, Stream};
-use tardy_model::stream_id::NoStream;
+use tardy_model::stream_id::{NoStream, StreamId};
 use tardy_model::time::{Instant, Monotonic, Nanos};
 use tardy_sys::clock;
 
@@ -37,6 +37,15 @@ pub trait Outside {
 
     /// Ends the processes that programs of loads left behind.
     fn end_leftovers(&mut self);
+}
+
+/// What a trial says while it goes on.
+pub enum News {
+    /// The live figures of an end of a stream.
+    Figures(Side, Digest),
+    /// None of this number of warm-up packets has the stamp of the user's own XDP program. The
+    /// trial's first packet is still to come.
+    Unstamped(u32),
 }
 
 /// How long a stop may go unheard while a trial runs: to look takes a CPU from what is measured
@@ -55,6 +64,11 @@ fn now() -> Now {
     Now { monotonic: clock::now(), tai: clock::now() }
 }
 
+fn of_trial(streams: &[Ordered], id: StreamId) -> Result<&Stream, NotFound> {
+    let ordered = streams.iter().find(|ordered| ordered.id == id);
+    Ok(&ordered.ok_or(NoStream::At(id.number().into()))?.stream)
+}
+
 impl Stations {
     /// Runs one trial of all streams at once. The trial asks `outside` to look just before the
     /// start and just after the end: what lies outside, the preparation and the handing over, is
@@ -66,7 +80,7 @@ impl Stations {
         loads: &mut Loads,
         stop: &AtomicBool,
         mut outside: Option<&mut dyn Outside>,
-        progress: &mut dyn FnMut(&Stream, Side, Digest),
+        say: &mut dyn FnMut(&Stream, News),
     ) -> Result<Vec<StreamHalves>, Broken> {
         let ahead = if outside.is_some() { SETTLED } else { AHEAD };
         let (mut machine, mut outputs) = TrialMachine::begin(streams, loads, self.names(), ahead, now());
@@ -89,9 +103,10 @@ impl Stations {
                         }
                     }
                     Output::Progress { stream, side, digest } => {
-                        let ordered = streams.iter().find(|ordered| ordered.id == stream);
-                        let ordered = ordered.ok_or(NoStream::At(stream.number().into())).map_err(NotFound::from)?;
-                        progress(&ordered.stream, side, digest);
+                        say(of_trial(streams, stream)?, News::Figures(side, digest));
+                    }
+                    Output::Unstamped { stream, packets } => {
+                        say(of_trial(streams, stream)?, News::Unstamped(packets));
                     }
                 }
             }

@@ -61,6 +61,13 @@ pub enum Output {
         side: Side,
         digest: Digest,
     },
+    /// Say that none of a stream's warm-up packets has the stamp of the user's own XDP program. The
+    /// trial goes on: such a program may stamp some packets only.
+    Unstamped {
+        stream: StreamId,
+        /// The warm-up packets that arrived.
+        packets: u32,
+    },
 }
 
 /// What every phase knows.

@@ -140,6 +140,7 @@ impl Warming {
                 break;
             }
         }
+        out.extend(shared.streams.iter().filter_map(|ordered| unstamped(shared, ordered)));
         Ok(true)
     }
 
@@ -248,6 +249,14 @@ impl Warming {
         self.left.pop_front();
         Ok(())
     }
+}
+
+/// A stream of which no warm-up packet has the stamp of the user's own XDP program. That tardy's
+/// program stamps none has ended the trial before.
+fn unstamped(shared: &Shared<'_>, ordered: &Ordered) -> Option<Output> {
+    let warm = shared.warmups.get(&ordered.id).filter(|_| ordered.stream.rx.object.is_some())?;
+    let is_bare = warm.received > 0 && warm.without_rx_stamp >= warm.received;
+    is_bare.then_some(Output::Unstamped { stream: ordered.id, packets: warm.received })
 }
 
 /// Compares where the XDP program ran, by its hints, with where a receiver was placed by it. If the
