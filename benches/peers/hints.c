@@ -48,9 +48,9 @@ static void fill(void) {
     }
 }
 
-// Kept apart, so that it is compiled for any structs and any number of members.
-static __attribute__((noinline)) uint64_t pass(const struct layout *layouts, unsigned mask,
-                                               const members *of, unsigned count) {
+// The compiler must not see with which structs and members it is called.
+static __attribute__((noipa)) uint64_t pass(const struct layout *layouts, unsigned mask,
+                                            const members *of, unsigned count) {
     uint64_t sum = 0;
     for (int n = 0; n < AREAS; n++) {
         const unsigned char *end = areas[n] + AREA;

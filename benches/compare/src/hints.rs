@@ -134,13 +134,19 @@ pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
     ];
     for pair in 0..bench.pairs {
         let (mut ours, mut peers) = ([const { Vec::new() }; 3], [const { Vec::new() }; 3]);
-        for _ in 0..TURNS {
-            let (first, further) = members()?;
-            let listed = call(Command::new(&bench.tardy).args(["hints", "vmlinux"]))?;
-            ours.iter_mut().zip([first, further, listed]).for_each(|(of, value)| of.push(value));
-            let (first, further) = peers_members(&program)?;
-            let listed = call(Command::new(&program).arg("list"))?;
-            peers.iter_mut().zip([first, further, listed]).for_each(|(of, value)| of.push(value));
+        for turn in 0..2 * TURNS {
+            // Each goes first in every other pair of turns.
+            let (is_ours, of) = match turn % 4 {
+                0 | 3 => (true, &mut ours),
+                _ => (false, &mut peers),
+            };
+            let (first, further) = if is_ours { members()? } else { peers_members(&program)? };
+            let mut list = match is_ours {
+                true => Command::new(&bench.tardy),
+                false => Command::new(&program),
+            };
+            list.args(if is_ours { &["hints", "vmlinux"][..] } else { &["list"] });
+            of.iter_mut().zip([first, further, call(&mut list)?]).for_each(|(of, value)| of.push(value));
         }
         for (who, of) in [("tardy", &ours), ("c", &peers)] {
             let [first, further, listed] = of;

@@ -236,7 +236,7 @@ pub(crate) fn lack(metric: Metric, stamps: &[Point], kind: Kind) -> Option<Lack>
     let of_reply = || metric.stamps().into_iter().find(|point| point.is_of_reply() && !stamps.contains(point));
     if let Some(point) = of_reply().filter(|_| !kind.is_answered()) {
         return Some(Lack {
-            decided_by: ANSWERED,
+            decided_by: &["stamps", "kind", "reflect"],
             blamed: ANSWERED,
             why: format!("needs `{point}`, which is of a reply, and the stream is not answered"),
             help: "write reflect = true or kind = \"pingpong\", or leave the metric out".to_owned(),
