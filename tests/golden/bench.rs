@@ -13,7 +13,8 @@ use std::fs;
 use std::path::Path;
 
 const KEPT: &str = include_str!("../../benches/results.tsv");
-const HEAD: &str = "comparison\twhat\tunit\tpeer\tpair\tours\tpeers\n";
+const HEAD: &str = "comparison\twhat\tunit\tpeer\tpair\tours\tpeers\tmachine\n";
+const HERE: &str = "2 CPUs (one), Linux 6.18";
 
 /// Pairs whose peer takes 10, so that these are ten times the ratios.
 fn pairs(ours: &[f64]) -> Vec<Pair> {
@@ -136,14 +137,16 @@ fn some_comparisons_measured_anew_leave_the_pairs_of_the_others() {
     let keep = |comparison: &str, rows: &[Row]| {
         let raw = Raw::create(folder.path().join(comparison)).expect("a folder");
         raw.rows(rows).expect("pairs.tsv");
-        raw.keep_pairs(comparison, &table).expect("results.tsv");
+        raw.keep_pairs(comparison, HERE, &table).expect("results.tsv");
     };
-    assert_eq!(Earlier::read(&table).expect("no run yet").spread("timer", &row("p50", "cyclictest", &[])), None);
+    assert_eq!(Earlier::read(&table, HERE).expect("no run yet").spread("timer", &row("p50", "cyclictest", &[])), None);
     keep("timer", &[row("p50", "cyclictest", &[9.0, 10.0]), row("p99", "cyclictest", &[20.0])]);
     keep("exchange", &[row("p50", "sockperf", &[8.0])]);
     keep("timer", &[row("p50", "cyclictest", &[7.0, 11.0])]);
 
-    let earlier = Earlier::read(&table).expect("pairs");
+    let earlier = Earlier::read(&table, HERE).expect("pairs");
+    let other = Earlier::read(&table, "2 CPUs (two), Linux 6.18").expect("pairs");
+    assert_eq!(other.spread("timer", &row("p50", "cyclictest", &[])), None, "of another machine");
     let of = |comparison: &str, what: &str, peer: &str| earlier.spread(comparison, &row(what, peer, &[]));
     assert_eq!(of("timer", "p50", "cyclictest"), spread(&[7.0, 11.0]));
     assert_eq!(of("exchange", "p50", "sockperf"), spread(&[8.0]));
@@ -162,12 +165,12 @@ fn a_table_that_is_cut_short_is_not_taken_for_new_rows() {
     let folder = tempfile::tempdir().expect("a folder");
     let table = folder.path().join("results.tsv");
     for (line, why) in [
-        ("timer\tp50\tµs", "line 2 has 3 columns instead of 7"),
-        ("timer\tp50\tµs\tcyclictest\t1\t\t35", "line 2: `` is no figure"),
-        ("timer\tp50\tµs\tcyclictest\t1\t33\t35x", "line 2: `35x` is no figure"),
+        ("timer\tp50\tµs", "line 2 has 3 columns instead of 8"),
+        ("timer\tp50\tµs\tcyclictest\t1\t\t35\tx", "line 2: `` is no figure"),
+        ("timer\tp50\tµs\tcyclictest\t1\t33\t35x\tx", "line 2: `35x` is no figure"),
     ] {
         fs::write(&table, format!("{HEAD}{line}\n")).expect("written");
-        let error = Earlier::read(&table).err().map(|error| format!("{error:#}")).unwrap_or_default();
+        let error = Earlier::read(&table, HERE).err().map(|error| format!("{error:#}")).unwrap_or_default();
         assert!(error.contains(why) && error.contains("git checkout"), "{error}");
     }
 }
@@ -176,7 +179,7 @@ fn a_table_that_is_cut_short_is_not_taken_for_new_rows() {
 fn kept() -> Vec<(&'static str, Row)> {
     let mut rows: BTreeMap<[&str; 4], Vec<Pair>> = BTreeMap::new();
     for line in KEPT.lines().skip(1) {
-        let [comparison, what, unit, peer, _, ours, peers] = line.split('\t').collect::<Vec<_>>()[..] else {
+        let [comparison, what, unit, peer, _, ours, peers, _] = line.split('\t').collect::<Vec<_>>()[..] else {
             panic!("{line}");
         };
         let pair = (ours.parse().expect("a figure"), peers.parse().ok());
@@ -192,7 +195,8 @@ fn kept() -> Vec<(&'static str, Row)> {
 #[test]
 fn the_pairs_that_are_kept_lie_within_their_own_spread() {
     assert!(KEPT.starts_with(HEAD));
-    let earlier = Earlier::parse(KEPT).expect("benches/results.tsv");
+    let machine = KEPT.lines().last().and_then(|line| line.rsplit('\t').next()).expect("a machine");
+    let earlier = Earlier::parse(KEPT, machine).expect("benches/results.tsv");
     for (comparison, row) in kept() {
         let today = Row { earlier: earlier.spread(comparison, &row), ..row.clone() };
         assert_eq!(today.earlier, Spread::of_pairs(&row.pairs), "{comparison}: {}", row.what);

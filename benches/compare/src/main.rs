@@ -98,7 +98,8 @@ fn main() -> Result<()> {
         rows: args.rows,
     };
     let results = bench.home.join("results.tsv");
-    let earlier = Earlier::read(&results)?;
+    let machine = page::here()?;
+    let earlier = Earlier::read(&results, &machine)?;
     let Measured { rows, raw, failed } = measure(&bench, &args.names, &earlier)?;
     let table = page::table(&rows);
     println!("{table}");
@@ -106,7 +107,7 @@ fn main() -> Result<()> {
     if let Some(page) = page {
         // The figures that are kept next to the page are those that the page was made of.
         for (name, raw) in &raw {
-            raw.keep_pairs(name, &results)?;
+            raw.keep_pairs(name, &machine, &results)?;
         }
         if args.names.is_empty() {
             page::write(page, &table, &page::machine(&bench)?)?;

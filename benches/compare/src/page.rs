@@ -94,8 +94,8 @@ fn commands(rows: &[Row]) -> Vec<String> {
     commands
 }
 
-/// The machine that it was measured on.
-pub fn machine(bench: &Bench) -> Result<String> {
+/// This machine: pairs of another one are not compared with it.
+pub fn here() -> Result<String> {
     let first = |path: &str, name: &str| {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         let line = text
@@ -104,14 +104,14 @@ pub fn machine(bench: &Bench) -> Result<String> {
         line.unwrap_or_else(|| "unknown".to_owned())
     };
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").context("/proc/sys/kernel/osrelease")?;
-    let version = Command::new(&bench.tardy).arg("--version").output().context("tardy --version")?;
     let cpus = std::thread::available_parallelism()?;
-    Ok(format!(
-        "{}on {cpus} CPUs ({}), Linux {}.\n",
-        String::from_utf8_lossy(&version.stdout).replace('\n', " "),
-        first("/proc/cpuinfo", "model name"),
-        kernel.trim()
-    ))
+    Ok(format!("{cpus} CPUs ({}), Linux {}", first("/proc/cpuinfo", "model name"), kernel.trim()))
+}
+
+/// What was measured, and on which machine.
+pub fn machine(bench: &Bench) -> Result<String> {
+    let version = Command::new(&bench.tardy).arg("--version").output().context("tardy --version")?;
+    Ok(format!("{}on {}.\n", String::from_utf8_lossy(&version.stdout).replace('\n', " "), here()?))
 }
 
 /// Puts rows that were measured anew in the place of those of a page. One that is new there goes

@@ -239,28 +239,32 @@ impl Row {
 pub struct Earlier(BTreeMap<[String; 4], Vec<Pair>>);
 
 impl Earlier {
-    /// The table that [`Raw::keep_pairs`] has written. Where there is none yet, every row is new.
-    pub fn read(path: &Path) -> Result<Earlier> {
+    /// The table that [`Raw::keep_pairs`] has written, of what it has of this machine: how fast
+    /// another one was says nothing, not even by its ratios. Where there is none yet, every row is
+    /// new.
+    pub fn read(path: &Path, machine: &str) -> Result<Earlier> {
         let shown = path.display();
         match fs::read_to_string(path) {
-            Ok(text) => Earlier::parse(&text)
+            Ok(text) => Earlier::parse(&text, machine)
                 .with_context(|| format!("{shown} holds no pairs of an earlier run: `git checkout {shown}`")),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Earlier(BTreeMap::new())),
             Err(error) => Err(error).with_context(|| format!("{shown} cannot be read")),
         }
     }
 
-    pub fn parse(text: &str) -> Result<Earlier> {
+    pub fn parse(text: &str, machine: &str) -> Result<Earlier> {
         let mut rows: BTreeMap<[String; 4], Vec<Pair>> = BTreeMap::new();
         for (n, line) in text.lines().enumerate().skip(1) {
             let cells: Vec<&str> = line.split('\t').collect();
-            let [comparison, what, unit, peer, _, ours, peers] = cells[..] else {
-                bail!("line {} has {} columns instead of 7", n + 1, cells.len());
+            let [comparison, what, unit, peer, _, ours, peers, on] = cells[..] else {
+                bail!("line {} has {} columns instead of 8", n + 1, cells.len());
             };
             let figure =
                 |text: &str| text.parse::<f64>().with_context(|| format!("line {}: `{text}` is no figure", n + 1));
             let pair = (figure(ours)?, if peers.is_empty() { None } else { Some(figure(peers)?) });
-            rows.entry([comparison, what, unit, peer].map(str::to_owned)).or_default().push(pair);
+            if on == machine {
+                rows.entry([comparison, what, unit, peer].map(str::to_owned)).or_default().push(pair);
+            }
         }
         Ok(Earlier(rows))
     }
@@ -309,13 +313,13 @@ impl Raw {
     }
 
     /// Puts them into the table at `path`, in the place of those of `comparison` there: its first
-    /// column names the comparison.
-    pub fn keep_pairs(&self, comparison: &str, path: &Path) -> Result<()> {
+    /// column names the comparison, its last one the machine.
+    pub fn keep_pairs(&self, comparison: &str, machine: &str, path: &Path) -> Result<()> {
         let read = |path: &Path| fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()));
         let (own, old) = (read(&self.folder.join(PAIRS))?, if path.exists() { read(path)? } else { String::new() });
         let mut lines = own.lines();
-        let head = format!("comparison\t{}", lines.next().context("a table without a head")?);
-        let own: Vec<String> = lines.map(|line| format!("{comparison}\t{line}")).collect();
+        let head = format!("comparison\t{}\tmachine", lines.next().context("a table without a head")?);
+        let own: Vec<String> = lines.map(|line| format!("{comparison}\t{line}\t{machine}")).collect();
         let begins = format!("{comparison}\t");
         let is_own = |line: &&str| line.starts_with(&begins);
         let mut kept: Vec<&str> = old.lines().skip(1).collect();
