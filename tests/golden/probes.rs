@@ -3,15 +3,18 @@
 //! what arrives, which verdicts follow from what did and did not arrive, and how long the cost of a
 //! program may be measured.
 
+use serde_json::{Value, json};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tardy_analyze::validity::{RULES, found};
 use tardy_bpf::pitfalls::{Arriving, count_marks, has_mark, in_pairs};
 use tardy_model::ethernet::MOST_TAGS;
+use tardy_model::path::PathKind;
 use tardy_model::verdict::{Figure, Level, Verdict};
 use tardy_model::xdp::{
-    FaultKind, Inspection, ProbeRecord, ProbeWay, ProgramCost, ProgramFault, ProgramHook, ProgramRecord, ProgramSeen,
+    FaultKind, GroupKind, GroupRecord, Inspection, ProbeRecord, ProbeWay, ProgramCost, ProgramFault, ProgramHook,
+    ProgramRecord, ProgramSeen,
 };
 
 /// A program that did this at the receiver while eight probe packets each way arrived with `tags`.
@@ -223,6 +226,68 @@ fn a_program_that_took_every_probe_in_silence_cost_a_trial() {
         found.programs[0].device = device.into();
         assert_eq!(found.dead_end().is_some(), is_it, "{device} {arrived}");
     }
+}
+
+#[test]
+fn a_path_that_kept_multicast_looked_well() {
+    let group = |kind, arrived| {
+        let (from, to) = ("a".into(), "b".into());
+        GroupRecord { kind, from, to, sent: 8, arrived, is_certain: true, kept_by: Some("it is off".into()) }
+    };
+    let mut found = inspected(ProgramHook::XdpNative, Some(ProgramSeen::default()), &[(0, 8)]);
+    found.programs.clear();
+    assert!(found.is_clean());
+    found.groups = vec![group(GroupKind::Arp, 8), group(GroupKind::Multicast, 0)];
+    assert!(!found.is_clean() && found.dead_end().is_none());
+    let says = "a sent 8 multicast packets to b and none arrived, while packets for b alone do: it is off";
+    let of = verdicts(found.clone());
+    assert_eq!(of.len(), 1);
+    assert_is(&of["group-lost"], "group-lost", Level::Invalid, says);
+    assert_eq!(of["group-lost"].evidence["kept_by"], "it is off".into());
+    // One of eight is a loss, and no filter; nobody knows what machines of others are to let pass.
+    let mut some = found.clone();
+    some.groups[1].arrived = 1;
+    assert!(verdicts(some).is_empty());
+    let mut theirs = found.clone();
+    (theirs.groups[1].is_certain, theirs.groups[1].kept_by) = (false, None);
+    let says = "look for a filter or a switch between them that keeps such frames";
+    assert_is(&verdicts(theirs)["group-lost"], "group-lost", Level::Warning, says);
+    // Where nothing arrives at all, or only on another way, it is no matter of groups.
+    let mut dead = found.clone();
+    dead.probes[0].by_tags.clear();
+    assert!(verdicts(dead).is_empty());
+    found.probes[0].from = "c".into();
+    assert!(verdicts(found).is_empty());
+}
+
+#[test]
+fn what_keeps_multicast_in_a_bridge_is_named_with_the_smallest_change() {
+    let keeps = tardy_lab::path::kind(PathKind::Bridge).keeps_group;
+    // What `ip -j -d link show` prints, but for what is not asked for.
+    let answers = |snooping: u8, flood: [bool; 2], routers: [u8; 2]| {
+        let bridge =
+            json!([{"ifname": "br", "linkinfo": {"info_kind": "bridge", "info_data": {"mcast_snooping": snooping}}}]);
+        let port = |n: usize| {
+            let data = json!({"mcast_flood": flood[n], "bcast_flood": true, "multicast_router": routers[n]});
+            let info = json!({"info_kind": "veth", "info_slave_kind": "bridge", "info_slave_data": data});
+            json!([{"ifname": format!("port{n}"), "linkinfo": info}])
+        };
+        [bridge, port(0), port(1)]
+    };
+    let says = |answers: [Value; 3], kind| keeps(&answers, kind).unwrap_or_default();
+    let closed = says(answers(0, [true, false], [1, 1]), GroupKind::Multicast);
+    assert_eq!(
+        closed,
+        "the bridge's mcast_flood is off at port1; the smallest change is `bridge link set dev port1 mcast_flood on`"
+    );
+    let snoops = says(answers(1, [true, true], [1, 2]), GroupKind::Multicast);
+    assert!(snoops.starts_with("bridge br snoops (mcast_snooping 1), knows of a querier"), "{snoops}");
+    let change = "the smallest change is `ip link set dev port0 type bridge_slave mcast_router 2`";
+    assert!(snoops.ends_with(change), "{snoops}");
+    // Neither keeps ARP, and without either nothing is known.
+    assert_eq!(says(answers(1, [true, false], [1, 1]), GroupKind::Arp), "");
+    assert_eq!(says(answers(0, [true, true], [1, 1]), GroupKind::Multicast), "");
+    assert_eq!(keeps(&[], GroupKind::Multicast), None);
 }
 
 /// A device at which frames wait.

@@ -421,6 +421,17 @@ fn a_clean_path_is_probed_each_way_and_has_no_word_of_it() {
         let tags = probe["tags"].as_u64().expect("a number").to_string();
         assert_eq!(probe["by_tags"], json!({tags: 8}), "{probe}");
     }
+    // By each device that a stream leaves by, multicast and ARP.
+    let groups = trial["inspection"]["groups"].as_array().expect("frames for more than one receiver");
+    let of = |kind: &str| groups.iter().filter(|group| group["kind"] == kind).count();
+    assert!(of("multicast") >= 2 && of("multicast") == of("arp"), "{groups:#?}");
+    for group in groups {
+        assert_eq!(
+            (&group["sent"], &group["arrived"], &group["kept_by"]),
+            (&json!(8), &json!(8), &Value::Null),
+            "{group}"
+        );
+    }
 }
 
 #[test]

@@ -124,6 +124,42 @@ impl Drop for Host {
 const TAKE: [&str; 2] = ["--set", "path.take=true"];
 
 #[test]
+fn a_switch_that_keeps_multicast_was_not_noticed() {
+    if !can_run_beside_others("a_switch_that_keeps_multicast_was_not_noticed") {
+        return;
+    }
+    let host = Host::empty();
+    // A querier is known when the first answers to its queries could have come.
+    host.ip("link add switch0 type bridge mcast_query_response_interval 1");
+    host.ip("link set dev switch0 type bridge mcast_snooping 1 mcast_querier 1");
+    for n in [1, 2] {
+        host.ip(&format!("link add enp{n}s0 type veth peer name port{n}"));
+        host.ip(&format!("link set dev port{n} master switch0 up"));
+        host.ip(&format!("link set dev enp{n}s0 up"));
+    }
+    host.ip("link set dev switch0 up");
+    let lost = |run: &Finished| -> Vec<Value> {
+        let verdicts = run.cell()["verdicts"].as_array().expect("verdicts").iter();
+        verdicts.filter(|verdict| verdict["id"] == "group-lost").cloned().collect()
+    };
+    // Nobody is a member of the group; ARP passes. It is a switch of others, which may do so.
+    let run = host.call(&[]);
+    run.ran();
+    let ways: Vec<Value> = lost(&run).into_iter().map(|it| json!([it["level"], it["evidence"]["kind"]])).collect();
+    // Each way, in each of two trials, is one verdict of the cell.
+    assert!(!ways.is_empty() && ways.iter().all(|it| *it == json!(["warning", "multicast packets"])), "{ways:?}");
+    assert!(run.stderr.contains("group-lost: "), "before the first packet: {}", run.stderr);
+    // A port behind which there is a router gets all of it.
+    for n in [1, 2] {
+        host.ip(&format!("link set dev port{n} type bridge_slave mcast_router 2"));
+    }
+    let again = Place::new();
+    let run = again.call(&mut host.run(&again, &[]));
+    run.ran();
+    assert_eq!(lost(&run), [Value::Null; 0], "{}", run.stderr);
+}
+
+#[test]
 fn a_wire_is_measured_and_its_devices_come_back() {
     if !can_run_beside_others("a_wire_is_measured_and_its_devices_come_back") {
         return;

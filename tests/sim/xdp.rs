@@ -3,11 +3,15 @@
 //! a receiver wakes by the schedule that it learned from them.
 
 use crate::engine::{all, spans, stream};
+use crate::ports::sender_order;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+use tardy_bpf::pitfalls::has_mark;
 use tardy_bpf::program::device_columns;
 use tardy_engine::halves::{Halves, join};
+use tardy_engine::order::SendOrder;
 use tardy_engine::port::{XdpStamp, sim};
 use tardy_engine::triggered::{Bulks, Next};
 use tardy_model::machine::ThreadRecord;
@@ -18,7 +22,7 @@ use tardy_model::shaper::Shaper;
 use tardy_model::stream::Stream;
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos, Tai};
-use tardy_model::xdp::{Core, CoreRecord, DeviceHint, Triggered, TriggeredRecord, XdpClock, XdpRecord};
+use tardy_model::xdp::{Core, CoreRecord, DeviceHint, GroupKind, Triggered, TriggeredRecord, XdpClock, XdpRecord};
 use tardy_tests::xdp_record;
 
 /// From the XDP program to the end of the receive call.
@@ -331,4 +335,35 @@ fn a_packet_of_a_receiver_by_the_schedule_is_late_by_when_the_xdp_program_saw_it
         batch.flags.iter().filter(|flags| flags.has(Flags::LATE)).count()
     };
     assert_eq!((late(None), late(Some(TriggeredRecord::default()))), (1_000, 100));
+}
+
+#[test]
+fn frames_for_more_than_one_receiver_are_known_apart() {
+    let (here, there) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
+    let over = [("192.0.2.1", [1, 0, 0x5e, 0x7f, 0x54, 0x44]), ("2001:db8::1", [0x33, 0x33, 0x54, 0x44, 0x59, 1])];
+    for (ip, group) in over {
+        let address: IpAddr = ip.parse().expect("an address");
+        let send = SendOrder { macs: [there, here], local: address, peer: address, ..sender_order(1, 1_000) };
+        let all = [false, true].map(|back| GroupKind::ALL.map(|kind| send.group_probe(kind, back, false)));
+        let mut marks = vec![send.probe(false, false).1, send.probe(true, false).1];
+        for (of_way, from) in all.iter().zip([here, there]) {
+            for ((frame, mark), to) in of_way.iter().zip([group, [0xff; 6]]) {
+                assert_eq!((&frame[..6], &frame[6..12]), (&to[..], &from[..]), "{ip}");
+                assert!(has_mark(frame, mark) && !marks.contains(mark), "{ip}");
+                marks.push(*mark);
+            }
+        }
+        // Who has 192.0.2.84, asks one that has no address.
+        let (arp, _) = &all[0][1];
+        assert_eq!(arp[12..22], [8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
+        assert_eq!((&arp[22..28], &arp[28..42]), (&here[..], &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 192, 0, 2, 84][..]));
+        // The sum over the whole head of an IPv4 packet is that of a sound one.
+        let (multicast, _) = &all[0][0];
+        if address.is_ipv4() {
+            let words = multicast[14..34].chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
+            let sum: u32 = words.sum();
+            assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
+            assert_eq!(multicast[30..34], [239, 255, 84, 68]);
+        }
+    }
 }

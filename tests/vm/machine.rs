@@ -191,6 +191,75 @@ fn a_virtual_machine_that_cannot_be_had_is_refused_before_anything_is_built() {
     assert_eq!(given(&place), [""; 0]);
 }
 
+/// A port of the bridge that the run has made, which leads to the machine, with its namespace.
+fn port_to_machine(place: &Place) -> Option<(String, String)> {
+    namespaces(place).into_iter().find_map(|netns| {
+        let list = ["-n", &netns, "-j", "-d", "link", "show"];
+        let links = Command::new("ip").args(list).output().expect("ip runs").stdout;
+        let links: serde_json::Value = serde_json::from_slice(&links).ok()?;
+        let is_port = |link: &&serde_json::Value| {
+            link["linkinfo"]["info_slave_kind"] == "bridge" && link["linkinfo"]["info_kind"] == "tun"
+        };
+        let port = links.as_array()?.iter().find(is_port)?["ifname"].as_str()?.to_owned();
+        Some((netns, port))
+    })
+}
+
+#[test]
+fn a_bridge_that_keeps_multicast_is_named_with_its_port_and_the_smallest_change() {
+    if !can_run("a_bridge_that_keeps_multicast_is_named_with_its_port_and_the_smallest_change") {
+        return;
+    }
+    let place = Place::new();
+    let file = place.path("behind.toml");
+    std::fs::write(&file, tardy_tests::experiment("machine behind a bridge")).expect("a file");
+    let child = place.start(place.run(&["--json"]).arg(&file));
+    wait(Duration::from_secs(90), || place.events().into_iter().find(|event| event["event"] == "trial_kept"))
+        .expect("a trial is kept");
+    // Somebody closes the port to the machine when the first trial is kept.
+    let (netns, port) = port_to_machine(&place).expect("the bridge has a port to the machine");
+    let close = ["-n", &netns, "link", "set", "dev", &port, "mcast_flood", "off"];
+    assert!(Command::new("bridge").args(close).status().expect("bridge is installed").success());
+    let run = place.finish(child);
+    assert_eq!(run.code, Some(4), "{}{}", run.stdout, run.stderr);
+    let is_it = |line: &&str| line.contains("refused, no further trial is measured of it");
+    let refused = run.stderr.lines().find(is_it).unwrap_or_else(|| panic!("{}", run.stderr));
+    for says in [
+        "a sent 8 multicast packets to vm and none arrived, while packets for vm alone do".to_owned(),
+        format!("the bridge's mcast_flood is off at {port}"),
+        format!("the smallest change is `bridge link set dev {port} mcast_flood on`"),
+    ] {
+        assert!(refused.contains(&says), "{refused}");
+    }
+    let verdicts = run.results["cells"][0]["verdicts"].as_array().expect("verdicts");
+    let lost: Vec<_> = verdicts.iter().filter(|verdict| verdict["id"] == "group-lost").collect();
+    // The other way is open, and so is the port for ARP.
+    assert_eq!(lost.len(), 1, "{verdicts:#?}");
+    assert_eq!((&lost[0]["level"], &lost[0]["evidence"]["to"]), (&"invalid".into(), &"vm".into()), "{lost:#?}");
+    assert_eq!(namespaces(&place), [""; 0]);
+}
+
+#[test]
+fn every_mode_of_a_way_into_a_virtual_machine_carries_packets() {
+    if !can_run("every_mode_of_a_way_into_a_virtual_machine_carries_packets") {
+        return;
+    }
+    let place = Place::new();
+    let file = place.path("modes.toml");
+    std::fs::write(&file, tardy_tests::experiment("machine by other modes")).expect("a file");
+    let run = place.call(place.run(&["--json"]).arg(&file));
+    let cells = run.results["cells"].as_array().unwrap_or_else(|| panic!("cells: {}", run.stderr));
+    assert_eq!(cells.len(), 3, "{}", run.stderr);
+    for cell in cells {
+        assert_eq!(cell["streams"]["ctl"]["outcomes"]["received"], 20, "{}: {}", cell["id"], run.stderr);
+    }
+    for (path, record) in glob(&place) {
+        let groups = record["inspection"]["groups"].as_array().expect("frames for more than one receiver");
+        assert_eq!(groups.len(), 4, "{path}");
+        assert!(groups.iter().all(|group| group["arrived"] == 8), "{path}: {groups:#?}");
+    }
+}
+
 #[test]
 fn a_machine_in_an_exact_guest_repeats_to_the_nanosecond() {
     const NAME: &str = "a_machine_in_an_exact_guest_repeats_to_the_nanosecond";

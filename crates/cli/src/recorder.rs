@@ -249,10 +249,11 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Nothing is measured of a cell. The table has the reason too, but not where --json takes its
-    /// place.
+    /// Nothing more is measured of a cell. The table has the reason too, but not where --json takes
+    /// its place.
     fn refused(&mut self, cell: &str, why: &str, found: Option<&Inspection>) {
-        self.progress.say(&format!("tardy: {cell}: refused, nothing is measured of it: {why}"));
+        let what = if self.shown.contains_key(cell) { "no further trial" } else { "nothing" };
+        self.progress.say(&format!("tardy: {cell}: refused, {what} is measured of it: {why}"));
         if let Some(entry) = self.cell(cell) {
             entry.refused = Some(why.to_owned());
             entry.found = found.cloned();

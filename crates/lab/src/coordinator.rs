@@ -15,6 +15,7 @@ use crate::names::Names;
 use crate::not_found::NotFound;
 use crate::observer;
 use crate::orders::{Ordered, Turn, is_same_path, orders, random_of, turns};
+pub use crate::orders::{memory, memory_of_machine};
 use crate::path::keeper::Keepers;
 use crate::placement::{PlaceError, Placed, Shown, place, place_by};
 use crate::plan::{self, Plan};
@@ -24,7 +25,7 @@ use crate::softirq;
 use crate::station::{Costs, Stations};
 use crate::trial::{Broken, News, StreamHalves, TrialError};
 use crate::undo::UndoError;
-pub use check::{ask, check, look, memory, memory_of_machine};
+pub use check::{ask, check, look};
 use rand::Rng;
 use record::{Around, Beside, States};
 use std::collections::{BTreeMap, BTreeSet};
@@ -363,10 +364,12 @@ impl Run<'_, '_> {
         let (nonce, ordered) = orders(&cell.setup, plan, &chosen, &mut random)?;
         let (places, _) = loads::place(&cell.setup, &chosen, &self.found)?;
         let mut loads = Loads::of(&cell.setup, plan, &places, &mut random)?;
-        let inspection = check::inspect(stations, (&cell.setup, plan), &ordered, &mut self.costs)?;
+        let mut inspection = check::inspect(stations, (&cell.setup, plan), &ordered, &mut self.costs)?;
+        self.explain_groups(cell, plan, &mut inspection);
         self.tell_found(cell, &inspection);
         let attached_before = || check::attached_before(&cell.setup.streams, plan, &inspection);
-        if let Some(why) = check::dead_end(&inspection).or_else(attached_before) {
+        let lost_group = || check::lost_group(&inspection, &self.experiment.validity);
+        if let Some(why) = check::dead_end(&inspection).or_else(attached_before).or_else(lost_group) {
             self.refuse_for(cell, why, Some(inspection));
             return Ok(());
         }

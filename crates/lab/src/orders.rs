@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is decided before a trial, all of it pure but for the list of CPUs: the order of trials,
-//! each trial's own randomness, where each thread runs, and the order that each end of a stream is
-//! given.
+//! each trial's own randomness, where each thread runs, the order that each end of a stream is
+//! given, and the memory that all of it takes.
 
 use crate::host::HostId;
 use crate::machine::FactsByHost;
@@ -11,12 +11,13 @@ use crate::placement::{Placed, thread_on};
 use crate::plan::{Kinds, Plan};
 use crate::shaper::{self, launching};
 use crate::station::StationId;
-use crate::{softirq, vlan};
+use crate::{loads, softirq, vlan};
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::net::IpAddr;
 use std::ops::Range;
+use tardy_engine::halves::hint_bytes;
 use tardy_engine::order::{
     AskOrder, EndOrder, ObjectOrder, ReceiveOrder, ReflectOrder, SendOrder, StreamOrder, ThreadOrder, launch_order,
 };
@@ -255,4 +256,38 @@ pub fn is_same_path(kinds: &Kinds, a: &Setup, b: &Setup, found: &FactsByHost) ->
         && a.dma_latency_us == b.dma_latency_us
         && softirq::wants_the_same(a, b, found)
         && vlan::has_same_devices(a, b)
+}
+
+/// Memory that a packet takes at its peak: both ends' records, their way here, the joined samples
+/// and their analysis.
+const BYTES_A_PACKET: u64 = 400;
+
+/// Bytes of a frame of port `xdp`.
+const BYTES_A_FRAME: u64 = 4_096;
+
+/// About what a trial takes at its peak, bytes.
+pub fn memory(setup: &Setup) -> u64 {
+    let of_stream = |stream: &Stream| u64::from(stream.count) * BYTES_A_PACKET + hint_bytes(stream);
+    let streams: u64 = setup.streams.iter().map(of_stream).sum();
+    streams.saturating_add(frames(setup)).saturating_add(loads::memory(setup))
+}
+
+/// What of that the ends of port `xdp` share with the kernel, bytes.
+fn frames(setup: &Setup) -> u64 {
+    // How many queues a device has that is there already is not known here; its driver has them.
+    let all = setup.path.queues.unwrap_or(1);
+    let received = |stream: &Stream| u64::from(stream.rx.queue.map_or(all, |_| 1)) * u64::from(stream.rx.frames);
+    let sends = |stream: &Stream| queues(setup, stream).map_or(all, |of| of.len() as u32);
+    let sent = |stream: &Stream| u64::from(sends(stream)) * u64::from(stream.tx.frames);
+    let frames = |stream: &Stream| {
+        let of = |is_by_xdp: bool, frames: u64| if is_by_xdp { frames } else { 0 };
+        of(stream.rx.port.passes_xdp(), received(stream)) + of(!stream.port.traits().passes_qdisc, sent(stream))
+    };
+    setup.streams.iter().map(frames).sum::<u64>() * BYTES_A_FRAME
+}
+
+/// What a machine must have available for a trial, bytes. An end of port `xdp` takes no more than
+/// half of what is available.
+pub fn memory_of_machine(setup: &Setup) -> u64 {
+    memory(setup).saturating_add(frames(setup))
 }

@@ -51,6 +51,9 @@ const fn fact(id: &'static str) -> RuleDefault {
 /// The rule that refuses a figure between the clocks of two hosts.
 pub const CLOCK_BOUND: &str = "clock-bound";
 
+/// The rule about frames for more than one receiver.
+pub const GROUP_LOST: &str = "group-lost";
+
 /// All rules that can be set, in the order in which verdicts are reported.
 pub const RULES: &[RuleDefault] = &[
     fact("failed"),
@@ -59,6 +62,7 @@ pub const RULES: &[RuleDefault] = &[
     condition("interrupted", Level::Note),
     fact("added-tag"),
     fact("program-drops"),
+    condition(GROUP_LOST, Level::Invalid),
     fact("tai-offset"),
     fact("clock-step"),
     fact("causality"),

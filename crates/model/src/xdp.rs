@@ -8,8 +8,8 @@ use crate::frame::MOST_PACKETS;
 use crate::point::Point;
 pub use crate::sample::{HintColumn, Hints};
 pub use inspection::{
-    ArrivedProbes, AwaitedProbes, DeviceWithin, FaultKind, Inspection, NumberedDevice, ObjectRecord, ProbeRecord,
-    ProbeWay, ProgramCost, ProgramFault, ProgramHook, ProgramRecord, ProgramSeen,
+    ArrivedProbes, AwaitedProbes, DeviceWithin, FaultKind, GroupKind, GroupRecord, Inspection, NumberedDevice,
+    ObjectRecord, ProbeRecord, ProbeWay, ProgramCost, ProgramFault, ProgramHook, ProgramRecord, ProgramSeen,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;

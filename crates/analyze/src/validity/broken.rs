@@ -7,8 +7,11 @@ use crate::outcomes::{Broke, of_receive};
 use crate::says;
 use std::collections::BTreeSet;
 use tardy_model::point::Point;
+use tardy_model::validity;
 use tardy_model::verdict::{Figure, Level, Verdict};
-use tardy_model::xdp::{Inspection, ObjectRecord, ProbeRecord, ProgramCost, ProgramRecord, ProgramSeen, XdpMode};
+use tardy_model::xdp::{
+    GroupRecord, Inspection, ObjectRecord, ProbeRecord, ProgramCost, ProgramRecord, ProgramSeen, XdpMode,
+};
 
 /// `failed`: something broke during the trial.
 pub(super) const FAILED: Rule = Rule { id: "failed", spoils: Spoils::Measuring, judge: failed };
@@ -139,6 +142,8 @@ const fn inspecting(id: &'static str, spoils: Spoils, judge: fn(&Evidence<'_>) -
 pub(super) const ADDED_TAG: Rule = inspecting("added-tag", Spoils::Path, |of| by(of, added_tags));
 /// `program-drops`: packets that a program decided about went nowhere.
 pub(super) const PROGRAM_DROPS: Rule = inspecting("program-drops", Spoils::Path, |of| by(of, drops));
+/// `group-lost`: frames for more than one receiver do not arrive, and those for one do.
+pub(super) const GROUP_LOST: Rule = inspecting(validity::GROUP_LOST, Spoils::Path, |of| by(of, lost_groups));
 /// `printk`: a program writes lines into the kernel's trace.
 pub(super) const PRINTK: Rule = inspecting("printk", Spoils::Measuring, |of| by(of, printks));
 /// `device-number`: a user's program has the number of a device in its code.
@@ -154,7 +159,10 @@ fn by(evidence: &Evidence<'_>, judge: fn(&Inspection) -> Vec<Verdict>) -> Vec<Ve
 
 /// The verdicts on what was found on a path, also where no trial followed.
 pub fn found(found: &Inspection) -> Vec<Verdict> {
-    [added_tags, drops, printks, numbered, generic, programs].iter().flat_map(|judge| judge(found)).collect()
+    [added_tags, drops, lost_groups, printks, numbered, generic, programs]
+        .iter()
+        .flat_map(|judge| judge(found))
+        .collect()
 }
 
 /// A verdict on a program, with what identifies it.
@@ -166,6 +174,22 @@ fn on(id: &str, level: Level, program: &ProgramRecord, says: String) -> Verdict 
         .with("program_id", program.id)
         .with("tag", program.tag.as_str())
         .with("hook", program.hook.name())
+}
+
+fn lost_groups(found: &Inspection) -> Vec<Verdict> {
+    let verdict = |group: &GroupRecord| {
+        let level = if group.is_certain { Level::Invalid } else { Level::Warning };
+        let verdict = Verdict::new(GROUP_LOST.id, level, group.says())
+            .with("from", group.from.as_str())
+            .with("to", group.to.as_str())
+            .with("kind", group.kind.says())
+            .with("sent", group.sent);
+        match &group.kept_by {
+            Some(kept_by) => verdict.with("kept_by", kept_by.as_str()),
+            None => verdict,
+        }
+    };
+    found.lost_groups().map(verdict).collect()
 }
 
 fn watched(found: &Inspection) -> impl Iterator<Item = (&ProgramRecord, &ProgramSeen)> {

@@ -10,13 +10,14 @@ use tardy_model::validity::Validity;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
 /// All rules, in the order in which their verdicts are reported: the most severe causes first.
-pub const RULES: [Rule; 47] = [
+pub const RULES: [Rule; 48] = [
     broken::FAILED,
     broken::LATE_START,
     broken::RECEIVER_BROKE,
     broken::INTERRUPTED,
     broken::ADDED_TAG,
     broken::PROGRAM_DROPS,
+    broken::GROUP_LOST,
     stamps::TAI_OFFSET,
     stamps::CLOCK_STEP,
     stamps::CAUSALITY,

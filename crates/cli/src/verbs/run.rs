@@ -229,7 +229,7 @@ fn exit(ended: Ended, kept: u32, unwritten: bool, judged: &Judged, manifest: &Ma
     if ended.interrupted {
         return Exit::Interrupted;
     }
-    if manifest.cells.iter().all(|cell| cell.refused.is_some()) {
+    if kept == 0 && manifest.cells.iter().all(|cell| cell.refused.is_some()) {
         return Exit::Cannot;
     }
     match outcome {

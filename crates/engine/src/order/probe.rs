@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Probe packets: whole frames like those of a stream, for the inspection of its path before the
-//! first packet.
+//! Probe packets: whole frames like those of a stream, and frames for more than one receiver, for
+//! the inspection of its path before the first packet.
 
 use super::{SendOrder, StreamOrder};
 use serde::{Deserialize, Serialize};
-use std::net::IpAddr;
-use tardy_model::ethernet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use tardy_model::ethernet::{self, Mac};
 use tardy_model::frame::{Frame, HEAD, PROBE, PacketKind};
+use tardy_model::xdp::GroupKind;
 
 /// Probe packets of one way of a stream, whole frames, so that a station without a port for
 /// them can send them.
@@ -56,6 +57,51 @@ impl SendOrder {
         };
         ([ethernet::head(macs[0], macs[1], tag.filter(|_| !by_vlan_device), ethertype), packet].concat(), head)
     }
+
+    /// A frame for more than one receiver, there or back, with the stream's tag, and the mark in
+    /// it. No receiver takes it for a packet of the trial, and nobody answers it.
+    pub fn group_probe(&self, kind: GroupKind, back: bool, by_vlan_device: bool) -> (Vec<u8>, [u8; HEAD]) {
+        let StreamOrder { stream, nonce, tag, .. } = self.order;
+        let ([far, near], [local, peer]) = (self.macs, [self.local, self.peer]);
+        let (packet_kind, mac, ip) =
+            if back { (PacketKind::WarmUpReply, far, peer) } else { (PacketKind::WarmUp, near, local) };
+        // The size is the mark's difference from those of other probes.
+        let size = match kind {
+            GroupKind::Multicast => 1,
+            GroupKind::Arp => 2,
+        };
+        let mut mark = [0; HEAD];
+        Frame { kind: packet_kind, stream: stream.number(), size, nonce, seq: PROBE }.write(&mut mark);
+        let (to, ethertype, packet) = match kind {
+            GroupKind::Arp => (BROADCAST, ARP, [&arp_request(mac, NOBODY)[..], &mark].concat()),
+            GroupKind::Multicast => {
+                let (group, to) = match ip {
+                    IpAddr::V4(_) => (IpAddr::from(GROUP4.0), GROUP4.1),
+                    IpAddr::V6(_) => (IpAddr::from(GROUP6.0), GROUP6.1),
+                };
+                let (ethertype, packet) = ip_packet([ip, group], UDP, self.port, &mark);
+                (to, ethertype, packet)
+            }
+        };
+        ([ethernet::head(to, mac, tag.filter(|_| !by_vlan_device), ethertype), packet].concat(), mark)
+    }
+}
+
+/// A group of the organization's own, which nobody is a member of; and its hardware address.
+const GROUP4: (Ipv4Addr, Mac) = (Ipv4Addr::new(239, 255, 84, 68), [0x01, 0x00, 0x5e, 0x7f, 0x54, 0x44]);
+const GROUP6: (Ipv6Addr, Mac) =
+    (Ipv6Addr::new(0xff15, 0, 0, 0, 0, 0, 0x5444, 0x5901), [0x33, 0x33, 0x54, 0x44, 0x59, 0x01]);
+/// An address that is nobody's: it is kept for documents (RFC 5737).
+const NOBODY: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 84);
+const BROADCAST: Mac = [0xff; 6];
+const ARP: u16 = 0x0806;
+
+/// A request for the hardware address of an IPv4 address, from one that has none itself yet
+/// (RFC 5227): nobody learns anything from it.
+fn arp_request(from: Mac, of: Ipv4Addr) -> Vec<u8> {
+    // Hardware and protocol, the lengths of their addresses, the operation.
+    let head = [0, 1, 8, 0, 6, 4, 0, 1];
+    [&head[..], &from, &[0; 4], &[0; 6], &of.octets()].concat()
 }
 
 /// Payload bytes of a probe: it fits into one frame of any path.

@@ -15,7 +15,7 @@ use crate::loads;
 use crate::machine::FactsByHost;
 use crate::names::Names;
 use crate::not_found::NotFound;
-use crate::orders::{self, Ordered, is_same_path};
+use crate::orders::{Ordered, is_same_path, memory};
 use crate::path::{Ends, LinkEnd};
 use crate::placement::place;
 use crate::plan::{self, Kinds, Plan, PlanError, plan_of};
@@ -24,53 +24,21 @@ use crate::shaper;
 use crate::station::{Costs, Look, StationId, Stations};
 use crate::undo::UndoError;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use tardy_engine::halves::hint_bytes;
 use tardy_engine::order::{CostOrder, ProbeOrder};
 use tardy_model::port::TagBy;
 use tardy_model::shaper::Shaper;
 use tardy_model::stream::Stream;
+use tardy_model::validity::{GROUP_LOST, Validity};
+use tardy_model::verdict::Level;
 use tardy_model::xdp::{
-    ArrivedProbes, AwaitedProbes, Inspection, ObjectRecord, ProbeRecord, ProbeWay, ProgramFault, ProgramHook,
-    ProgramRecord,
+    ArrivedProbes, AwaitedProbes, GroupKind, GroupRecord, Inspection, ObjectRecord, ProbeRecord, ProbeWay,
+    ProgramFault, ProgramHook, ProgramRecord,
 };
 use tardy_spec::experiment::{Experiment, Setup};
 use tardy_sys::clock;
-
-/// Memory that a packet takes at its peak: both ends' records, their way here, the joined samples
-/// and their analysis.
-const BYTES_A_PACKET: u64 = 400;
-
-/// Bytes of a frame of port `xdp`.
-const BYTES_A_FRAME: u64 = 4_096;
-
-/// About what a trial takes at its peak, bytes.
-pub fn memory(setup: &Setup) -> u64 {
-    let of_stream = |stream: &Stream| u64::from(stream.count) * BYTES_A_PACKET + hint_bytes(stream);
-    let streams: u64 = setup.streams.iter().map(of_stream).sum();
-    streams.saturating_add(frames(setup)).saturating_add(loads::memory(setup))
-}
-
-/// What of that the ends of port `xdp` share with the kernel, bytes.
-fn frames(setup: &Setup) -> u64 {
-    // How many queues a device has that is there already is not known here; its driver has them.
-    let all = setup.path.queues.unwrap_or(1);
-    let received = |stream: &Stream| u64::from(stream.rx.queue.map_or(all, |_| 1)) * u64::from(stream.rx.frames);
-    let sends = |stream: &Stream| orders::queues(setup, stream).map_or(all, |of| of.len() as u32);
-    let sent = |stream: &Stream| u64::from(sends(stream)) * u64::from(stream.tx.frames);
-    let frames = |stream: &Stream| {
-        let of = |is_by_xdp: bool, frames: u64| if is_by_xdp { frames } else { 0 };
-        of(stream.rx.port.passes_xdp(), received(stream)) + of(!stream.port.traits().passes_qdisc, sent(stream))
-    };
-    setup.streams.iter().map(frames).sum::<u64>() * BYTES_A_FRAME
-}
-
-/// What a machine must have available for a trial, bytes. An end of port `xdp` takes no more than
-/// half of what is available.
-pub fn memory_of_machine(setup: &Setup) -> u64 {
-    memory(setup).saturating_add(frames(setup))
-}
 
 /// What can be known before anything is touched: CPUs that are there, threads that do not starve
 /// each other, memory, network devices that may be taken. Gives what was found, for the plan. The
@@ -281,8 +249,7 @@ fn looks<'o>(setup: &Setup, plan: &Plan, ordered: &'o [Ordered]) -> Result<(Vec<
         let devices = devices.collect();
         let watched = plan.inside.iter().filter(|inside| inside.station == *name);
         let inside = watched.map(|inside| inside.device.clone()).collect();
-        let look = Look { station, devices, inside, probes: Vec::new(), awaited: Vec::new(), objects: Vec::new() };
-        looks.insert(station, look);
+        looks.insert(station, Look { devices, inside, ..Look::nothing(station) });
     }
     let mut ways = Vec::new();
     for of in ordered {
@@ -395,7 +362,72 @@ pub(super) fn inspect(
         found.programs.extend(looked.programs.into_iter().map(of_station));
         found.unchecked.extend(looked.unchecked.map(|why| (station, why)));
     }
+    found.groups = groups(stations, (setup, plan), ordered, &names)?;
+    // A program of somebody's own may be there to keep such frames.
+    let is_certain = setup.path.traits().devices.are_the_runs() && found.programs.is_empty();
+    found.groups.iter_mut().for_each(|group| group.is_certain = is_certain);
     Ok(found)
+}
+
+/// Sends frames for more than one receiver each way between the ends of streams, which packets for
+/// one receiver say nothing about: a bridge may keep multicast, and then a protocol that needs it
+/// fails on a path whose figures look well. Nobody watches programs meanwhile. Where a queue
+/// discipline may hold such frames none are sent, for nothing would follow from their loss.
+fn groups(
+    stations: &mut Stations,
+    (setup, plan): (&Setup, &Plan),
+    ordered: &[Ordered],
+    names: &BTreeMap<StationId, String>,
+) -> Result<Vec<GroupRecord>, RunError> {
+    if setup.shaper != Shaper::None {
+        return Ok(Vec::new());
+    }
+    let (mut looks, mut ways) = (BTreeMap::<StationId, Look>::new(), BTreeMap::new());
+    for of in ordered {
+        let Some(send) = of.ends.first().and_then(|end| end.ways().send().copied()) else { continue };
+        let ends = plan.ends.of_stream(&of.stream)?;
+        let ends = [plan.ends.end(ends[0])?, plan.ends.end(ends[1])?];
+        for (back, [from, to], [near, far]) in [(false, [of.from, of.to], [0, 1]), (true, [of.to, of.from], [1, 0])] {
+            let devices = devices_of(ends[near], &of.stream)?;
+            let device = devices.last().unwrap_or(&ends[near].device).clone();
+            for kind in GroupKind::ALL {
+                // One stream's frames speak for all that leave by the device.
+                let Entry::Vacant(way) = ways.entry((from, to, device.clone(), kind)) else { continue };
+                let (frame, mark) = send.group_probe(kind, back, devices.len() > 1);
+                let sender = &mut looks.entry(from).or_insert_with(|| Look::nothing(from)).probes;
+                sender.push(ProbeOrder { device: device.clone(), priority: send.priority, frame });
+                let sends = sender.len() - 1;
+                let receiver = &mut looks.entry(to).or_insert_with(|| Look::nothing(to)).awaited;
+                let device = ends[far].device.clone();
+                receiver.push(AwaitedProbes { device, mark: mark.to_vec(), protocol: None });
+                way.insert((sends, receiver.len() - 1));
+            }
+        }
+    }
+    let looks: Vec<Look> = looks.into_values().collect();
+    let looked = stations.inspect(&looks, PROBES)?;
+    let at = |station: StationId| looked.iter().find(|looked| looked.station == station);
+    let name = |station: StationId| names.get(&station).cloned().unwrap_or_else(|| station.to_string());
+    let record =
+        |((from, to, _, kind), (sends, awaited)): ((StationId, StationId, String, GroupKind), (usize, usize))| {
+            let (took, dropped) = at(from).and_then(|looked| looked.sent.get(sends).copied()).unwrap_or_default();
+            let ArrivedProbes { by_tags, .. } = at(to).and_then(|looked| looked.arrived.get(awaited)?.clone())?;
+            let (from, to, arrived) = (name(from), name(to), by_tags.values().sum());
+            Some(GroupRecord { kind, from, to, sent: took + dropped, arrived, is_certain: false, kept_by: None })
+        };
+    Ok(ways.into_iter().filter_map(record).collect())
+}
+
+/// Why nothing is measured on a path that keeps frames for more than one receiver, unless the
+/// settings weigh that less.
+pub(super) fn lost_group(found: &Inspection, settings: &Validity) -> Option<String> {
+    let level = settings.set.get(GROUP_LOST).and_then(|setting| setting.level).unwrap_or(Level::Invalid);
+    let lost = found.lost_groups().find(|group| group.is_certain && level == Level::Invalid)?;
+    Some(format!(
+        "{}. Change it, or, if no protocol on the path needs such frames, write `{GROUP_LOST} = \"warning\"` below \
+         [validity]; then run again",
+        lost.says()
+    ))
 }
 
 /// Why a stream that is received on port `xdp` cannot be: another XDP program is attached there.

@@ -10,7 +10,7 @@ use crate::host::{ApplyError, HostId};
 use crate::machine::FactsByHost;
 use crate::names::Names;
 use crate::placement::Shown;
-use crate::plan::{self, Kinds};
+use crate::plan::{self, Kinds, Plan};
 use crate::run::{Event, RunError, Sink, What};
 use crate::station::{Costs, PlannedStation, StationId, Stations};
 use crate::undo::UndoError;
@@ -100,6 +100,21 @@ impl Run<'_, '_> {
         if !found.is_clean() && !self.reported.contains(&key) {
             self.reported.push(key);
             self.tell(What::Found { cell: cell.id.clone(), found: Box::new(found.clone()) });
+        }
+    }
+
+    /// Looks for what keeps frames for more than one receiver, where some do not arrive: the kernel
+    /// is asked once more what it has built. If it does not answer, there is no explanation.
+    pub(super) fn explain_groups(&mut self, cell: &Cell, plan: &Plan, found: &mut Inspection) {
+        if found.lost_groups().next().is_none() {
+            return;
+        }
+        let answers = self.hosts.read_back(&plan.read_back).unwrap_or_default();
+        let answers = answers.iter().filter_map(|read| serde_json::from_str(read.says.text()).ok());
+        let answers: Vec<serde_json::Value> = answers.collect();
+        let keeps_group = (self.options.kinds.path)(cell.setup.path.kind).keeps_group;
+        for group in found.groups.iter_mut().filter(|group| group.arrived == 0) {
+            group.kept_by = keeps_group(&answers, group.kind);
         }
     }
 

@@ -8,11 +8,16 @@ use super::methods::{InGuest, PathMethods, PlannedStations};
 use crate::machine::FactsByHost;
 use crate::names::{LinkNumber, Names};
 use crate::step::{Action, Inverse, Question, Step};
+use serde_json::Value;
 use tardy_model::path::Backend;
+use tardy_model::xdp::GroupKind;
 use tardy_spec::experiment::Setup;
 
-pub(super) const KIND: PathMethods =
-    PathMethods { guest: InGuest { modules: || &["bridge"], ..InGuest::NOTHING }, ..PathMethods::made(lay) };
+pub(super) const KIND: PathMethods = PathMethods {
+    keeps_group: keeps,
+    guest: InGuest { modules: || &["bridge"], ..InGuest::NOTHING },
+    ..PathMethods::made(lay)
+};
 
 /// Plans it.
 ///
@@ -36,9 +41,44 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost)
         // So may the other machine's tap. No link in a namespace has this address then.
         behind.insert(1, own_address_step(&meeting, &uplink, &names.mac(LinkNumber::FIRST)));
     }
-    let show = meeting.behind.ip(&["-j", "-d", "link", "show", "dev", &bridge]);
-    let read_back = vec![Question::at(meeting.behind, show)];
-    Ok(Laid { read_back, ..meeting.laid(behind) })
+    let show = |device: &str| meeting.behind.ip(&["-j", "-d", "link", "show", "dev", device]);
+    let read_back = [&bridge, &uplink, &meeting.backend].map(|device| Question::at(meeting.behind, show(device)));
+    Ok(Laid { read_back: read_back.into(), ..meeting.laid(behind) })
+}
+
+/// Which of the bridge's settings keeps such frames, and the smallest change that lets them pass.
+/// A port that floods none has to flood them. A bridge that snoops, and knows of a querier, sends
+/// multicast only where it has heard of a member or a router, so each port has to be one of a
+/// router's.
+pub fn keeps(answers: &[Value], kind: GroupKind) -> Option<String> {
+    let links = || answers.iter().filter_map(Value::as_array).flatten();
+    let is_port = |link: &&Value| link["linkinfo"]["info_slave_kind"] == "bridge";
+    let name = |link: &Value| link["ifname"].as_str().unwrap_or("?").to_owned();
+    let setting = match kind {
+        GroupKind::Multicast => "mcast_flood",
+        GroupKind::Arp => "bcast_flood",
+    };
+    let all = |those: &dyn Fn(&Value) -> bool, command: &dyn Fn(&str) -> String| -> (Vec<String>, String) {
+        let ports: Vec<String> = links().filter(is_port).filter(|port| those(port)).map(name).collect();
+        let commands: Vec<String> = ports.iter().map(|port| format!("`{}`", command(port))).collect();
+        (ports, commands.join(" and "))
+    };
+    let (closed, commands) = all(&|port| port["linkinfo"]["info_slave_data"][setting] == false, &|port| {
+        format!("bridge link set dev {port} {setting} on")
+    });
+    if !closed.is_empty() {
+        let ports = closed.join(" and ");
+        return Some(format!("the bridge's {setting} is off at {ports}; the smallest change is {commands}"));
+    }
+    let snoops = |link: &&Value| link["linkinfo"]["info_data"]["mcast_snooping"] == 1;
+    let bridge = links().find(snoops).filter(|_| kind == GroupKind::Multicast).map(name)?;
+    let (_, commands) = all(&|port| port["linkinfo"]["info_slave_data"]["multicast_router"] != 2, &|port| {
+        format!("ip link set dev {port} type bridge_slave mcast_router 2")
+    });
+    Some(format!(
+        "bridge {bridge} snoops (mcast_snooping 1), knows of a querier, and has heard of no member behind its ports; the \
+         smallest change is {commands}"
+    ))
 }
 
 /// Nothing in it acts by itself or waits: no spanning tree, whose listening and learning would last

@@ -24,9 +24,12 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost)
     meeting.near.link.clone_from(&up);
     let mode = setup.path.macvtap_mode.name();
     let set = meeting.behind.ip(&["link", "set", "dev", &meeting.backend, "type", "macvtap", "mode", mode]);
+    let groups = meeting.behind.ip(&["link", "set", "dev", &meeting.backend, "allmulticast", "on"]);
     let behind = vec![
         // Each cell sets its own, so nothing is put back.
         Step::new(meeting.behind, "what the macvtap lets pass", vec![set]),
+        // QEMU does not say which groups its machine is a member of.
+        Step::new(meeting.behind, "multicast of all groups passes to the virtual machine", vec![groups]),
         meeting.moved(&up, "the far one of the macvtap's pair of links into the other station"),
         // No macvtap has a greater MTU than the link below it.
         meeting.up(&low, "the link below the macvtap"),

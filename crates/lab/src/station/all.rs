@@ -56,6 +56,14 @@ pub(crate) struct Look {
     pub objects: Vec<(ObjectOrder, Vec<u8>)>,
 }
 
+impl Look {
+    /// A station that looks at no device and awaits no packet.
+    pub fn nothing(station: StationId) -> Look {
+        let (devices, inside) = (Vec::new(), Vec::new());
+        Look { station, devices, inside, probes: Vec::new(), awaited: Vec::new(), objects: Vec::new() }
+    }
+}
+
 /// What a station reports after it has looked.
 pub(crate) struct Looked {
     pub station: StationId,

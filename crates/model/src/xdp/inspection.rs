@@ -271,6 +271,61 @@ impl ProbeRecord {
     }
 }
 
+/// Frames for more than one receiver. A bridge or a switch treats them otherwise than those for
+/// one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "group_kind")]
+pub enum GroupKind {
+    /// IP packets to a group that nobody has joined.
+    Multicast,
+    /// Requests for a hardware address, which go to all.
+    Arp,
+}
+
+impl GroupKind {
+    pub const ALL: [GroupKind; 2] = [GroupKind::Multicast, GroupKind::Arp];
+
+    /// What they are called in a sentence.
+    pub const fn says(self) -> &'static str {
+        match self {
+            GroupKind::Multicast => "multicast packets",
+            GroupKind::Arp => "ARP requests",
+        }
+    }
+}
+
+/// Probe packets for more than one receiver, of one way between two stations.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "group_probe")]
+pub struct GroupRecord {
+    /// Which frames for more than one receiver.
+    pub kind: GroupKind,
+    /// The station that sent them.
+    pub from: String,
+    /// The station at whose device they were awaited.
+    pub to: String,
+    /// Packets that the device took.
+    pub sent: u32,
+    /// Packets that came to the other end of the path.
+    pub arrived: u32,
+    /// All devices between the stations were made for the path, and nobody has attached a program
+    /// to them: nothing that others want keeps such frames.
+    pub is_certain: bool,
+    /// What keeps them, and the smallest change that lets them pass; null if they arrived, or
+    /// nothing is known of it.
+    pub kept_by: Option<String>,
+}
+
+impl GroupRecord {
+    /// What became of them, for a message.
+    pub fn says(&self) -> String {
+        let GroupRecord { kind, from, to, sent, kept_by, .. } = self;
+        let why = kept_by.as_deref().unwrap_or("look for a filter or a switch between them that keeps such frames");
+        format!("{from} sent {sent} {} to {to} and none arrived, while packets for {to} alone do: {why}", kind.says())
+    }
+}
+
 /// What the code of a user's own XDP program shows before it is attached.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "program_object")]
@@ -320,6 +375,10 @@ pub struct Inspection {
     pub objects: Vec<ObjectRecord>,
     /// Probe packets, each way of each stream.
     pub probes: Vec<ProbeRecord>,
+    /// Probe packets for more than one receiver, each way between two stations; empty where a queue
+    /// discipline may hold them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupRecord>,
 }
 
 impl Inspection {
@@ -329,6 +388,16 @@ impl Inspection {
         self.programs.is_empty()
             && self.objects.iter().all(is_silent)
             && self.probes.iter().all(|probe| probe.with_more_tags() == 0)
+            && self.lost_groups().next().is_none()
+    }
+
+    /// Frames for more than one receiver of which none arrives, where those for one do.
+    pub fn lost_groups(&self) -> impl Iterator<Item = &GroupRecord> {
+        let is_way = |group: &GroupRecord, probe: &ProbeRecord| probe.from == group.from && probe.to == group.to;
+        self.groups.iter().filter(move |group| {
+            let passes = || self.probes.iter().any(|probe| is_way(group, probe) && probe.arrived() > 0);
+            group.sent > 0 && group.arrived == 0 && passes()
+        })
     }
 
     /// A way on which no packet of a stream can be measured: the probes arrive with more tags than
