@@ -5,7 +5,7 @@ use crate::exit::printable;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -44,6 +44,8 @@ pub struct Recorder<'a> {
     progress: Progress,
     /// By cell: what the progress line shows of it.
     shown: BTreeMap<String, Shown>,
+    /// Cells of which a trial was kept.
+    measured: BTreeSet<String>,
     /// The cell of the trial that runs.
     under_way: String,
 }
@@ -146,9 +148,23 @@ impl<'a> Recorder<'a> {
         let (judge, progress) = (Judge::new(experiment), Progress::new());
         let traces = Traces::new(experiment);
         let (load_output, queueing) = (Vec::new(), Vec::new());
+        let measured = BTreeSet::new();
         let shown = experiment.cells.iter().map(|cell| (cell.id.clone(), Shown::of(cell))).collect();
         let (kept, failed, under_way) = (0, None, String::new());
-        Recorder { folder, manifest, judge, traces, kept, failed, load_output, queueing, progress, shown, under_way }
+        Recorder {
+            folder,
+            manifest,
+            judge,
+            traces,
+            kept,
+            failed,
+            load_output,
+            queueing,
+            progress,
+            shown,
+            measured,
+            under_way,
+        }
     }
 
     fn log(&mut self, event: &Event) {
@@ -252,7 +268,7 @@ impl<'a> Recorder<'a> {
     /// Nothing more is measured of a cell. The table has the reason too, but not where --json takes
     /// its place.
     fn refused(&mut self, cell: &str, why: &str, found: Option<&Inspection>) {
-        let what = if self.shown.contains_key(cell) { "no further trial" } else { "nothing" };
+        let what = if self.measured.contains(cell) { "no further trial" } else { "nothing" };
         self.progress.say(&format!("tardy: {cell}: refused, {what} is measured of it: {why}"));
         if let Some(entry) = self.cell(cell) {
             entry.refused = Some(why.to_owned());
@@ -356,6 +372,7 @@ impl Sink for Recorder<'_> {
         let answer = self.judge.trial(record, streams);
         self.keep(record, streams, answer.as_ref())?;
         self.kept += 1;
+        self.measured.insert(record.cell.clone());
         if let Some(answer) = &answer {
             self.traces.trial(record, &answer.result, streams);
             self.shown.entry(record.cell.clone()).or_default().after(&answer.result);
