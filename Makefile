@@ -73,7 +73,7 @@ DEMO := runs/demo-$(shell date -u +%Y%m%dT%H%M%SZ)
 
 demo: build
 	@$(AS_ROOT) dist/tardy run --out $(DEMO); code=$$?; \
-	[ $$code = 4 ] && echo 'demo: the table stands, its numbers are not valid: see the verdicts above'; \
+	[ $$code = 4 ] && echo 'demo: the run is complete, but its numbers are not valid: see the verdicts above'; \
 	[ $$code = 0 ] || [ $$code = 4 ] || exit $$code; \
 	echo 'the page, for any browser:'; echo $(CURDIR)/$(DEMO)/report.html
 

@@ -222,3 +222,37 @@ fn the_page_shows_the_ratios_of_the_pairs_that_are_kept() {
         assert_eq!(shown, Some(ratio), "{comparison}: {}", row.what);
     }
 }
+
+#[test]
+fn two_generations_of_processors_with_one_name_were_taken_for_one_machine() {
+    let info = |family: u32, mips: &str| {
+        format!(
+            "processor\t: 0\ncpu family\t: {family}\nmodel\t\t: 1\nmodel name\t: AMD EPYC\nstepping\t: 2\n\
+             bogomips\t: {mips}\n"
+        )
+    };
+    assert_eq!(row::processor(&info(23, "3992.49")), "AMD EPYC, cpu family 23, model 1, stepping 2, 2.00 GHz");
+    assert_eq!(row::processor(&info(23, "3992.51")), row::processor(&info(23, "3992.49")));
+    assert_ne!(row::processor(&info(25, "3992.49")), row::processor(&info(23, "3992.49")));
+    assert_ne!(row::processor(&info(23, "4890.80")), row::processor(&info(23, "3992.49")));
+    assert_eq!(row::processor(&info(23, "4499.99")), row::processor(&info(23, "4500.01")));
+    assert_eq!(row::processor(""), "unknown");
+}
+
+#[test]
+fn rows_of_another_machine_stood_below_the_first_ones_name() {
+    let names = |all: &[&str]| all.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let page = "before\n\ntardy 0.1.0 on one, Linux 6.\n\n| what |\n";
+    assert_eq!(row::with_anew(page, "one, Linux 6", &names(&["hints"])), page, "the page's own");
+    let two = row::with_anew(page, "two, Linux 6", &names(&["hints", "timer"]));
+    assert_eq!(
+        two,
+        "before\n\ntardy 0.1.0 on one, Linux 6.\nMeasured anew on two, Linux 6: hints, timer.\n\n| what |\n"
+    );
+    assert_eq!(row::with_anew(&two, "two, Linux 6", &names(&["timer"])), two);
+    // On a third one, and then on the page's own again.
+    let three = row::with_anew(&two, "three, Linux 6", &names(&["timer"]));
+    assert!(three.contains("on three, Linux 6: timer.\n") && three.contains("on two, Linux 6: hints.\n"), "{three}");
+    let back = row::with_anew(&three, "one, Linux 6", &names(&["hints", "timer"]));
+    assert_eq!(back, page);
+}

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use tardy_host::softirq::{Steering, count};
+use tardy_host::state::kvm;
 use tardy_lab::host::{CpuId, HostId};
 use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
@@ -11,7 +12,7 @@ use tardy_lab::orders::is_same_path;
 use tardy_lab::placement::{PlaceError, Shown, place, place_by, refusal};
 use tardy_lab::plan::{Kinds, Plan, PlanError, plan};
 use tardy_lab::softirq::{asks, meant};
-use tardy_model::placement::CpuWork;
+use tardy_model::placement::{CpuWork, KvmWork};
 use tardy_model::stream::{CpuChoice, Wait};
 use tardy_spec::Source;
 use tardy_spec::experiment::{Experiment, Setup};
@@ -329,12 +330,37 @@ const INTERRUPTS: &str = "           CPU0       CPU2
 
 #[test]
 fn the_kernels_counts_are_read_by_cpu() {
-    let zero = CpuWork { net_rx: 238_897_192, net_tx: 5_757, packets: 0x0e3b_b4d8, interrupts: 101 };
-    let two = CpuWork { net_rx: 12_063_292, net_tx: 6_058, packets: 0x00b8_6703, interrupts: 200 };
+    let zero = CpuWork { net_rx: 238_897_192, net_tx: 5_757, packets: 0x0e3b_b4d8, interrupts: 101, timer: 100 };
+    let two = CpuWork { net_rx: 12_063_292, net_tx: 6_058, packets: 0x00b8_6703, interrupts: 200, timer: 200 };
     assert_eq!(count(SOFTIRQS, SOFTNET, INTERRUPTS), BTreeMap::from([(0, zero), (2, two)]));
     // Without the CPU's number, as before Linux 5.10, lines are counted.
     assert_eq!(count("", "00000005 00000000\n00000007 00000000\n", "")[&1].packets, 7);
     assert_eq!(count("", "", ""), BTreeMap::new());
     assert_eq!(two.since(zero).net_tx, 301);
     assert_eq!(two.since(zero).net_rx, 0, "a count that went back is nothing");
+    let arm = "           CPU0\n 11:      5125     GICv3  27 Level     arch_timer\n 13:         9     GICv3  33 Level     uart-pl011\n";
+    assert_eq!((count("", "", arm)[&0].timer, count("", "", arm)[&0].interrupts), (5_125, 5_134));
+}
+
+#[test]
+fn of_kvms_machines_only_the_runs_own_are_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let machine = |name: &str, counts: &[(&str, &str)]| {
+        let at = folder.path().join(name);
+        std::fs::create_dir(&at).expect("a folder");
+        counts.iter().for_each(|(file, count)| std::fs::write(at.join(file), count).expect("a file"));
+    };
+    let counted = |of: &[u32]| kvm(folder.path(), &of.iter().copied().collect());
+    assert_eq!(counted(&[41]), None, "none runs");
+    machine("41-11", &[("exits", "1000\n"), ("halt_exits", "20\n"), ("irq_injections", "31\n")]);
+    machine("417-11", &[("exits", "7\n"), ("halt_exits", "7\n"), ("irq_injections", "7\n")]);
+    machine("42-9", &[("exits", "500\n"), ("halt_exits", "5\n")]);
+    machine("vcpu", &[("exits", "9\n")]);
+    let one = KvmWork { exits: Some(1_000), halt_exits: Some(20), irq_injections: Some(31) };
+    assert_eq!(counted(&[41]), Some(one));
+    // A count that one of them does not have is not known of both.
+    let both = KvmWork { exits: Some(1_500), halt_exits: Some(25), irq_injections: None };
+    assert_eq!(counted(&[41, 42]), Some(both));
+    assert_eq!(both.since(one), KvmWork { exits: Some(500), halt_exits: Some(5), irq_injections: None });
+    assert_eq!(kvm(&folder.path().join("none"), &[41].into()), None, "without KVM");
 }

@@ -5,6 +5,7 @@
 use crate::command::{Finished, Place, wait};
 use crate::exact::{manifest, print};
 use crate::{KERNEL, can_run, is_gone, qemu_of};
+use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -260,6 +261,11 @@ fn every_mode_of_a_way_into_a_virtual_machine_carries_packets() {
     }
 }
 
+/// What the machine cost in each cell.
+fn costs(results: &Value) -> Vec<&Value> {
+    results["cells"].as_array().into_iter().flatten().map(|cell| &cell["machines"]).collect()
+}
+
 #[test]
 fn a_machine_in_an_exact_guest_repeats_to_the_nanosecond() {
     const NAME: &str = "a_machine_in_an_exact_guest_repeats_to_the_nanosecond";
@@ -290,7 +296,13 @@ fn a_machine_in_an_exact_guest_repeats_to_the_nanosecond() {
     assert!(cells.len() > 3, "{}", run.stderr);
     for cell in cells {
         assert_eq!(cell["streams"]["ctl"]["outcomes"]["received"], 40, "{}", cell["id"]);
+        // Each request enters the machine by an interrupt, and each reply leaves it.
+        let all = &cell["machines"];
+        let count = |what: &str| all[what].as_u64().unwrap_or_else(|| panic!("{what}: {cell}"));
+        assert_eq!(count("packets"), 40, "{all}");
+        assert!(count("exits") >= 40 && count("exits") > count("halt_exits") && count("irq_injections") >= 40, "{all}");
     }
+    assert_eq!(costs(&run.results), costs(&again.results));
     assert_eq!(print(&run.results), print(&again.results));
     let host = &manifest(&place)["hosts"]["vm"];
     assert_eq!(host["machine"]["guest.accelerator"], "kvm", "{host}");

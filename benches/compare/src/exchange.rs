@@ -16,7 +16,7 @@ use tardy_model::point::Metric;
 const LIMIT: Duration = Duration::from_secs(60);
 const COUNT: &str = "80000";
 /// How often both sides run within a pair. A round trip takes a third longer for some seconds than
-/// for others, whoever makes it, so that a pair of single runs tells little; a side's figure is
+/// for others, whoever makes it, so that a pair of single runs shows little; a side's figure is
 /// the median of these.
 const ROUNDS: usize = 5;
 /// The same where a bound is to be met.
@@ -69,7 +69,7 @@ fn bare(bench: &Bench, program: &Path) -> Result<(f64, String)> {
     })
 }
 
-/// Over UDP for a time, over TCP for a rate. sockperf tells half of a round trip; it is doubled
+/// Over UDP for a time, over TCP for a rate. sockperf prints half of a round trip; it is doubled
 /// again. Its server runs on `cpu`, its client on 0.
 fn sockperf(bench: &Bench, cpu: &str, of: Of) -> Result<(f64, String)> {
     child::joined(bench, "pingpong.toml", |a, b| {
@@ -94,7 +94,7 @@ fn sockperf(bench: &Bench, cpu: &str, of: Of) -> Result<(f64, String)> {
             Of::MedianUs => after("percentile 50.000").map(|half| 2.0 * half),
             Of::Rate => after("ReceivedMessages=").zip(after("RunTime=")).map(|(n, seconds)| n / seconds / 1e3),
         };
-        Ok((found.context("sockperf told no such figure")?, text))
+        Ok((found.context("sockperf printed no such figure")?, text))
     })
 }
 

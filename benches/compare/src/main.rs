@@ -112,7 +112,7 @@ fn main() -> Result<()> {
         if args.names.is_empty() {
             page::write(page, &table, &page::machine(&bench)?)?;
         } else {
-            page::renew(page, &rows)?;
+            page::renew(page, &rows, &args.names)?;
         }
     }
     conclude(&rows, &failed, page.map(|_| results.as_path()))

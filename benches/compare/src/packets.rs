@@ -95,7 +95,8 @@ fn sockperf(bench: &Bench) -> Result<(f64, String)> {
         server.kill()?;
         server.wait()?;
         let text = ended?.stdout;
-        let line = text.lines().find(|line| line.contains("Message Rate")).context("sockperf told no Message Rate")?;
+        let line =
+            text.lines().find(|line| line.contains("Message Rate")).context("sockperf printed no Message Rate")?;
         let rate = line.split_whitespace().find_map(|word| word.parse::<f64>().ok()).context("no number in it")?;
         Ok((rate, text))
     })
@@ -114,8 +115,9 @@ fn iperf3(bench: &Bench) -> Result<(f64, String)> {
         server.wait()?;
         let text = ended?.stdout;
         let json: Value = serde_json::from_str(&text)?;
-        let sum = json.pointer("/end/sum").context("iperf3 told no sum")?;
-        let of = |name: &str| sum.get(name).and_then(Value::as_f64).with_context(|| format!("iperf3 told no {name}"));
+        let sum = json.pointer("/end/sum").context("iperf3 printed no sum")?;
+        let of =
+            |name: &str| sum.get(name).and_then(Value::as_f64).with_context(|| format!("iperf3 printed no {name}"));
         Ok(((of("packets")? - of("lost_packets")?) / of("seconds")?, text))
     })
 }

@@ -2,7 +2,7 @@
 //! The table, and the page it is written into.
 
 use crate::Bench;
-use crate::row::{Better, Bound, Met, Row, Verdict};
+use crate::row::{self, Better, Bound, Met, Row, Verdict};
 use anyhow::{Context, Result, bail};
 use std::fmt::Write;
 use std::path::Path;
@@ -96,16 +96,10 @@ fn commands(rows: &[Row]) -> Vec<String> {
 
 /// This machine: pairs of another one are not compared with it.
 pub fn here() -> Result<String> {
-    let first = |path: &str, name: &str| {
-        let text = std::fs::read_to_string(path).unwrap_or_default();
-        let line = text
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.split_once(':').map(|(_, value)| value.trim().to_owned()));
-        line.unwrap_or_else(|| "unknown".to_owned())
-    };
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").context("/proc/sys/kernel/osrelease")?;
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let cpus = std::thread::available_parallelism()?;
-    Ok(format!("{cpus} CPUs ({}), Linux {}", first("/proc/cpuinfo", "model name"), kernel.trim()))
+    Ok(format!("{cpus} CPUs ({}), Linux {}", row::processor(&info), kernel.trim()))
 }
 
 /// What was measured, and on which machine.
@@ -117,8 +111,9 @@ pub fn machine(bench: &Bench) -> Result<String> {
 /// Puts rows that were measured anew in the place of those of a page. One that is new there goes
 /// behind the one before it, the first one behind the last of the page; a new command goes behind
 /// the others.
-pub fn renew(page: &Path, rows: &[Row]) -> Result<()> {
-    let mut text = std::fs::read_to_string(page).with_context(|| format!("{} cannot be read", page.display()))?;
+pub fn renew(page: &Path, rows: &[Row], names: &[String]) -> Result<()> {
+    let text = std::fs::read_to_string(page).with_context(|| format!("{} cannot be read", page.display()))?;
+    let mut text = row::with_anew(&text, &here()?, names);
     let missing = || format!("{} has no table: measure all of it first, naming no comparison", page.display());
     let mut before: Option<String> = None;
     for row in rows {

@@ -216,7 +216,7 @@ impl Row {
             (false, false) => Met::No,
         })
     }
-    /// What tells it from the other rows.
+    /// What it differs in from the other rows.
     pub fn name(&self) -> String {
         if self.peer.is_empty() { self.what.clone() } else { format!("{} (compared with {})", self.what, self.peer) }
     }
@@ -329,4 +329,49 @@ impl Raw {
         fs::write(path, format!("{head}\n{}\n", kept.join("\n")))
             .with_context(|| format!("{} cannot be written", path.display()))
     }
+}
+
+/// Which processor `/proc/cpuinfo` describes. A cloud's hypervisor may call several generations by
+/// one name, so family, model and stepping belong to it, and how fast its counter runs.
+pub fn processor(info: &str) -> String {
+    let value = |name: &str| {
+        let of = |line: &str| {
+            let (key, value) = line.split_once(':')?;
+            (key.trim() == name).then(|| value.trim().to_owned())
+        };
+        info.lines().find_map(of)
+    };
+    let numbers = ["cpu family", "model", "stepping"].map(|name| Some(format!("{name} {}", value(name)?)));
+    // bogomips are twice the counter's MHz, and its last digits change from boot to boot.
+    let counter = || Some(format!("{:.2} GHz", value("bogomips")?.parse::<f64>().ok()? / 2_000.0));
+    let parts = [value("model name")].into_iter().chain(numbers).chain([counter()]).flatten().collect::<Vec<_>>();
+    if parts.is_empty() { "unknown".to_owned() } else { parts.join(", ") }
+}
+
+const ANEW: &str = "Measured anew on ";
+
+/// The text of a page that says on which machine these comparisons were measured anew, where that
+/// is another one than the page's. What it said of them before goes.
+pub fn with_anew(text: &str, machine: &str, names: &[String]) -> String {
+    let mut out = String::new();
+    let is_of_page = |line: &str| line.starts_with("tardy ") && line.contains(" on ");
+    for line in text.lines() {
+        if let Some((of, listed)) = line.strip_prefix(ANEW).and_then(|rest| rest.trim_end_matches('.').split_once(": "))
+        {
+            let mut kept: Vec<&str> = listed.split(", ").filter(|name| !names.iter().any(|new| new == name)).collect();
+            if of == machine {
+                kept.extend(names.iter().map(String::as_str));
+            }
+            if !kept.is_empty() {
+                out += &format!("{ANEW}{of}: {}.\n", kept.join(", "));
+            }
+            continue;
+        }
+        out += &format!("{line}\n");
+        let is_said = text.contains(&format!("{ANEW}{machine}: "));
+        if is_of_page(line) && !line.contains(&format!("on {machine}.")) && !is_said {
+            out += &format!("{ANEW}{machine}: {}.\n", names.join(", "));
+        }
+    }
+    out
 }

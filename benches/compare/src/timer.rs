@@ -60,7 +60,7 @@ fn histogram(text: &str) -> Result<(Vec<(i64, usize)>, usize)> {
             buckets.push((ns, count));
         }
     }
-    Ok((buckets, beyond.context("cyclictest told no `Histogram Overflows`")?))
+    Ok((buckets, beyond.context("cyclictest printed no `Histogram Overflows`")?))
 }
 
 /// `None` where the rank lies beyond the histogram.

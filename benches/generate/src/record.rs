@@ -41,6 +41,7 @@ fn machine(at_ns: i64) -> MachineState {
         work: BTreeMap::new(),
         load_tasks: BTreeSet::new(),
         machine_tasks: BTreeSet::new(),
+        kvm: None,
         ended: None,
         tasks: BTreeMap::new(),
         rt_limit: None,

@@ -33,7 +33,7 @@ const SETTLED_AT: usize = 4096;
 /// distance from the stamp.
 type Key = (i64, i32, i64);
 
-/// An arrival and whether it has its stamp. One without stands right behind the stamped packet
+/// An arrival and whether it has its stamp. One without comes right after the stamped packet
 /// that was scheduled before it: what came next has no `delta` either, for its predecessor's stamp
 /// is not known.
 type Arrival = (Key, bool);

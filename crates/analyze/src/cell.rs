@@ -50,7 +50,7 @@ const NO_GATES: &str = "no-gates";
 pub struct CellAnalysis {
     id: String,
     axes: BTreeMap<String, String>,
-    /// The stream that the experiment names first, if that was told.
+    /// The stream that the experiment names first, if it is known.
     first: Option<String>,
     /// What the experiment set of the rules.
     validity: Validity,
@@ -58,7 +58,7 @@ pub struct CellAnalysis {
     metrics: BTreeMap<String, Vec<Metric>>,
     /// By stream: metrics that get figures and that the experiment does not ask for.
     added: BTreeMap<String, Vec<Metric>>,
-    /// By stream: after which time a packet is late, if that was told.
+    /// By stream: after which time a packet is late, if it is known.
     deadlines: BTreeMap<String, Nanos>,
     /// What decides whether its packets were early or late, where that is between two hosts.
     crossing: BTreeMap<String, Crossing>,
@@ -452,6 +452,7 @@ impl CellAnalysis {
             axes: self.axes,
             valid,
             not_available: None,
+            machines: None,
             fingerprint: None,
             streams,
             loads: self.loads.finish(),

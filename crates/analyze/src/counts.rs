@@ -91,7 +91,7 @@ impl Instants for MaybeNanos {
 const LEAST: i64 = -BELOW;
 
 /// Up to [`ROWS`] values that all can have pages, as distances from the least such value: half as
-/// wide, so that twice as many are worked on at once, and small enough that a difference tells
+/// wide, so that twice as many are worked on at once, and small enough that a difference shows
 /// which is greater.
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
@@ -368,7 +368,7 @@ impl Summary {
     }
 }
 
-/// A rank's value, and where it stands.
+/// A rank's value, and where it is.
 pub(crate) struct RankedValue {
     pub(crate) value_ns: i64,
     /// The value, how many are less, and how many are equal; `None` above the bound up to which

@@ -236,7 +236,7 @@ impl EnvelopePass {
         for (row, outcome) in batch.outcome.iter().enumerate() {
             let seq = batch.seq[row];
             let at = bucket_of(seq);
-            // What was never due, of a ping-pong that was cut short, stands where it would have
+            // What was never due, of a ping-pong that was cut short, is where it would have
             // come.
             self.newest_ns = self.newest_ns.max(batch.scheduled_ns[row].saturating_sub(self.base_ns));
             if self.trace.starts_ns.len() <= at {
@@ -262,7 +262,7 @@ impl EnvelopePass {
             }
         }
         if let Some((delta, follow)) = &mut self.delta {
-            // In order of arrival: one that was overtaken stands where it came.
+            // In order of arrival: one that was overtaken is where it came.
             let base_ns = self.base_ns;
             delta.push(batch, |seq, came_ns, value| {
                 follow.add(bucket_of(seq).max(follow.open_at), came_ns.saturating_sub(base_ns), seq, value);
@@ -306,7 +306,7 @@ struct DeltaPass {
     point: Point,
     waiting: Vec<Arrival>,
     last: Option<Arrival>,
-    /// Where one without a stamp stands: behind the stamped packet before it.
+    /// Where one without a stamp is: after the stamped packet before it.
     place: (i64, i64),
     newest: i64,
     settle_at: usize,

@@ -5,7 +5,7 @@
 //! it. The first pass, [`Reach`], learns how far before the newest scheduled instant an arrival
 //! may still come; the second, [`Packets`], keeps only the rows within that reach. The order of
 //! arrival is that of [`crate::arrival`]: by stamp, then by receive, then by number; one without a
-//! stamp stands right behind the stamped packet that was scheduled before it.
+//! stamp comes right after the stamped packet that was scheduled before it.
 
 use std::collections::VecDeque;
 use tardy_model::point::Point;
@@ -14,10 +14,10 @@ use tardy_model::sample::Batch;
 /// Stamp, wait from it to receive, number.
 type Key = (i64, i32, i64);
 
-/// Where the next arrival without a stamp stands.
+/// Where the next arrival without a stamp is.
 const NOWHERE: (i64, i32) = (i64::MIN, i32::MIN);
 
-/// A row whose packet arrived: where it stands among the arrivals, and its stamp's value if it has
+/// A row whose packet arrived: its place among the arrivals, and its stamp's value if it has
 /// one. `place` is that of the last stamped row, and becomes this one's.
 fn arrival(batch: &Batch, row: usize, point: Point, place: &mut (i64, i32)) -> (Key, bool) {
     let stamp = batch.offset(row, point);

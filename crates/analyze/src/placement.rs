@@ -5,8 +5,10 @@
 use crate::validity::{Evidence, TrialCpu, TrialHost, cpu_use};
 use std::collections::BTreeMap;
 use tardy_model::machine::{MachineState, ThreadRecord};
-use tardy_model::placement::{CpuWork, SoftirqRecord};
-use tardy_model::result::{CellResult, CpuPlacement, CpuUser, Placement, SoftirqPlacement, XdpPlacement};
+use tardy_model::placement::{CpuWork, KvmWork, SoftirqRecord};
+use tardy_model::result::{
+    CellResult, CpuPlacement, CpuUser, MachinesPlacement, Placement, SoftirqPlacement, XdpPlacement,
+};
 use tardy_model::time::Offset;
 use tardy_model::trial::TrialRecord;
 use tardy_model::validity::Validity;
@@ -23,6 +25,8 @@ pub struct Placements {
     xdp: BTreeMap<String, XdpPlacement>,
     /// By host, the coordinator's first, and number.
     cpus: BTreeMap<(Option<String>, u32), OneCpu>,
+    /// What KVM did for the run's machines, and for how many packets.
+    machines: Option<(KvmWork, u64)>,
 }
 
 /// One CPU of one host.
@@ -106,6 +110,21 @@ impl Placements {
         for (host, [before, after]) in &record.hosts {
             self.cpus_of(Some(host), [before, after], record);
         }
+        self.machines_of(record);
+    }
+
+    /// Adds what KVM did during a trial, on the coordinator's host: what a machine says of itself is
+    /// no count of its KVM.
+    fn machines_of(&mut self, record: &TrialRecord) {
+        let TrialRecord { before, after, .. } = record;
+        if after.machine_tasks.is_empty() {
+            return;
+        }
+        // An emulated machine has no counts.
+        let work = after.kvm.zip(before.kvm).map_or_else(KvmWork::default, |(after, before)| after.since(before));
+        let packets = record.streams.values().map(|stream| u64::from(stream.intended)).sum::<u64>();
+        let sum = self.machines.map_or((work, packets), |(sum, all)| (sum.and(work), all.saturating_add(packets)));
+        self.machines = Some(sum);
     }
 
     /// Adds what the CPUs of a host did between two readings of its state.
@@ -121,6 +140,7 @@ impl Placements {
             one.sum.net_tx += work.net_tx;
             one.sum.packets += work.packets;
             one.sum.interrupts += work.interrupts;
+            one.sum.timer_interrupts += work.timer;
             used(one, record);
         }
     }
@@ -223,6 +243,9 @@ impl Placements {
         into.placement = self.threads.into_values().collect();
         into.softirq = self.softirq.into_values().collect();
         into.xdp = self.xdp.into_values().collect();
+        into.machines = self.machines.map(|(KvmWork { exits, halt_exits, irq_injections }, packets)| {
+            MachinesPlacement { packets, exits, halt_exits, irq_injections }
+        });
         let cpus = self.cpus.into_values().map(|OneCpu { mut sum, others }| {
             sum.others = others.into_values().collect();
             sum.others.sort_by_key(|user| std::cmp::Reverse(user.run_ns));

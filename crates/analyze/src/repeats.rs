@@ -272,7 +272,7 @@ impl BlockPass {
 const RHO: [f64; 17] = [-0.4, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.94, 0.97, 0.99];
 /// Shares of the variance that are each block's own, all as likely before the blocks are seen.
 const NOISE: [f64; 4] = [0.0, 0.3, 0.6, 0.85];
-/// In fewer blocks a trial, something slow below noise cannot be told from no correlation at all,
+/// In fewer blocks a trial, something slow below noise looks like no correlation at all,
 /// and a test that reckons with it finds nothing any more: only the slow part is reckoned with.
 pub const LEAST_FOR_NOISE: usize = 40;
 

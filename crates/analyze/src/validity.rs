@@ -236,7 +236,7 @@ impl<'a> Evidence<'a> {
         self.threads_on(host).flat_map(|thread| thread.cpus()).collect()
     }
 
-    /// True if something broke during the trial, which `failed` tells: what became of the packets
+    /// True if something broke during the trial, which `failed` records: what became of the packets
     /// and their stamps is then not known, and nothing else may be concluded from their lack.
     fn broke_off(&self) -> bool {
         self.record.failed.is_some()

@@ -92,7 +92,7 @@ fn key(word: &str) -> Option<&'static str> {
     ends.min_by_key(|key| (!key.starts_with("stream."), key.matches('.').count()))
 }
 
-/// What to write behind `--set`. The stream of the default experiment stands for all.
+/// What to write behind `--set`. The stream of the default experiment is the example for all.
 fn assignment(pattern: &str, word: &str, rest: &[OsString]) -> String {
     let name = if pattern.starts_with("stream.") || pattern.starts_with("expect.") { "ctl" } else { "NAME" };
     let flag = format!("--{word}");

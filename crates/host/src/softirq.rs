@@ -50,11 +50,13 @@ pub fn count(softirqs: &str, softnet: &str, interrupts: &str) -> BTreeMap<u32, C
     let cpus = head(interrupts);
     for line in interrupts.lines().skip(1) {
         let counts: Vec<u64> = line.split_whitespace().skip(1).map_while(|field| field.parse().ok()).collect();
+        let is_timer = line.trim_start().starts_with("LOC:") || line.trim_end().ends_with("arch_timer");
         // A line with fewer figures counts for the machine as a whole (ERR, MIS).
         if counts.len() >= cpus.len() {
             for (cpu, count) in cpus.iter().zip(counts) {
                 let of = work.entry(*cpu).or_default();
                 of.interrupts = of.interrupts.saturating_add(count);
+                of.timer = of.timer.saturating_add(if is_timer { count } else { 0 });
             }
         }
     }

@@ -4,7 +4,9 @@
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::Path;
 use tardy_model::machine::{CpuTimes, Ended, EndedTasks, MachineState, RtLimit, TaskTime};
+use tardy_model::placement::KvmWork;
 use tardy_sys::clock;
 use tardy_sys::exits::{Exit, Exits};
 use tardy_sys::proc::{self, Schedstat, Stat, Status, TICK_NS, Task};
@@ -71,6 +73,7 @@ impl Reader {
             tasks: BTreeMap::new(),
             load_tasks: BTreeSet::new(),
             machine_tasks: BTreeSet::new(),
+            kvm: None,
             ended: None,
             cpus: BTreeMap::new(),
             work: BTreeMap::new(),
@@ -94,6 +97,7 @@ impl Reader {
                     state.clocks = clock::read_clocks();
                     state.cpus = cpus(&fs::read_to_string("/proc/stat").unwrap_or_default());
                     state.work = crate::softirq::work();
+                    state.kvm = proc::in_first_pid_namespace().then(|| kvm(Path::new(KVM), &self.machines)).flatten();
                 }
             }
         }
@@ -110,6 +114,27 @@ impl Reader {
         let (exits, incomplete) = exits.take();
         Some(ended(&exits, incomplete, &self.before))
     }
+}
+
+/// Where KVM shows what it counts, in a folder for each machine: `PID-DESCRIPTOR`.
+pub const KVM: &str = "/sys/kernel/debug/kvm";
+
+/// What it counted for the machines of these processes; `None` if it has none of them.
+pub fn kvm(folder: &Path, machines: &BTreeSet<u32>) -> Option<KvmWork> {
+    if machines.is_empty() {
+        return None;
+    }
+    let entries = fs::read_dir(folder).ok()?.flatten();
+    let of_ours = entries.filter(|entry| {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.split_once('-')?.0.parse().ok());
+        process.is_some_and(|process| machines.contains(&process))
+    });
+    let counts = of_ours.map(|entry| {
+        let count = |file: &str| fs::read_to_string(entry.path().join(file)).ok()?.trim().parse().ok();
+        KvmWork { exits: count("exits"), halt_exits: count("halt_exits"), irq_injections: count("irq_injections") }
+    });
+    counts.reduce(KvmWork::and)
 }
 
 /// The tasks that ended, by name and CPU: what each ran since the reading `before`. One that is

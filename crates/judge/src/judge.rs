@@ -226,7 +226,7 @@ pub fn short(what: &str, guest: Option<&GuestEntry>) -> Verdict {
     Verdict::new("placement", if is_exact { Level::Note } else { Level::Warning }, what)
 }
 
-/// What the experiment set of the rules of validity, where that is not the default: it stands
+/// What the experiment set of the rules of validity, where that is not the default: it is
 /// wherever the figures do.
 fn set(validity: &Validity) -> Option<Verdict> {
     let changed = validity.changed();

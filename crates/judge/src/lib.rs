@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From trials to results: the same way for a run under way and for a run folder, so that a killed
-//! run is judged like a finished one. And what can be told of a run before it begins.
+//! run is judged like a finished one. And what can be known of a run before it begins.
 
 mod folder;
 pub mod foresight;

@@ -157,7 +157,7 @@ impl Batch {
         &self.commands
     }
 
-    /// The process: a lone command as it stands, several as `… -batch -`.
+    /// The process: a lone command as it is, several as `… -batch -`.
     pub fn process(&self) -> Process {
         let (first, words) = match &self.commands[..] {
             [first, _, ..] => (first, first.door().unwrap_or(1)),

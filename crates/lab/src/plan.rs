@@ -112,7 +112,7 @@ pub fn plan_of(kinds: &Kinds, setup: &Setup, names: Names, found: &FactsByHost) 
     let shaped = shaper::set(setup, &ends, found)?;
     let device = |end: &LinkEnd| {
         let show = |object| Question::at(&end.place, end.place.ip(&["-j", "-d", object, "show", "dev", &end.device]));
-        // Addresses come with all that `link show` tells. After that one in the same batch, ip 6.1
+        // Addresses come with all that `link show` prints. After that one in the same batch, ip 6.1
         // shows no addresses.
         [show("addr"), show("neigh")]
     };

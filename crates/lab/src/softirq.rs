@@ -121,7 +121,7 @@ fn mask(cpu: u32) -> String {
     format!("{:x}{words}", 1u64 << (cpu % 32))
 }
 
-/// The steps, and what tells what has become of them.
+/// The steps, and what shows what has become of them.
 ///
 /// # Errors
 /// As [`meant`].

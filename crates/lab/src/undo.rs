@@ -61,7 +61,7 @@ pub enum UndoError {
     Unread {
         /// What is wrong with it.
         source: JournalError,
-        /// The commands that it holds, as far as they can be told.
+        /// The commands that it holds, as far as they are known.
         shown: Vec<String>,
     },
     /// The journal cannot be written.

@@ -267,7 +267,7 @@ pub enum Claim {
 /// than any other.
 pub const INFINITE: i64 = i64::MAX;
 
-/// True if it stands for an infinite figure, or for a difference from one.
+/// True if it is an infinite figure, or for a difference from one.
 pub const fn is_infinite(ns: i64) -> bool {
     ns == INFINITE || ns == -INFINITE
 }

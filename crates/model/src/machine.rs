@@ -2,7 +2,7 @@
 //! What a machine was doing at one moment, and what a thread of ours was granted and had; and which
 //! machine it was.
 
-use crate::placement::CpuWork;
+use crate::placement::{CpuWork, KvmWork};
 use crate::time::ClockReading;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -87,6 +87,9 @@ pub struct MachineState {
     /// And the threads of this run's own virtual machines: of QEMU, and of the kernel for it.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub machine_tasks: BTreeSet<u32>,
+    /// What KVM counted for these machines; `None` where it runs none of them, or shows nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kvm: Option<KvmWork>,
     /// Tasks that ended since the reading before; `None` where the kernel does not report them, and
     /// in the first reading.
     #[serde(default, skip_serializing_if = "Option::is_none")]

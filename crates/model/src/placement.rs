@@ -19,6 +19,9 @@ pub struct CpuWork {
     pub packets: u64,
     /// Interrupts of every kind (`/proc/interrupts`).
     pub interrupts: u64,
+    /// Of these the CPU's own timer's: `LOC` on x86, `arch_timer` on arm64.
+    #[serde(default)]
+    pub timer: u64,
 }
 
 impl CpuWork {
@@ -30,7 +33,43 @@ impl CpuWork {
             net_tx: self.net_tx.saturating_sub(earlier.net_tx),
             packets: self.packets.saturating_sub(earlier.packets),
             interrupts: self.interrupts.saturating_sub(earlier.interrupts),
+            timer: self.timer.saturating_sub(earlier.timer),
         }
+    }
+}
+
+/// What KVM counted for this run's virtual machines, all together, since they began. A count that
+/// this kernel does not have is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KvmWork {
+    /// Times that a virtual CPU left its guest's code.
+    pub exits: Option<u64>,
+    /// Of these, times that the guest halted.
+    pub halt_exits: Option<u64>,
+    /// Interrupts that KVM injected into a guest.
+    pub irq_injections: Option<u64>,
+}
+
+impl KvmWork {
+    fn with(self, other: KvmWork, each: impl Fn(u64, u64) -> u64) -> KvmWork {
+        let both = |ours: Option<u64>, theirs: Option<u64>| ours.zip(theirs).map(|(ours, theirs)| each(ours, theirs));
+        KvmWork {
+            exits: both(self.exits, other.exits),
+            halt_exits: both(self.halt_exits, other.halt_exits),
+            irq_injections: both(self.irq_injections, other.irq_injections),
+        }
+    }
+
+    /// What was counted since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: KvmWork) -> KvmWork {
+        self.with(earlier, u64::saturating_sub)
+    }
+
+    /// What two machines were counted together.
+    #[must_use]
+    pub fn and(self, other: KvmWork) -> KvmWork {
+        self.with(other, u64::saturating_add)
     }
 }
 
@@ -262,6 +301,9 @@ pub struct CpuPlacement {
     pub packets: u64,
     /// Interrupts of every kind.
     pub interrupts: u64,
+    /// Of these the CPU's own timer's.
+    #[serde(default)]
+    pub timer_interrupts: u64,
     /// Time that the trials took, ns.
     #[serde(default)]
     #[schemars(range(min = 0))]
@@ -284,4 +326,19 @@ pub struct CpuPlacement {
     /// ran longest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<CpuUser>,
+}
+
+/// What the run's virtual machines cost during the trials, as KVM counts itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "machines")]
+pub struct MachinesPlacement {
+    /// Packets that the streams intended in these trials; of a ping-pong the requests.
+    pub packets: u64,
+    /// Times that a virtual CPU left its guest's code; null if KVM does not run the machines, or
+    /// does not count them, as below.
+    pub exits: Option<u64>,
+    /// Of these, times that the guest halted.
+    pub halt_exits: Option<u64>,
+    /// Interrupts that KVM injected into a guest.
+    pub irq_injections: Option<u64>,
 }

@@ -4,7 +4,7 @@
 //! ([`crate::schema`]).
 
 pub use crate::gates::{ClassResult, GateResult, PhaseCounts};
-pub use crate::placement::{CpuPlacement, CpuUser, Placement, SoftirqPlacement, XdpPlacement};
+pub use crate::placement::{CpuPlacement, CpuUser, MachinesPlacement, Placement, SoftirqPlacement, XdpPlacement};
 
 use crate::FORMAT;
 use crate::expect::Count;
@@ -128,6 +128,9 @@ pub struct CellResult {
     /// What each CPU did for the network and for devices during the trials.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<CpuPlacement>,
+    /// What the run's own virtual machines cost during the trials; left out where there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machines: Option<MachinesPlacement>,
     /// What each traffic class did, where a queue discipline was asked for; the one without a
     /// number is the root itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

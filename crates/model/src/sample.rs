@@ -62,7 +62,7 @@ impl Flags {
 }
 
 /// A difference in nanoseconds that may be absent. Eight bytes, so that columns stay dense: the
-/// lowest `i64` stands for absence and is never a value.
+/// lowest `i64` means absence and is never a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MaybeNanos(i64);

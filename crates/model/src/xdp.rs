@@ -94,6 +94,12 @@ impl DeviceHint {
     }
 }
 
+/// Bytes that stay free at the beginning of a frame of AF_XDP's memory, before the kernel's own
+/// headroom of 256, where the kernel copies packets. With them `rx_time` (20 bytes) begins with a
+/// line of the CPU's cache, and the head of a frame that has one tag (18 + 24) ends in the same
+/// line. So a receiver waits for one line of another CPU's, and not for two.
+pub const TO_ONE_LINE: u32 = 20;
+
 /// One of the hints that were asked of a device, over the packets of a trial that have one of the
 /// program's structs with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -109,7 +109,7 @@ impl CodecError {
     }
 }
 
-/// Damage in a footer or a page, told as the library tells it.
+/// Damage in a footer or a page, in the library's words.
 pub(crate) fn damaged(why: impl Into<String>) -> CodecError {
     CodecError::refused(ParquetError::General(why.into()))
 }

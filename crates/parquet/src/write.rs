@@ -58,7 +58,7 @@ pub fn check_numbers(streams: &[(&str, &Batch)]) -> Result<(), CodecError> {
     Ok(())
 }
 
-/// Looks whether the streams can be written: each name stands there once, and the columns of a
+/// Looks whether the streams can be written: each name is there once, and the columns of a
 /// batch are equally long.
 ///
 /// # Errors

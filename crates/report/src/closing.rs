@@ -71,7 +71,20 @@ fn expectations(results: &Results) -> String {
         None => format!("expectations not judged ({open} of {all}, {met} met{which})"),
     };
     let says = format!("{says}{}", not_available(results));
-    if results.valid { says } else { format!("{}; {says}", unusable(results)) }
+    if results.valid { format!("{says}{}", unrepeated(results)) } else { format!("{}; {says}", unusable(results)) }
+}
+
+/// How many cells have trials that differ by more than chance: their figures are valid, but the
+/// next run will have others.
+fn unrepeated(results: &Results) -> String {
+    let differs = |cell: &&CellResult| cell.verdicts.iter().any(|v| v.id == "repeats" && v.level > Level::Note);
+    let measured = results.cells.iter().filter(|cell| cell.not_available.is_none());
+    match (measured.clone().filter(differs).count(), measured.count()) {
+        (0, _) => String::new(),
+        (_, 1) => "; its trials do not repeat".to_owned(),
+        (1, all) => format!("; 1 of {all} cells does not repeat"),
+        (some, all) => format!("; {some} of {all} cells do not repeat"),
+    }
 }
 
 /// How many cells the machine could not run, of an experiment that goes on without them.

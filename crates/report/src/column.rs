@@ -108,7 +108,7 @@ impl Column {
         }
     }
 
-    /// What stands there over received packets only; `None` in the columns that are always over
+    /// What is there over received packets only; `None` in the columns that are always over
     /// those.
     pub fn received(self, metric: &MetricResult) -> Option<Value> {
         let ns = |ns: Option<i64>| Some(ns.map_or(Value::Absent, Value::Ns));
@@ -163,7 +163,7 @@ pub(crate) fn digits(metric: &MetricResult, columns: &[Column], table: Digits) -
 pub(crate) fn in_order(stream: &StreamResult) -> Vec<(&str, &MetricResult)> {
     let mut metrics: Vec<_> = stream.metrics.iter().map(|(name, metric)| (name.as_str(), metric)).collect();
     metrics.sort_by_key(|(name, _)| {
-        // A name of a later version stands after those that are known; what is above the minimum
+        // A name of a later version comes after those that are known; what is above the minimum
         // of a metric, after that metric.
         let known = Metric::from_str(name.strip_suffix(ABOVE_MINIMUM).unwrap_or(name)).ok();
         (known.is_none(), known, name.to_owned())

@@ -396,7 +396,7 @@ fn by_phase(out: &mut String, stream: &StreamComparison) {
     }
 }
 
-/// What stands for a figure that a packet has which never arrived, or for a difference from it.
+/// What is printed as the figure of a packet which never arrived, or for a difference from it.
 fn infinite(ns: i64) -> Option<String> {
     let sign = if ns < 0 { "-" } else { "" };
     is_infinite(ns).then(|| format!("{sign}{}", figure::INFINITE))

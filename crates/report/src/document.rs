@@ -100,6 +100,7 @@ fn of_cell(picture: &Picture<'_>, cells: &Cells<'_>, cell: &CellResult, digits: 
     }
     blocks.extend(softirq(cell).map(Block::Table));
     blocks.extend(cpus(cell, None).map(Block::Table));
+    blocks.extend(machines(cell).map(Block::Table));
     blocks
 }
 
@@ -225,14 +226,14 @@ pub(crate) struct Led<'a> {
 }
 
 impl Led<'_> {
-    /// What stands over the table.
+    /// What is above the table.
     pub fn head(&self) -> String {
         self.at.as_ref().map_or_else(|| self.name.to_owned(), |at| format!("{} (rx_kernel at {at})", self.name))
     }
 }
 
 /// The run's streams in the order of the experiment file, each with its cells, under the metric
-/// that leads of them. A cell without a figure stands where the stream's others do. Those whose
+/// that leads of them. A cell without a figure is where the stream's others do. Those whose
 /// `rx_kernel` was taken at another point stand by themselves.
 pub(crate) fn by_lead<'a>(picture: &Picture<'a>) -> Vec<Led<'a>> {
     let cells: &'a [CellResult] = &picture.results.cells;
@@ -391,6 +392,13 @@ pub(crate) fn cpus(cell: &CellResult, separator: Option<char>) -> Option<Table> 
         let used = used.into_iter().chain([summary::users(c).join(", ")]).filter(|_| known);
         table.rows.push([summary::cpu(c)].into_iter().chain(counts).chain(used).collect());
     }
+    (!table.rows.is_empty()).then_some(table)
+}
+
+/// What the run's virtual machines cost.
+pub(crate) fn machines(cell: &CellResult) -> Option<Table> {
+    let mut table = Table::new(1, &["of the virtual machines, for each packet of the streams", "times"]);
+    table.rows.extend(summary::machines(cell).into_iter().map(|(what, count)| vec![what, count]));
     (!table.rows.is_empty()).then_some(table)
 }
 

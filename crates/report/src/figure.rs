@@ -14,7 +14,7 @@ pub const WITHOUT_STAMP: &str = "packets that were received without a stamp coul
 pub const TWO_CLOCKS: &str = "the clocks of two hosts took the stamps";
 /// The same of what is above its minimum.
 pub const TWO_CLOCKS_DRIFT: &str = "the clocks of the two hosts may have drifted by this";
-/// What stands for a percentile whose rank falls on a lost or unsent packet.
+/// What is printed for a percentile whose rank falls on a lost or unsent packet.
 pub const INFINITE: &str = "∞";
 /// Between groups of three digits where every column counts: a plain space, which every terminal
 /// font has.
@@ -319,7 +319,7 @@ pub(crate) fn on(scale: &Scale, bars: &[(i64, i64, u64)], cells: usize) -> Strin
     counts.into_iter().map(level).collect()
 }
 
-/// Where a value stands between the least and the greatest one. Logarithmic; where values reach
+/// Where a value lies between the least and the greatest one. Logarithmic; where values reach
 /// down to zero or below, the inverse hyperbolic sine, which is linear about zero and logarithmic
 /// further out.
 #[derive(Clone, Copy, Debug, PartialEq)]

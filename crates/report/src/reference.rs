@@ -10,7 +10,7 @@ use crate::picture::Picture;
 use tardy_model::result::{CellResult, LoadResult, MetricResult, StreamResult};
 use tardy_model::stream::UNDER_TEST;
 
-/// What stands above and in the table of a run that names one.
+/// What is above and in the table of a run that names one.
 pub(crate) struct Beside {
     pub heading: String,
     /// Whose figures the rows are.

@@ -192,6 +192,26 @@ pub(crate) fn cpu(of: &CpuPlacement) -> String {
     of.host.as_ref().map_or_else(|| of.cpu.to_string(), |host| format!("{host}:{}", of.cpu))
 }
 
+/// What the run's virtual machines did, whatever for, by the packets of the streams; nothing
+/// without any.
+pub(crate) fn machines(cell: &CellResult) -> Vec<(String, String)> {
+    let Some(all) = cell.machines.filter(|all| all.packets > 0) else { return Vec::new() };
+    let a_packet = |count: u64| format!("{:.2}", count as f64 / all.packets as f64);
+    let counted = [("exits", all.exits), ("halts", all.halt_exits), ("interrupts injected", all.irq_injections)];
+    let counted = counted.into_iter().filter_map(|(what, count)| Some((what.to_owned(), count?)));
+    // Of each machine all CPUs together.
+    let mut timers: BTreeMap<&str, u64> = BTreeMap::new();
+    for cpu in &cell.cpus {
+        if let Some(host) = &cpu.host {
+            *timers.entry(host).or_default() += cpu.timer_interrupts;
+        }
+    }
+    // A kernel that was not asked, or has another timer, counts none.
+    let timers = timers.into_iter().filter(|(_, count)| *count > 0);
+    let timers = timers.map(|(host, count)| (format!("timer interrupts in {host}"), count));
+    counted.chain(timers).map(|(what, count)| (what, a_packet(count))).collect()
+}
+
 /// A thread or a station with the host that it is on, where that is not the coordinator's.
 pub(crate) fn on_host(name: &str, host: Option<&str>) -> String {
     host.map_or_else(|| name.to_owned(), |host| format!("{host}:{name}"))

@@ -226,7 +226,7 @@ fn pick(axes: &[Axis], mut index: usize) -> Vec<usize> {
     picked
 }
 
-/// An id among those of other cells. What stands for the name of a case that has none is nobody's
+/// An id among those of other cells. What is written for a case that has no name is nobody's
 /// name.
 fn unique(case: Option<&Case>, id: &str) -> String {
     if case.is_some_and(|case| !case.is_named) { format!("\0{id}") } else { id.to_owned() }

@@ -17,7 +17,7 @@ use tardy_model::path::{Backend, Devices, MacvtapMode, PathKind, PathTraits};
 use tardy_model::port::TagBy;
 use tardy_model::station::StationKind;
 use tardy_model::stream::{CpuChoice, Kind, Policy, Stream, Wait};
-use tardy_model::xdp::XdpMode;
+use tardy_model::xdp::{TO_ONE_LINE, XdpMode};
 pub(crate) use together::{pcp_queues, ports, queues, sizes, softirq, spinners, tags};
 
 /// A key of a path that belongs to some kinds only, and to which.
@@ -347,9 +347,9 @@ fn other_frames(table: &Table<'_>, stream: &Stream) -> Problem {
     table.wrong(&["rx.port", "tx.port", "port"], message, help)
 }
 
-/// The longest frame that has room where AF_XDP receives it: a page without what the kernel keeps
-/// free before each packet; and where it sends it: without what may go with a packet.
-const MOST_BY_XDP: [u32; 2] = [4_096 - 256, 4_096 - 64];
+/// The longest frame that has room where AF_XDP receives it: a page without what stays free before
+/// each packet; and where it sends it: without what may go with a packet.
+const MOST_BY_XDP: [u32; 2] = [4_096 - 256 - TO_ONE_LINE, 4_096 - 64];
 
 /// What an end on port `xdp` cannot have. Of one that cannot be on it at all, that alone.
 fn by_xdp(table: &Table<'_>, stream: &Stream) {

@@ -459,7 +459,7 @@ pub(crate) struct Broken {
 
 impl Broken {
     /// The key, or all below it. Beyond a number that no person's file has, the table that the key
-    /// is in stands for it, and at last the root: then less is checked, and memory ends.
+    /// is in takes its place, and at last the root: then less is checked, and memory ends.
     pub(crate) fn insert(&mut self, mut key: String, case: Option<usize>) {
         if self.count >= MOST * 2 {
             let kept = if self.count < MOST * 10 { table_of(&key).len() } else { root_of(&key).len() };

@@ -10,10 +10,10 @@ use crate::stamps::{self, Lack};
 use crate::{check, load, machines, shaper};
 use std::collections::BTreeMap;
 use tardy_model::ethernet::Tag;
-use tardy_model::expect::{Count, Expectation, Limit};
+use tardy_model::expect::{Count, Expectation, Limit, Of};
 use tardy_model::frame::MOST_PACKETS;
 use tardy_model::path::{Backend, Devices, MacvtapMode, PathKind, PathTraits};
-use tardy_model::point::Metric;
+use tardy_model::point::{Metric, Point};
 use tardy_model::port::{Port, Sim};
 use tardy_model::station::StationKind;
 use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Policy, Reply, Rx, Stream, Tx, Wait};
@@ -423,6 +423,7 @@ fn expectations(view: &View<'_>, name: &Named, stream: &Stream) -> Vec<Expectati
             }
             (Value::Limits(limits), Ok(metric)) => {
                 check_limit(view, name, &assignment.key, metric, stream);
+                check_sign(view, &assignment.key, metric, limits);
                 for (of, limit_ns, inclusive) in limits.iter().copied() {
                     add(Limit::Metric { metric, of, limit_ns, inclusive });
                 }
@@ -431,6 +432,23 @@ fn expectations(view: &View<'_>, name: &Named, stream: &Stream) -> Vec<Expectati
         }
     }
     out
+}
+
+/// Refuses a limit that no packet can keep: only what is counted from the schedule can be early,
+/// and so be below 0.
+fn check_sign(view: &View<'_>, key: &str, metric: Metric, limits: &[(Of, i64, bool)]) {
+    let is_early = matches!(metric, Metric::Span(Point::Scheduled, _));
+    let is_below_all = |(of, limit_ns, inclusive): &(Of, i64, bool)| {
+        (!is_early || *of == Of::Stddev) && *limit_ns < i64::from(!inclusive)
+    };
+    if limits.iter().any(is_below_all) {
+        view.check(&[], || {
+            let what = if is_early { format!("stddev of {metric}") } else { metric.to_string() };
+            let message = format!("`{key}` can never be met: {what} is never below 0");
+            let help = "write an upper limit, as \"p99 < 80us\"".to_owned();
+            Err(view.combination(&[key.to_owned()], message, help))
+        });
+    }
 }
 
 /// Refuses a limit of a metric that the stream cannot have.

@@ -259,7 +259,13 @@ impl Sheet {
                 _ => faults.add_value(&path.join("."), no_table(&path, node)),
             },
             KeyOrTable::Key(schema) => match check_metric(schema.pattern, &path, &key.at) {
-                Err(problem) => faults.add(problem),
+                Err(problem) => {
+                    faults.add(problem);
+                    // A metric that is misspelled has a limit all the same; a list may be an axis.
+                    if path.last().is_some_and(|metric| metric.contains("..")) && !matches!(node.value, Toml::List(_)) {
+                        drop(Leaf { path, schema, key_at: key.at.clone(), node }.read(node, faults));
+                    }
+                }
                 Ok(()) => leaves.push(Leaf { path, schema, key_at: key.at.clone(), node }),
             },
         }

@@ -32,7 +32,9 @@ const DEVICE_WORDS: &[&str] = &["dev", "device", "interface", "iface", "ifname",
 #[rustfmt::skip]
 pub const KEYS: &[Synonym] = &[
     of("stream.*", &["rate", "frequency", "freq", "hz", "interval", "period", "pps", "mps", "packet_rate", "packets_per_second", "cycle_time", "ipg", "gap"], ".cycle",
-        "the time from one packet to the next, or how many a second: cycle = \"1ms\" or \"1kHz\""),
+        "the time from one packet to the next, or how many a second: cycle = \"1ms\" or \"1kHz\" (a ping-pong has none: its next request follows the reply)"),
+    of("stream.*", &["bandwidth", "bitrate", "bit_rate", "bw", "throughput"], "",
+        "leave it out: a stream has `cycle` and `size`; traffic of a bit rate is a load: [load.bulk] kind = \"udp_flood\", rate = \"10Mbit\""),
     of("stream.*", &["payload", "len", "length", "packet_size", "msg_size", "message_size", "frame_size", "request_size", "bytes", "buflen"], ".size",
         "a packet's payload: size = \"200B\""),
     of("stream.*", &["response_size", "reply_length", "reply_len"], ".reply_size", "a reply's payload: reply_size = \"200B\""),
@@ -234,18 +236,31 @@ pub(crate) fn of_key(
     is_there: impl Fn(&str) -> bool,
 ) -> Option<(Option<String>, String)> {
     let word = spelled(wrong);
-    let table = |pattern: &str| {
-        let mut parts = pattern.split('.').filter(|part| !part.is_empty());
-        let fits = above.iter().all(|part| parts.next().is_some_and(|of| of == "*" || of == part));
-        fits && parts.next().is_none()
-    };
     // A stream's key at the top of the file is still a stream's.
-    let stray = |pattern: &str| above.is_empty() && pattern == "stream.*";
-    let of_table = KEYS.iter().filter(|of| table(of.table)).chain(KEYS.iter().filter(|of| stray(of.table)));
+    let stray = |of: &&Synonym| above.is_empty() && of.table == "stream.*";
+    let of_table = KEYS.iter().filter(|of| of.is_of(above)).chain(KEYS.iter().filter(stray));
     of_table.filter(|of| of.words.contains(&word.as_str())).find_map(|found| found.key_and_advice(above, &is_there))
 }
 
+/// Words shorter than this are a slip away from too many others.
+const LONG_ENOUGH: usize = 5;
+
+/// The word of another tool that belongs into this table and is one slip away from `wrong`.
+pub(crate) fn slip_of(above: &[String], wrong: &str) -> Option<&'static str> {
+    let word = spelled(wrong);
+    let words = KEYS.iter().filter(|of| of.is_of(above)).flat_map(|of| of.words.iter().copied());
+    let mut long = words.filter(|known| known.len() >= LONG_ENOUGH && word.len() <= LONGEST);
+    long.find(|known| strsim::damerau_levenshtein(&word, known) == 1)
+}
+
 impl Synonym {
+    /// True if it is a word of this table.
+    fn is_of(&self, above: &[String]) -> bool {
+        let mut parts = self.table.split('.').filter(|part| !part.is_empty());
+        let fits = above.iter().all(|part| parts.next().is_some_and(|of| of == "*" || of == part));
+        fits && parts.next().is_none()
+    }
+
     /// The full key for a word in the table `above`, and what to write; `None` if that table has
     /// no such key.
     fn key_and_advice(&self, above: &[String], is_there: impl Fn(&str) -> bool) -> Option<(Option<String>, String)> {

@@ -61,6 +61,10 @@ pub(crate) fn unknown<'a>(path: &'a [String], at: &At, node: &Node, names: Names
     } else if let Some(name) = synonyms::nearest(wrong, known.iter().copied()) {
         let meant = above.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(".");
         (Some(meant), format!("did you mean `{name}`?"))
+    } else if let Some((meant, says)) =
+        synonyms::slip_of(above, wrong).and_then(|word| synonyms::of_key(above, word, is_there))
+    {
+        (meant, with_name(&says, names))
     } else if let Some(key) = elsewhere(above, wrong, node, names) {
         let help = format!("did you mean {}?", named(&key, names));
         (Some(only(&key, names)), help)

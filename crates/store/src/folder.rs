@@ -122,7 +122,7 @@ impl RunFolder {
     /// Writes `manifest.json`; at the end of the run once more, over the first one.
     ///
     /// # Errors
-    /// [`StoreError::Io`] if the disk refuses; the former manifest then stands.
+    /// [`StoreError::Io`] if the disk refuses; the former manifest then remains.
     pub fn write_manifest(&self, manifest: &Manifest) -> Result<(), StoreError> {
         self.write_json(MANIFEST, manifest)
     }
@@ -178,7 +178,7 @@ impl RunFolder {
     ///
     /// # Errors
     /// [`StoreError::Io`] if the disk refuses; [`StoreError::Link`] or [`StoreError::NotAFile`] if
-    /// something else stands there.
+    /// something else is there.
     pub fn append_commands(&self, script: &str) -> Result<(), StoreError> {
         let end = if script.is_empty() || script.ends_with('\n') { "" } else { "\n" };
         self.append(&self.commands, COMMANDS, SCRIPT, format!("{script}{end}").as_bytes())

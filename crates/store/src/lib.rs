@@ -64,7 +64,7 @@ pub enum StoreError {
     /// Others may write into the folder.
     #[error("others may write into {}, and could change what is written there; name a new folder, or `chmod go-w` it", path.display())]
     OpenToOthers { path: PathBuf },
-    /// A link stands where nothing may be written through one.
+    /// A link is where nothing may be written through one.
     #[error("cannot write {}: `{}` is a link that is not to be followed; name the place that it leads to", path.display(), part.display())]
     Link {
         /// What was to be written.

@@ -283,7 +283,7 @@ pub fn sql_view(points: &[Point]) -> String {
     let stamped: Vec<&Point> = chain.iter().filter(|at| [Point::RxKernel, Point::RxXdp].contains(at)).collect();
     let delta = !stamped.is_empty();
     if delta {
-        sql += ",\narrivals AS (\n  -- an arrival without a stamp stands right behind the stamped packet before it\n";
+        sql += ",\narrivals AS (\n  -- an arrival without a stamp comes right after the stamped packet before it\n";
         // Of an answered stream a request may have come whose reply did not.
         let seen = [Point::RxKernel, Point::Receive].into_iter().filter(|point| chain.contains(point));
         let arrived: String = seen.map(|point| format!(" OR {point} IS NOT NULL")).collect();

@@ -212,16 +212,22 @@ impl XdpSocket {
         fd.map(XdpSocket).map_err(|source| SysError { call: "dup", on: "a socket".into(), source })
     }
 
-    /// Has packets come into this memory, in frames of `frame` bytes; `metadata` bytes come before
-    /// each that is sent.
+    /// Has packets come into this memory, in frames of `frame` bytes, of which the first `headroom`
+    /// stay unused when a packet is received; `metadata` bytes come before each that is sent.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn register(&self, memory: &impl PacketMemory, frame: u32, metadata: u32) -> Result<(), SysError> {
+    pub fn register(
+        &self,
+        memory: &impl PacketMemory,
+        frame: u32,
+        headroom: u32,
+        metadata: u32,
+    ) -> Result<(), SysError> {
         // SAFETY: plain numbers, for which zero is a value.
         let mut registered: libc::xdp_umem_reg = unsafe { mem::zeroed() };
         (registered.addr, registered.len) = memory.range();
-        registered.chunk_size = frame;
+        (registered.chunk_size, registered.headroom) = (frame, headroom);
         if metadata > 0 {
             (registered.tx_metadata_len, registered.flags) = (metadata, libc::XDP_UMEM_TX_METADATA_LEN);
         }

@@ -7,6 +7,7 @@
 //! every reading of one may fail.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 use std::{fs, io};
@@ -249,6 +250,15 @@ pub fn available_memory_bytes() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib << 10)
+}
+
+/// The inode of the PID namespace in which the machine began (the kernel's PROC_PID_INIT_INO).
+const FIRST_PID_NAMESPACE: u64 = 0xeffffffc;
+
+/// True where process numbers are those that the kernel itself writes, as into names in debugfs: a
+/// container has numbers of its own.
+pub fn in_first_pid_namespace() -> bool {
+    fs::metadata("/proc/self/ns/pid").is_ok_and(|of| of.ino() == FIRST_PID_NAMESPACE)
 }
 
 /// The release of the running kernel, as `uname -r` prints it.

@@ -111,6 +111,7 @@ fn machine(at_ns: i64) -> MachineState {
         work: BTreeMap::new(),
         load_tasks: BTreeSet::new(),
         machine_tasks: BTreeSet::new(),
+        kvm: None,
         ended: None,
         tasks: BTreeMap::from([
             (101, task("tardy-tx", 0, at_ns / 20)),

@@ -307,7 +307,7 @@ fn a_cell_tells_who_used_each_cpu() {
 #[test]
 fn a_sender_that_was_told_of_its_start_too_late_is_not_valid_however_little_it_waited() {
     let late = only(|record| ctl(record).tx.told_ahead_ns = Some(-273_000_000));
-    let says = "ctl.tx was told of its start 273.0 ms after its first packet was due, so 547 packets are late by tardy's own doing";
+    let says = "ctl.tx learned of its start 273.0 ms after its first packet was due, so 547 packets are late by tardy's own doing";
     assert_is(&late, "late-start", Level::Invalid, says);
     assert_eq!(verdicts(|record| ctl(record).tx.told_ahead_ns = Some(9_000_000)), []);
     // A closed loop has no schedule that it could be late by.

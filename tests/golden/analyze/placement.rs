@@ -6,8 +6,8 @@ use super::fixture::{LEAD, batches, healthy_packets, record};
 use super::validity::{assert_is, verdict};
 use std::collections::BTreeMap;
 use tardy_analyze::cell::CellAnalysis;
-use tardy_model::placement::{CpuAsked, CpuWork, NapiThread, SoftirqBy, SoftirqRecord};
-use tardy_model::result::CellResult;
+use tardy_model::placement::{CpuAsked, CpuWork, KvmWork, NapiThread, SoftirqBy, SoftirqRecord};
+use tardy_model::result::{CellResult, MachinesPlacement};
 use tardy_model::trial::{StreamRecord, TrialRecord};
 use tardy_model::verdict::{Figure, Level, Verdict};
 use tardy_model::xdp::{Core, CoreRecord, XdpMode, XdpRecord, XdpSeen};
@@ -26,8 +26,8 @@ fn placed(by: SoftirqBy) -> TrialRecord {
     let packets = u64::from(COUNT);
     record.before.work = BTreeMap::from([(0, CpuWork::default()), (1, CpuWork::default())]);
     record.after.work = BTreeMap::from([
-        (0, CpuWork { net_rx: packets, net_tx: 4, packets: packets + 3, interrupts: 90_000 }),
-        (1, CpuWork { net_rx: 12, net_tx: 0, packets: 12, interrupts: 40_000 }),
+        (0, CpuWork { net_rx: packets, net_tx: 4, packets: packets + 3, interrupts: 90_000, timer: 700 }),
+        (1, CpuWork { net_rx: 12, net_tx: 0, packets: 12, interrupts: 40_000, timer: 300 }),
     ]);
     record.placement.asked = BTreeMap::from([
         ("ctl.tx".to_owned(), asked("auto", None)),
@@ -301,6 +301,32 @@ fn a_cells_placement_is_that_of_its_trials_together() {
     assert_eq!((b.packets, b.packets_on_cpu, b.napi_switches), (20_000, Some(20_006), Some(19_980)));
     let cpus: Vec<_> = cell.cpus.iter().map(|cpu| (cpu.cpu, cpu.packets, cpu.net_tx, cpu.interrupts)).collect();
     assert_eq!(cpus, [(0, 20_006, 8, 180_000), (1, 24, 0, 80_000)]);
+    assert_eq!(cell.cpus.iter().map(|cpu| cpu.timer_interrupts).collect::<Vec<_>>(), [1_400, 600]);
+    assert_eq!(cell.machines, None, "no machine of the run's");
+}
+
+#[test]
+fn what_machines_cost_is_counted_for_the_packets_of_their_trials() {
+    let counted = |exits, halt_exits| Some(KvmWork { exits: Some(exits), halt_exits, irq_injections: Some(2 * exits) });
+    let mut first = placed(SoftirqBy::Napi);
+    first.after.machine_tasks = [900].into();
+    let emulated = judge(&[first.clone()]).machines.expect("a machine that KVM does not run");
+    let packets = u64::from(COUNT);
+    assert_eq!(emulated, MachinesPlacement { packets, ..MachinesPlacement::default() });
+    (first.before.kvm, first.after.kvm) = (counted(1_000, Some(10)), counted(31_000, Some(40)));
+    let mut second = TrialRecord { n: 2, ..first.clone() };
+    second.after.kvm = counted(21_000, Some(30));
+    let all = MachinesPlacement {
+        packets: 2 * packets,
+        exits: Some(50_000),
+        halt_exits: Some(50),
+        irq_injections: Some(100_000),
+    };
+    assert_eq!(judge(&[first.clone(), second.clone()]).machines, Some(all));
+    // Of one trial not known: the sum is not known either. A trial without a machine adds nothing.
+    second.after.kvm = counted(21_000, None);
+    let third = TrialRecord { n: 3, ..placed(SoftirqBy::Napi) };
+    assert_eq!(judge(&[first, second, third]).machines, Some(MachinesPlacement { halt_exits: None, ..all }));
 }
 
 /// A receiver on this CPU that was asked to have this core, and packets by the CPU that ran the XDP

@@ -163,6 +163,7 @@ fn cell(p99_ns: Option<i64>) -> CellResult {
         axes: Default::default(),
         valid: true,
         not_available: None,
+        machines: None,
         fingerprint: None,
         streams: [("ctl".to_owned(), stream)].into(),
         loads: Default::default(),

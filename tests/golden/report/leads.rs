@@ -2,7 +2,7 @@
 //! Which stream and which of its metrics stands on top, in every format of a report.
 
 use super::sample::{Run, metric, run};
-use tardy_model::result::{GateResult, MetricResult, RepliesResult, StreamResult};
+use tardy_model::result::{CpuPlacement, GateResult, MachinesPlacement, MetricResult, RepliesResult, StreamResult};
 use tardy_model::verdict::{Level, Verdict};
 
 const P50: [i64; 3] = [80_000, 90_000, 120_000];
@@ -277,4 +277,50 @@ fn a_refused_cell_tells_its_reason_once_below_its_name() {
         assert_eq!(words.matches(why).count(), times, "{format}: {words}");
         assert!(!words.contains("no trial was finished"), "{format}: {words}");
     }
+}
+
+#[test]
+fn what_machines_did_is_shown_a_packet_with_the_timers_of_each_machine() {
+    let mut run = run(&["tap", "veth"]);
+    let plain = run.draw("text", 100);
+    let tap = &mut run.results.cells[0];
+    tap.machines =
+        Some(MachinesPlacement { packets: 400, exits: Some(1_700), halt_exits: Some(400), irq_injections: None });
+    let of = |cpu| CpuPlacement { host: Some("vm".into()), cpu, timer_interrupts: 50, ..CpuPlacement::default() };
+    tap.cpus.extend([of(0), of(1)]);
+    let text = run.draw("text", 100);
+    assert!(
+        text.contains(
+            "\n  machines   exits 4.25  halts 1.00  timer interrupts in vm 0.25  for each packet of the streams\n"
+        ),
+        "{text}"
+    );
+    assert!(text.matches("  machines ").count() == 1 && !plain.contains("  machines "), "only where it runs a machine");
+    let cells = rows(&run.draw("md", 100));
+    let rows: Vec<_> = cells.iter().skip_while(|row| !row[0].starts_with("of the virtual machines")).take(4).collect();
+    assert_eq!(
+        rows.iter().map(|row| row[1].as_str()).collect::<Vec<_>>(),
+        ["times", "4.25", "1.00", "0.25"],
+        "{rows:?}"
+    );
+    assert!(run.draw("html", 100).contains("timer interrupts in vm"));
+}
+
+#[test]
+fn the_last_line_was_silent_about_trials_that_differ() {
+    let last = |cells: &[&str], differ: usize| {
+        let mut run = run(cells);
+        for cell in run.results.cells.iter_mut().take(differ) {
+            cell.verdicts.retain(|verdict| verdict.id != "repeats");
+            cell.verdicts.push(Verdict::new("repeats", Level::Warning, "no: five trials lie 12.8 µs apart"));
+        }
+        let text = run.draw("text", 120);
+        let line = text.lines().find(|line| line.starts_with("VALID")).expect("its last line").to_owned();
+        assert_eq!(run.draw("html", 100).contains(" not repeat</"), differ > 0, "the page's head has it too");
+        line
+    };
+    assert!(!last(&["tap", "veth"], 0).contains("repeat"));
+    assert!(last(&["tap", "veth"], 1).contains("; 1 of 2 cells does not repeat"));
+    assert!(last(&["tap", "veth"], 2).contains("; 2 of 2 cells do not repeat"));
+    assert!(last(&["all"], 1).contains("; its trials do not repeat"));
 }

@@ -110,6 +110,7 @@ pub fn cell(id: &str) -> CellResult {
         axes: BTreeMap::from([("stream.ctl.rx.wait".to_owned(), id.rsplit('=').next().unwrap_or(id).to_owned())]),
         valid: true,
         not_available: None,
+        machines: None,
         fingerprint: None,
         trials: (1..=5).map(trial).collect(),
         streams,

@@ -56,6 +56,7 @@ fn record(cell: &str, n: u32) -> TrialRecord {
         work: BTreeMap::new(),
         load_tasks: Default::default(),
         machine_tasks: Default::default(),
+        kvm: None,
         ended: None,
         tasks: BTreeMap::new(),
         rt_limit: None,
@@ -384,7 +385,7 @@ offsets AS (
   FROM spans
 ),
 arrivals AS (
-  -- an arrival without a stamp stands right behind the stamped packet before it
+  -- an arrival without a stamp comes right after the stamped packet before it
   SELECT *, outcome = 'received' OR rx_kernel IS NOT NULL OR receive IS NOT NULL AS "..arrived",
     scheduled_ns + rx_kernel AS "..stamp",
     last_value("..stamp" IGNORE NULLS) OVER (PARTITION BY filename, stream ORDER BY seq) AS "..place"

@@ -38,7 +38,7 @@ pub struct Condition {
     pub limit: Limit,
 }
 
-/// A word of a condition, and where it stands.
+/// A word of a condition, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
     pub text: String,
@@ -112,7 +112,7 @@ pub fn counts() -> impl Iterator<Item = Count> {
 /// Reads a condition.
 ///
 /// # Errors
-/// [`ConditionError`], which points at the place and tells what is accepted.
+/// [`ConditionError`], which points at the place and names what is accepted.
 pub fn parse(text: &str) -> Result<Condition, ConditionError> {
     let chars: Vec<char> = text.chars().collect();
     let fault = |at: Range<usize>, says: String| Err(ConditionError::new(text, at, says));

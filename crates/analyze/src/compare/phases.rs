@@ -234,7 +234,7 @@ fn metric(
             without(lacks).or_else(|| (paired && phases.is_none()).then(|| format!("{UNRESOLVED} in single trials")));
         FigureComparison { of: of.to_owned(), a_ns, b_ns, difference_ns, claim, phases, why }
     };
-    // Also those that neither has: a row that is not there tells nobody why.
+    // Also those that neither has: a row that is not there shows nobody why.
     let bounds = [a, b].map(|metric| metric.clock_bound_ns.unwrap_or(0));
     let clock_bounds_ns = (bounds != [0, 0]).then_some(bounds);
     MetricComparison { why: None, figures: of_a.into_iter().zip(of_b).map(row).collect(), clock_bounds_ns }

@@ -156,7 +156,7 @@ impl EdgePool {
         })
     }
 
-    /// What was found; `None` where it cannot be told.
+    /// What was found; `None` where it cannot be known.
     pub fn test(&self) -> Option<Difference> {
         let at = (0..SPACINGS.len()).find(|at| !self.hangs_together(*at))?;
         let trials = self.ranked[at];

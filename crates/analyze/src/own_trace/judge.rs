@@ -45,8 +45,8 @@ pub fn judge<'a>(cells: impl IntoIterator<Item = (&'a CellResult, &'a CellTrace)
         }
         let spoils = spoils(&found, place, result, least);
         let trace = FoundTrace { cell: &cell.id, stream, metric, place, found, p_value, spoils, of };
-        // What differs by eight differs by 16 and 64 too: the smallest modulus tells it, unless a
-        // greater one tells more.
+        // What differs by eight differs by 16 and 64 too: the smallest modulus shows it, unless a
+        // greater one shows more.
         let known = traces.iter_mut().find(|known| {
             place == Place::Residue
                 && (known.cell, known.stream, known.metric, known.place) == (&cell.id, stream, metric, place)

@@ -3,7 +3,7 @@
 //!
 //! A trial is cut into blocks. In each block the class with the greatest median wins, and that
 //! with the least loses; by chance each of m classes does so in one of m blocks. Blocks begin one
-//! number later each time, so that every class stands once at every place in a block, and a drift
+//! number later each time, so that every class is once at every place in a block, and a drift
 //! within the blocks favours none.
 
 use super::{Difference, KEPT};
@@ -101,7 +101,7 @@ impl ResiduePool {
         (second < difference_ns.saturating_abs() / 2).then_some(self.modulus as u64)
     }
 
-    /// What was found; `None` where it cannot be told. `finer` has the same values by a multiple
+    /// What was found; `None` where it cannot be known. `finer` has the same values by a multiple
     /// of the modulus.
     pub fn test(&self, finer: Option<&ResiduePool>) -> Option<Difference> {
         if self.blocks < LEAST_BLOCKS.max(self.modulus as u64) {

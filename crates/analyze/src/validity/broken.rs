@@ -35,7 +35,7 @@ fn late_start(evidence: &Evidence<'_>) -> Vec<Verdict> {
         let Some(late_ns) = record.tx.told_ahead_ns.map(i64::saturating_neg).filter(|late| *late > 0) else { continue };
         let packets = (late_ns / record.cycle_ns).saturating_add(1);
         let says = format!(
-            "{stream}.tx was told of its start {} after its first packet was due, so {} late by tardy's own doing: the threads that \
+            "{stream}.tx learned of its start {} after its first packet was due, so {} late by tardy's own doing: the threads that \
              pass the order on had no CPU in time",
             says::time(late_ns),
             says::count(packets.unsigned_abs(), "packet is", "packets are")

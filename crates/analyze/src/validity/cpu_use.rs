@@ -187,7 +187,7 @@ pub(crate) fn of(evidence: &Evidence<'_>, at: TrialCpu<'_>) -> Option<CpuUse> {
     let ours_ns = measuring_ns.saturating_add(machines_ns);
     let loads_ns = loads_ns(asked);
     let users = users(asked);
-    // While the kernel stops a realtime thread, somebody else has its CPU; `rt-bandwidth` tells
+    // While the kernel stops a realtime thread, somebody else has its CPU; `rt-bandwidth` says
     // that.
     let stopped = rt_bandwidth::stopped(evidence, at.host);
     let stops = stopped.iter().filter(|stopped| stopped.thread.cpus().contains(&at));

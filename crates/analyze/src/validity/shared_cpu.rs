@@ -103,7 +103,7 @@ fn neighbours(evidence: &Evidence<'_>, placed: &Placed<'_>) -> Vec<Verdict> {
         .filter_map(|at| {
             let names = on(placed, at);
             let owners: BTreeSet<&str> = names.iter().map(|name| owner(name)).collect();
-            // Who shares it with that very end was told so already, and has no CPU apart from it.
+            // Who shares it with that very end was named already, and has no CPU apart from it.
             let end = |name: &str| asked.get(name).and_then(|asked| asked.of.as_deref());
             let alone = |name: &str| apart(name) && end(name).is_none_or(|end| !names.contains(&end));
             let one = names.iter().find(|name| alone(name)).filter(|_| owners.len() > 1)?;

@@ -33,7 +33,7 @@ struct Column {
     members: Vec<Source>,
 }
 
-/// A member, and the one that tells whether there is a value.
+/// A member, and the one that says whether there is a value.
 #[derive(Clone, Debug)]
 struct Source {
     member: String,

@@ -15,7 +15,7 @@ mod shared;
 mod socket;
 
 pub use send::{METADATA, OpenedToSend, Outlet, ToSend, WithPackets, completion, request, went_out};
-pub use shared::{Putting, Taking, no_huge_pages};
+pub use shared::{FRAME, Putting, Taking, no_huge_pages};
 pub use tardy_sys::wait::{AnyWaiter, WaitBy};
 
 use crate::program::{Chosen, Filter, ID, Program, ProgramError, RxTime, Stamps};
@@ -25,7 +25,7 @@ use socket::{Socket, Umem};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
-use tardy_model::xdp::{DeviceHint, XdpLosses, XdpMode, XdpRefusal};
+use tardy_model::xdp::{DeviceHint, TO_ONE_LINE, XdpLosses, XdpMode, XdpRefusal};
 use tardy_sys::thread::close_together;
 use tardy_sys::{SysError, bpf, nic};
 
@@ -78,11 +78,6 @@ pub enum XdpError {
     Socket { call: &'static str, device: String, source: io::Error },
 }
 
-/// Bytes of a frame: a page, the largest that every driver takes.
-pub const FRAME: u32 = 4_096;
-/// Bytes that the kernel keeps free at the beginning of a frame (XDP_PACKET_HEADROOM). What is
-/// left is the longest packet.
-pub const HEADROOM: u32 = 256;
 /// What the memory may take of that which is available, in parts: the rest of the machine needs
 /// some as well.
 const PART: u64 = 2;
@@ -214,7 +209,7 @@ impl Rings {
             self.lent.extend((0..waiting).map(|n| {
                 let (address, length) = ring.packet(n);
                 let held = Held { socket: at, at: address as usize, length: length as usize };
-                // What the program wrote, and the packet's beginning, are two lines.
+                // What the program wrote and the packet's beginning may be two lines.
                 memory.fetch(held.at.saturating_sub(ID));
                 memory.fetch(held.at);
                 held
@@ -385,12 +380,11 @@ fn bound(
     is_native: bool,
     refused: &mut Vec<XdpRefusal>,
 ) -> Result<(Vec<Socket>, bool), XdpError> {
-    let registered = Umem::Registered(memory, FRAME, 0);
     let mut sockets: Vec<Socket> = Vec::with_capacity(queues.len());
     for (n, queue) in queues.iter().enumerate() {
         let socket = match sockets.first() {
             Some(first) => of_first(asked, index, *queue, &Umem::Of(first.as_fd()))?,
-            None => first_of(asked, index, *queue, &registered, is_native, refused)?,
+            None => first_of(asked, index, *queue, memory, is_native, refused)?,
         };
         sockets.push(socket);
         let socket = &mut sockets[n];
@@ -410,13 +404,15 @@ fn first_of(
     asked: &Asked<'_>,
     index: u32,
     queue: u32,
-    memory: &Umem<'_>,
+    memory: &Memory,
     is_native: bool,
     refused: &mut Vec<XdpRefusal>,
 ) -> Result<Socket, XdpError> {
     if is_native {
-        let socket = Socket::new(memory, asked.frames).map_err(|why| failed(asked, why))?;
-        match bind(&socket, index, queue, memory, libc::XDP_ZEROCOPY) {
+        // A device writes fastest to the beginning of a line.
+        let umem = Umem::Registered { memory, headroom: 0, metadata: 0 };
+        let socket = Socket::new(&umem, asked.frames).map_err(|why| failed(asked, why))?;
+        match bind(&socket, index, queue, &umem, libc::XDP_ZEROCOPY) {
             Ok(()) => return Ok(socket),
             Err(why) if why.raw_os_error() == Some(libc::EBUSY) => return Err(not_bound(asked.device, queue, why)),
             Err(why) => {
@@ -427,8 +423,9 @@ fn first_of(
         }
     }
     // One that was not bound is not used again: what it had registered goes with it.
-    let socket = Socket::new(memory, asked.frames).map_err(|why| failed(asked, why))?;
-    bind(&socket, index, queue, memory, libc::XDP_COPY).map_err(|why| not_bound(asked.device, queue, why))?;
+    let umem = Umem::Registered { memory, headroom: TO_ONE_LINE, metadata: 0 };
+    let socket = Socket::new(&umem, asked.frames).map_err(|why| failed(asked, why))?;
+    bind(&socket, index, queue, &umem, libc::XDP_COPY).map_err(|why| not_bound(asked.device, queue, why))?;
     Ok(socket)
 }
 

@@ -445,7 +445,7 @@ fn room(asked: &ToSend<'_>) -> i32 {
 fn copying(asked: &ToSend<'_>, index: u32, queues: &Range<u32>) -> Result<Vec<Outlet>, XdpError> {
     let memories = memories(asked, queues, 1)?;
     let one = |(queue, memory): (u32, Memory)| {
-        let umem = Umem::Registered(&memory, FRAME, 0);
+        let umem = Umem::Registered { memory: &memory, headroom: 0, metadata: 0 };
         let of_call = |why| failed(asked, why);
         let socket = Socket::new(&umem, asked.frames).map_err(of_call)?;
         let rings = socket.sends(asked.frames, BATCH as u32, asked.priority, room(asked)).map_err(of_call)?;
@@ -475,7 +475,7 @@ fn zero_copy(asked: &ToSend<'_>, index: u32, queues: &Range<u32>) -> Result<Vec<
 fn zero_copy_at(asked: &ToSend<'_>, index: u32, queue: u32, whole: Memory, link: &OwnedFd) -> Result<Outlet, String> {
     let of_call = |error: SysError| format!("{}: {}", error.call, error.source);
     let metadata = if asked.with == WithPackets::default() { 0 } else { METADATA as u32 };
-    let umem = Umem::Registered(&whole, FRAME, metadata);
+    let umem = Umem::Registered { memory: &whole, headroom: 0, metadata };
     let mut socket = Socket::new(&umem, asked.frames).map_err(of_call)?;
     let rings = socket.sends(asked.frames, BATCH as u32, asked.priority, room(asked)).map_err(of_call)?;
     (0..u64::from(asked.frames)).for_each(|frame| {

@@ -19,6 +19,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Orderin
 use std::{io, mem};
 use tardy_sys::packet::PacketMemory;
 
+/// Bytes of a frame: a page, the largest that every driver takes.
+pub const FRAME: u32 = 4_096;
 /// Bytes of a huge page where one is of the usual size; another size is refused and not missed.
 const HUGE: usize = 2 << 20;
 

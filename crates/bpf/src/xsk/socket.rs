@@ -2,7 +2,7 @@
 //! An AF_XDP socket with the rings of its receiving, and how it comes to them. The calls themselves
 //! are in `tardy_sys::packet`.
 
-use super::shared::{CompletedRing, FillRing, Memory, ReceiveRing, SendRing};
+use super::shared::{CompletedRing, FRAME, FillRing, Memory, ReceiveRing, SendRing};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use tardy_sys::SysError;
@@ -18,8 +18,15 @@ pub struct Socket {
 
 /// The memory of a socket: its own registration, or that of another socket.
 pub enum Umem<'a> {
-    /// Bytes of a frame, bytes of what comes before a packet that is sent.
-    Registered(&'a Memory, u32, u32),
+    /// In frames of [`FRAME`] bytes.
+    Registered {
+        memory: &'a Memory,
+        /// Bytes at the beginning of a frame that the kernel leaves alone when it receives.
+        headroom: u32,
+        /// Bytes of what comes before a packet that is sent.
+        metadata: u32,
+    },
+    /// That of another socket.
     Of(BorrowedFd<'a>),
 }
 
@@ -35,8 +42,8 @@ impl Socket {
     /// The kernel's.
     pub fn new(umem: &Umem<'_>, size: u32) -> Result<Socket, SysError> {
         let fd = XdpSocket::new()?;
-        if let Umem::Registered(memory, frame, metadata) = *umem {
-            fd.register(memory, frame, metadata)?;
+        if let Umem::Registered { memory, headroom, metadata } = *umem {
+            fd.register(memory, FRAME, headroom, metadata)?;
         }
         [XdpRing::Fill, XdpRing::Completed, XdpRing::Received].into_iter().try_for_each(|ring| fd.ring(ring, size))?;
         let offsets = fd.offsets()?;
@@ -52,7 +59,7 @@ impl Socket {
     /// The kernel's.
     pub fn bind(&self, index: u32, queue: u32, umem: &Umem<'_>, mode: u16) -> io::Result<()> {
         let bound = match umem {
-            Umem::Registered(..) => self.fd.bind(index, queue, mode),
+            Umem::Registered { .. } => self.fd.bind(index, queue, mode),
             Umem::Of(other) => self.fd.bind_over(index, queue, *other),
         };
         bound.map_err(|error| error.source)

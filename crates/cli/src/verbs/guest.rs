@@ -369,13 +369,13 @@ pub fn facts(guest: &Guest) -> FactsByHost {
 pub fn warn(guest: &Guest) {
     if tardy_sys::process::is_root() {
         eprintln!(
-            "tardy: QEMU runs as root here, with all rights of root, and a guest needs none: {}",
+            "tardy: warning: QEMU runs as root here, with all rights of root, and a guest needs none: {}",
             tardy_sys::process::how_not_to_be_root()
         );
     }
     if !guest.sandbox {
         eprintln!(
-            "tardy: this QEMU cannot filter its own system calls (-sandbox): run only kernels that you would run on this machine"
+            "tardy: warning: this QEMU cannot filter its own system calls (-sandbox): run only kernels that you would run on this machine"
         );
     }
 }

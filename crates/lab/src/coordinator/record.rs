@@ -221,7 +221,7 @@ pub(super) struct States {
     pub(super) others: BTreeMap<HostId, (String, [MachineState; 2])>,
 }
 
-/// What the ruler is to measure, and the names of the threads that it stands for.
+/// What the ruler is to measure, and the names of the threads that it is done for.
 type NamedThread = (RulerOrder, Vec<String>);
 
 impl Run<'_, '_> {

@@ -186,7 +186,7 @@ impl Run<'_, '_> {
         Ok(self.hosts.keep()?)
     }
 
-    /// A station's agent: the one that stands since the run began, or one that is started now.
+    /// A station's agent: the one that runs since the run began, or one that is started now.
     pub(super) fn agent_of(&mut self, name: &str, station: &PlannedStation, voice: Voice) -> Result<Agent, AgentError> {
         match self.standing.take(name, station) {
             Some(agent) => {

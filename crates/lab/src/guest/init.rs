@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tardy_model::station::Machine;
 use tardy_sys::{SysError, machine};
 
-/// What the initramfs tells the guest to do.
+/// What the initramfs orders the guest to do.
 pub const ORDERS: &str = "/tardy/orders.json";
 /// The effective experiment; there is none where only the machine is tried.
 pub const EXPERIMENT: &str = "/tardy/experiment.toml";
@@ -26,11 +26,11 @@ const DEVICES: Duration = Duration::from_secs(20);
 /// The second serial port.
 const PORT: &str = "/dev/ttyS1";
 
-/// What stands for chance in exact time. A kernel that takes no randomness from its processor
+/// The source of chance in exact time. A kernel that takes no randomness from its processor
 /// would else wait for some of its own making, for seconds that are emulated.
 const SEED: [u8; 64] = *b"tardy: exact virtual time has no chance in it, only these bytes.";
 
-/// What the host tells a guest. Nothing of the host is in it: no time, no path, no number of a run.
+/// What the host gives a guest. Nothing of the host is in it: no time, no path, no number of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Orders {
     /// TAI − UTC in the guest, seconds: always as many characters, so that it moves nothing else.
@@ -46,7 +46,7 @@ impl Orders {
     }
 }
 
-/// What the host tells a virtual machine that is a station.
+/// What the host gives a virtual machine that is a station.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineOrders {
     /// Drivers of its devices, in the order in which they are loaded.

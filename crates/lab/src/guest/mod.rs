@@ -207,7 +207,8 @@ fn boot(
     sink.event(Event::now(What::Guest { entry: Box::new(entry.clone()) }));
     let program = guest.emulator.to_string_lossy();
     let line = Command::new(&program, &arguments.iter().map(String::as_str).collect::<Vec<_>>());
-    let commands = vec![line.to_string(), "the rest is done in that guest, and says what the guest told:".to_owned()];
+    let commands =
+        vec![line.to_string(), "the rest is done in that guest, and these are the guest's own words:".to_owned()];
     let (took_ns, failed) = (Nanos::ZERO, Vec::new());
     sink.event(Event::now(What::Commands { commands, took_ns, failed, elsewhere: true }));
 

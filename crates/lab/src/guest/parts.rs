@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a guest is made of: the machine that QEMU is to be, and the archive that its kernel
-//! unpacks. And what the caller tells a run in it in addition to the experiment.
+//! unpacks. And what the caller gives to a run in it in addition to the experiment.
 
 use super::devices;
 use super::elf;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The run inside a guest, told to the host: in the guest a [`Sink`] that writes frames, on the
-//! host their way into the sink that would have been told had the run been there. So the run
+//! The run inside a guest, reported to the host: in the guest a [`Sink`] that writes frames, on the
+//! host their way into the sink that a run on the host would have reported to. So the run
 //! folder is made by the same code, trial by trial, and what a guest had measured before it broke
 //! is kept.
 
@@ -170,7 +170,7 @@ pub enum Heard {
     },
 }
 
-/// A frame cannot be told.
+/// A frame cannot be reported.
 #[derive(Debug)]
 pub enum Untold {
     /// It makes no sense.
@@ -178,7 +178,7 @@ pub enum Untold {
     Sink(Box<dyn Error + Send + Sync>),
 }
 
-/// On the host: tells the sink what a frame says.
+/// On the host: hands the sink what a frame says.
 ///
 /// # Errors
 /// If the frame makes no sense for this experiment, or the sink refuses a trial.

@@ -70,7 +70,7 @@ pub fn payload(image: &[u8]) -> Option<&[u8]> {
     image.get(start..start.checked_add(number(0x24c)?)?)
 }
 
-/// The bytes that were packed with zstd or xz; behind them stands their number, which is nothing
+/// The bytes that were packed with zstd or xz; after them comes their number, which is nothing
 /// to unpack.
 fn decompress(packed: &[u8]) -> Option<Vec<u8>> {
     let mut plain = Vec::new();

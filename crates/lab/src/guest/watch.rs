@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Follows a guest while it runs: reads what it sends as its port's file grows, tells the sink,
+//! Follows a guest while it runs: reads what it sends as its port's file grows, feeds the sink,
 //! and ends a guest that panics, ends or falls silent, with the end of its console.
 
 use super::console::{self, ConsoleEnd, Means};

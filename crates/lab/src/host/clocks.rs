@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use tardy_model::time::{CounterReading, EndOffsets, OffsetReading};
+use tardy_sys::proc;
 use thiserror::Error;
 
 /// Two clocks as they were compared.
@@ -168,6 +169,9 @@ const KVM: &str = "/sys/kernel/debug/kvm";
 impl Guests {
     /// What KVM says of the counter of a machine's processors, if it says one thing of all.
     fn counter(&self, of: HostId) -> Option<GuestCounter> {
+        if !proc::in_first_pid_namespace() {
+            return None;
+        }
         let process = format!("{}-", self.emulators.get(&of)?);
         let all = fs::read_dir(KVM).ok()?.flatten();
         let machine = all.map(|entry| entry.path()).find(|path| {

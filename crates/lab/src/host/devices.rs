@@ -20,7 +20,7 @@ const MOUNTS: &str = "/proc/self/mountinfo";
 /// The devices are not available.
 #[derive(Debug, Error)]
 pub enum DeviceError {
-    /// What a device is, or is used for, stands against it.
+    /// What a device is, or is used for, forbids it.
     #[error(transparent)]
     Nic(#[from] NicError),
     /// Both names are one device's.
@@ -55,7 +55,7 @@ pub enum DeviceError {
         /// How long was waited.
         seconds: u64,
     },
-    /// It cannot be looked at while the path stands.
+    /// It cannot be looked at while the path is up.
     #[error("network device `{device}` in {netns} cannot be looked at: {source}: was it unplugged?")]
     Gone { device: String, netns: String, source: SysError },
 }
@@ -128,7 +128,7 @@ fn has_own_mounts() -> bool {
 
 /// True if what is mounted on the folder of named namespaces shows in this process's mount
 /// namespace alone. `mounts` is `/proc/self/mountinfo`: there, a mount that only receives
-/// (`master:`) stands for a slave copy. Where the mount namespace is the process's own
+/// (`master:`) marks a slave copy. Where the mount namespace is the process's own
 /// (`has_own`), what is mounted shows elsewhere only if it is shared: it would end with the last
 /// process in there, and network devices with it.
 pub fn names_end_here(mounts: &str, has_own: bool) -> bool {

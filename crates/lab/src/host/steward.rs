@@ -36,7 +36,7 @@ const LEAVING: Duration = Duration::from_secs(2);
 /// A process that was killed is gone within this time, unless the kernel holds it.
 const DYING: Duration = Duration::from_secs(1);
 
-/// Batches of commands that were run and not yet told.
+/// Batches of commands that were run and not yet reported.
 type Log = Arc<Mutex<Vec<Event>>>;
 
 /// The steward of this machine.

@@ -299,7 +299,7 @@ impl Output {
         if let Some(channel) = locked(&self.end.shared.state).channels.get_mut(&channel) {
             channel.unread -= read;
         }
-        // Whoever cannot be told has ended, and what it had written can still be read.
+        // Whoever cannot be reached has ended, and what it had written can still be read.
         let _ = self.end.shared.send(&Frame::Read { channel, bytes: read as u32 });
     }
 }

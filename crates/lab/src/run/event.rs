@@ -118,7 +118,7 @@ pub enum What {
     },
     /// Everything is put back.
     TornDown,
-    /// A guest is up and has told its facts.
+    /// A guest is up and has reported its facts.
     GuestUp { proc_version: String, facts: BTreeMap<String, Figure> },
     /// A guest's first trial begins.
     GuestBooted {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! etf: each packet is held until `delta` before its launch time. Its parameters cannot be changed
-//! while it stands; a fresh device has none yet.
+//! while it is there; a fresh device has none yet.
 
 use super::tc::{step, words};
 use crate::path::LinkEnd;

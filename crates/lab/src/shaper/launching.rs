@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a set-up means for the packets of a stream: which phase its schedule has against the
-//! gates, and by what the judge tells whether they left when they should. Pure.
+//! gates, and by what the judge decides whether they left when they should. Pure.
 
 use rand::Rng;
 use rand_pcg::Pcg64Mcg;

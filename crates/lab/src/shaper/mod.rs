@@ -148,7 +148,7 @@ pub fn check(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<(), Shap
     let devices = devices(setup, ends, found)?;
     if let Some(asked) = setup.shaper.port_bit_s() {
         for (device, facts) in &devices {
-            // What a virtual device tells is no wire's.
+            // What a virtual device reports is no wire's.
             let nic = facts.nics.get(*device).filter(|nic| nic.kind.is_none());
             let speed = nic.and_then(|nic| nic.speed_mbit).filter(|speed| *speed > 0);
             if let Some(is) = speed.map(|speed| speed as u64 * 1_000_000).filter(|is| *is != asked) {

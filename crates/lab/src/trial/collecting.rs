@@ -391,7 +391,7 @@ fn joined(stream: &Stream) -> impl Iterator<Item = (Point, String)> + '_ {
     let sent = [Point::TxSched, Point::TxKernel, Point::ReplyTxSched, Point::ReplyTxKernel];
     let points = [Point::RxKernel, Point::ReplyRxKernel].into_iter().chain(sent);
     points.filter(move |point| joined && stream.stamps.contains(point)).map(|point| {
-        let why = "TCP joins messages that wait to be sent or read, and one stamp stands for all of them: only with \
+        let why = "TCP joins messages that wait to be sent or read, and all of them have one stamp: only with \
                    in_flight = 1 has each its own";
         (point, why.to_owned())
     })

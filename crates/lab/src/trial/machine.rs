@@ -39,7 +39,7 @@ pub struct TrialMachine<'a> {
     phase: Phase,
     /// Stations whose connection broke.
     lost: BTreeSet<StationId>,
-    /// The loads were told to connect, and what they did is not handed over yet.
+    /// The loads were ordered to connect, and what they did is not handed over yet.
     has_loads: bool,
     result: Option<Result<Vec<StreamHalves>, Broken>>,
 }
@@ -279,7 +279,7 @@ impl<'a> TrialMachine<'a> {
     /// Goes on with what is left of the trial.
     fn fail(&mut self, error: TrialError, now: Now, out: &mut Vec<Output>) {
         let had_loads = std::mem::take(&mut self.has_loads);
-        // Loads that are being collected were told before, and some of them may be gone by now.
+        // Loads that are being collected had the order before, and some of them may be gone by now.
         if had_loads && !matches!(self.phase, Phase::CollectingLoads(_)) {
             // The run may go on with another cell, which must not find them running.
             self.shared.stop(ActivityKind::is_background, out);

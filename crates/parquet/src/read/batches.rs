@@ -141,7 +141,7 @@ impl Batches {
         whole[Point::Scheduled.index()] = true;
         for span in &mut self.spans {
             let mut stamps = offsets[span.at.index()].take().unwrap_or_default();
-            // Each is written below; what stands there already need not be cleared.
+            // Each is written below; what is there already need not be cleared.
             stamps.resize(part.len(), MaybeNanos::NONE);
             let before = batch.offsets[span.before.index()].as_deref().unwrap_or(&self.zeros[..part.len()]);
             whole[span.at.index()] = span.read(&part, before, whole[span.before.index()], &mut stamps);
@@ -193,7 +193,7 @@ impl Span {
         std::iter::once(&mut self.stage).chain(&mut self.full)
     }
 
-    /// Reads some rows of the page; true if every one has its stamp, which can only be told if all
+    /// Reads some rows of the page; true if every one has its stamp, which is only known if all
     /// have the one `before`.
     fn read(
         &mut self,

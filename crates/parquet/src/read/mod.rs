@@ -154,7 +154,7 @@ fn check_streams(layout: &Layout) -> Result<(), CodecError> {
         let is_chain = !stream.points.contains(&Point::Scheduled) && stream.points.is_sorted_by(|a, b| a < b);
         if !names.insert(&stream.name) || !is_chain {
             return Err(CodecError::Damaged(format!(
-                "stream `{}` stands there twice, or its points are not in their order",
+                "stream `{}` is there twice, or its points are not in their order",
                 stream.name
             )));
         }

@@ -175,7 +175,7 @@ function overTime(name, stream) {
   const edge = (to(greatest + 1) - to(least)) * 0.08 + 1e-6;
   const y = value.narrow ? { ...value, size: 54 } : { ...value, low: from(to(least) - edge), high: from(to(greatest + 1) + 2 * edge), size: 54 };
   if (loads) y.low = from(loads.below(to(y.low), to(y.high)));
-  // Where all are equal, none stands out.
+  // Where all are equal, none is marked.
   const worst = (value.narrow ? [] : all.slice()).sort((a, b) => b.bucket.max - a.bucket.max).slice(0, OUTLIERS);
   const placeOf = ({ part, bucket }) => part.edge((bucket.seq + 0.5) / part.trial.each);
   return {

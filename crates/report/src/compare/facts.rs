@@ -87,7 +87,7 @@ pub(super) fn begun(text: &str) -> String {
     format!("{}… ({length} characters)", text.chars().take(WHOLE).collect::<String>())
 }
 
-/// Words and what stands between them; of lists each entry is one.
+/// Words and what is between them; of lists each entry is one.
 fn words(text: &str) -> Vec<&str> {
     let between = |c: char| c.is_whitespace() || matches!(c, ',' | '[' | ']');
     let mut words = Vec::new();

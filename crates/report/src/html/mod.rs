@@ -91,7 +91,7 @@ fn head(picture: &Picture<'_>, out: &mut String) {
         *out += &format!("<p class=\"answer\">{}</p>\n", escape(&answer));
     }
     // Why not comes before the figures that it is about; below its cell, where there are several,
-    // each reason stands with all the others.
+    // each reason is listed with all the others.
     let is_reason = |remark: &summary::Remark| remark.level == Level::Invalid;
     let (mut reasons, others): (Vec<_>, Vec<_>) = summary::of_run(results).into_iter().partition(is_reason);
     reasons.extend(summary::common_remarks(picture, |_, remark| is_reason(remark)));
@@ -298,6 +298,9 @@ fn behind_the_figures(picture: &Picture<'_>, cell: &CellResult) -> String {
         }
         if let Some(cpus) = document::cpus(cell, Some(THIN)) {
             more += &table(&cpus, "what the CPUs did while the trials ran: packets received, softirqs, interrupts");
+        }
+        if let Some(machines) = document::machines(cell) {
+            more += &table(&machines, "what the virtual machines cost while the trials ran");
         }
     }
     // A verdict that is printed above and has no evidence is not repeated.

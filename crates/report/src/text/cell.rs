@@ -335,6 +335,16 @@ fn draw_placement(cell: &CellResult, page: &mut Page) {
         let others = if has_others { "others" } else { "" };
         table(["did", "packets", "NET_RX", "NET_TX", "interrupts", others], work, page);
     }
+    let machines: Vec<_> = summary::machines(cell).iter().map(|(what, count)| format!("{what} {count}")).collect();
+    if !machines.is_empty() {
+        page.labelled(
+            2,
+            "machines",
+            11,
+            &format!("{}  for each packet of the streams", machines.join("  ")),
+            Ink::Plain,
+        );
+    }
 }
 
 /// What the columns mean that no other table has, once below all cells.

@@ -122,6 +122,19 @@ pub(crate) fn percent(text: &str) -> Result<f64, Wrong> {
     }
 }
 
+/// A whole number between these two that is shortened by a letter, in full: `10_000` for `10k`.
+pub(super) fn in_full(text: &str, min: i64, max: i64) -> Option<String> {
+    let text = text.trim();
+    let (digits, thousands) = match text.chars().last()? {
+        'k' | 'K' => (&text[..text.len() - 1], 1),
+        'm' | 'M' => (&text[..text.len() - 1], 2),
+        _ => return None,
+    };
+    let number = digits.parse::<u16>().ok().filter(|number| (1..1_000).contains(number) && !digits.starts_with('0'))?;
+    let whole = i64::from(number) * if thousands == 1 { 1_000 } else { 1_000_000 };
+    (min..=max).contains(&whole).then(|| format!("{number}{}", "_000".repeat(thousands)))
+}
+
 /// A span of time in the largest unit that holds it exactly.
 pub fn show_duration(span: Nanos) -> String {
     let whole = |(name, ns): &&(&str, i128)| name.is_ascii() && *ns <= 1_000_000_000 && i128::from(span.0) % ns == 0;

@@ -246,6 +246,10 @@ impl<'w> Written<'w> {
             Toml::Float(number) if number.fract() == 0.0 && number.abs() < 1e18 => {
                 Err(self.not("a whole number", &format!("write {}", *number as i64)))
             }
+            Toml::Text(text) => match units::in_full(text, min, max) {
+                Some(number) => Err(self.not("a whole number", &format!("write {number}"))),
+                None => Err(self.not("a whole number", &format!("write a number, from {min}"))),
+            },
             _ => Err(self.not("a whole number", &format!("write a number, from {min}"))),
         }
     }

@@ -330,6 +330,7 @@ fn guest() -> Vec<u8> {
         tasks: BTreeMap::new(),
         load_tasks: BTreeSet::new(),
         machine_tasks: BTreeSet::new(),
+        kvm: None,
         ended: None,
         rt_limit: None,
         cpu_dma_latency_us: None,

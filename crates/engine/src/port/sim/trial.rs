@@ -150,6 +150,7 @@ fn machine(sim: &Sim, clocks: ClockReading, passed_ns: i64, run_ns: [i64; 2]) ->
         tasks: BTreeMap::from([(99, hog)]),
         load_tasks: BTreeSet::new(),
         machine_tasks: BTreeSet::new(),
+        kvm: None,
         ended: None,
         rt_limit: Some(RtLimit { period_ns: 1_000_000_000, runtime_ns: 950_000_000 }),
         cpu_dma_latency_us: None,

@@ -239,7 +239,7 @@ pub(super) struct RxPort {
 }
 
 impl RxPort {
-    /// A throttled spinner stands still for the last part of each second.
+    /// A throttled spinner does nothing for the last part of each second.
     fn throttle(&self, at_ns: i64) -> i64 {
         let (second, stopped) = (1_000_000_000, self.world.sim.throttle.0);
         let into = at_ns.rem_euclid(second);
