@@ -347,6 +347,19 @@ fn a_tagged_stream_and_its_neighbours_share_a_device_with_the_program() {
 }
 
 #[test]
+fn the_longest_packet_that_a_file_may_have_found_no_room_in_a_frame() {
+    if !can_run("the_longest_packet_that_a_file_may_have_found_no_room_in_a_frame") {
+        return;
+    }
+    let place = Place::new();
+    let long = "size = \"3790B\"\nvlan = 100\n[path]\nmtu = 4_000\n";
+    let run = run(&place, &(experiment().to_owned() + long));
+    run.ran();
+    assert_eq!(each(run.cell(), "ctl", "received"), [600, 600], "{}", run.stdout);
+    assert_eq!(record(&place, "all")["xdp"]["losses"]["rx_dropped"], 0);
+}
+
+#[test]
 fn pings_are_answered_while_the_program_runs_and_sigkill_leaves_no_program_and_no_busy_queue() {
     if !can_run("pings_are_answered_while_the_program_runs_and_sigkill_leaves_no_program_and_no_busy_queue") {
         return;
