@@ -113,8 +113,7 @@ impl Placements {
         self.machines_of(record);
     }
 
-    /// Adds what KVM did during a trial, on the coordinator's host: what a machine says of itself is
-    /// no count of its KVM.
+    /// Adds what KVM did during a trial, on the coordinator's host. A machine cannot count for it.
     fn machines_of(&mut self, record: &TrialRecord) {
         let TrialRecord { before, after, .. } = record;
         if after.machine_tasks.is_empty() {
