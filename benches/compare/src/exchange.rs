@@ -14,7 +14,7 @@ use std::time::Duration;
 use tardy_model::point::Metric;
 
 const LIMIT: Duration = Duration::from_secs(60);
-const COUNT: &str = "80000";
+const COUNT: &str = "40000";
 /// How often both sides run within a pair. A round trip takes a third longer for some seconds than
 /// for others, whoever makes it, so that a pair of single runs shows little; a side's figure is
 /// the median of these.
@@ -218,7 +218,7 @@ impl Side {
 
     fn peer_command(&self) -> &'static str {
         match (self.peer, self.of) {
-            (Peer::Loop, _) => "pong far ADDRESS 9000 80000 1; pong near ADDRESS 9000 80000 0",
+            (Peer::Loop, _) => "pong far ADDRESS 9000 40000 1; pong near ADDRESS 9000 40000 0",
             (Peer::Sockperf { .. }, Of::MedianUs) => "sockperf ping-pong -m 64 -t 1",
             (Peer::Sockperf { .. }, Of::Rate) => "sockperf ping-pong --tcp -m 64 -t 1",
         }
