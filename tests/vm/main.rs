@@ -17,6 +17,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
+use tardy_lab::guest::folder::PROBE;
 use tardy_lab::guest::kernel;
 use tardy_lab::host::qemu as process;
 
@@ -51,7 +52,11 @@ pub fn qemus(parent: u32) -> Vec<u32> {
         // Not the one that was only asked for its version.
         let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let boots = words.split(|byte| *byte == 0).any(|word| word == b"-initrd");
-        boots && name.contains("(qemu-system") && fields.split_whitespace().nth(1) == Some(&parent.to_string())
+        // Nor the one by which tardy finds out whether KVM starts a kernel, which ends soon.
+        let folder = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+        let is_tried = folder.file_name().is_some_and(|name| name == PROBE);
+        let is_child = fields.split_whitespace().nth(1) == Some(&parent.to_string());
+        boots && !is_tried && is_child && name.contains("(qemu-system")
     };
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_ours).collect()
