@@ -5,6 +5,7 @@
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use std::time::Duration;
 use tardy_engine::message;
+use tardy_host::state::MachineThread;
 use tardy_lab::command::Command;
 use tardy_lab::connection::Connection;
 use tardy_lab::host::HostId;
@@ -13,12 +14,17 @@ use tardy_lab::host::place::Place;
 use tardy_lab::host::trunk::{self, Link, Trunk};
 use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
-use tardy_lab::plan::{Kinds, Plan, plan};
+use tardy_lab::placement;
+use tardy_lab::plan::{Kinds, Plan, PlanError, plan};
+use tardy_lab::station::guest;
 use tardy_lab::step::{Action, Inverse};
 use tardy_model::path::{Backend, PathKind};
+use tardy_model::placement::ThreadRecord;
 use tardy_model::shaper::Shaper;
-use tardy_model::station::{Machine, Net, StationKind};
-use tardy_spec::experiment::{self, Setup, Softirq, Station};
+use tardy_model::station::{Machine, MachinePart, Net, StationKind};
+use tardy_model::stream::Policy;
+use tardy_model::time::Instant;
+use tardy_spec::experiment::{self, MachineThreads, Setup, Softirq, Station};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -163,7 +169,7 @@ fn machine_station(backends: &[Backend]) -> Station {
         append: String::new(),
         backends: backends.iter().copied().collect(),
     };
-    Station { kind: StationKind::Guest, host: HostId::numbered(1), machine: Some(machine) }
+    Station { host: HostId::numbered(1), machine: Some(machine), ..Station::here(StationKind::Guest) }
 }
 
 /// A station in a namespace, and one that is a virtual machine.
@@ -201,6 +207,89 @@ fn a_tap_would_fall_with_the_namespace_of_the_other_station() {
     assert_eq!((end.device.as_str(), end.mac.as_str()), ("tardy-vm0", "02:74:64:00:00:80"));
     assert_eq!(end.place, Place::of(HostId::numbered(1)));
     assert_eq!(plan.ends.at("a").expect("the other one too").device, "tardy0-tap");
+}
+
+/// A machine whose virtual CPU is on CPU 1 and comes before ordinary threads, and QEMU on CPU 0.
+fn with_placed_machine(cpus: Vec<u32>) -> Result<Plan, PlanError> {
+    let mut setup = setup();
+    let vcpu = MachineThreads { cpu: Some(1), policy: Policy::Fifo(5) };
+    let emulator = MachineThreads { cpu: Some(0), policy: Policy::Other };
+    let threads = [(MachinePart::Vcpu, vcpu), (MachinePart::Emulator, emulator)].into();
+    setup.stations.insert("vm".to_owned(), Station { threads, ..machine_station(&[Backend::Tap]) });
+    setup.path = experiment::Path::given(PathKind::Tap, 1500);
+    let here = Facts { usable: cpus, ..Facts::default() };
+    let found = FactsByHost::from(here).and(HostId::numbered(1), Facts::default());
+    placement::place(&setup, &found)?;
+    plan(&setup, Names::FIRST, &found)
+}
+
+#[test]
+fn the_threads_of_a_machine_go_where_the_cell_asks_and_come_back_with_its_path() {
+    let plan = with_placed_machine(vec![0, 1]).expect("both CPUs are there");
+    let placed: Vec<&[String]> = plan.steps.iter().flat_map(|step| &step.does).map(Command::argv).collect();
+    let placed: Vec<_> = placed.into_iter().filter(|argv| argv.iter().any(|word| word == "threads")).collect();
+    assert_eq!(placed.len(), 2, "{placed:#?}");
+    assert_eq!(placed[0][4..], ["tardy-0-_vm1", "vcpu", "all", "1", "-f", "5"]);
+    assert_eq!(placed[1][4..], ["tardy-0-_vm1", "emulator", "all", "0", "-o", "0"]);
+    let back: Vec<String> = plan.undo().map(|command| command.to_string()).collect();
+    assert_eq!(back.iter().filter(|line| line.ends_with("tardy-0-_vm1 all any 0,1 -o 0")).count(), 1, "{back:#?}");
+    let why = with_placed_machine(vec![0]).expect_err("there is no CPU 1").to_string();
+    assert!(why.contains("`station.vm.vcpu.cpu`: CPU 1 was asked for"), "{why}");
+    // A journal may have been written by anybody who could.
+    let place = Place { netns: Some("tardy-0-_vm1".into()), ..Place::of(HostId::HERE) };
+    let fault = |cpus: &str| Inverse::within(&place, Action::FreeMachineThreads { cpus: cpus.into() }).fault();
+    assert_eq!(fault("0-1,3"), None);
+    assert!(fault("0; reboot").is_some_and(|why| why.contains("no list of CPUs")));
+    let nowhere = Inverse::here(Action::FreeMachineThreads { cpus: "0".into() });
+    assert!(nowhere.fault().is_some_and(|why| why.contains("no network namespace")));
+}
+
+#[test]
+fn what_a_threads_name_says_is_known_to_the_program_and_to_the_script_that_places_it() {
+    let parts = ["CPU 0/KVM", "CPU 3/TCG", "ALL CPUs/TCG", "vhost-812", "qemu-system-x86", "call_rcu", "worker"];
+    let found = parts.map(MachinePart::of_thread);
+    assert_eq!(found[..3], [MachinePart::Vcpu; 3]);
+    assert_eq!(found[3], MachinePart::Vhost);
+    assert_eq!(found[4..], [MachinePart::Emulator; 3]);
+}
+
+#[test]
+fn a_machines_threads_have_what_they_did_between_two_readings_and_their_own_names() {
+    let mut setup = setup();
+    let asked = MachineThreads { cpu: Some(1), policy: Policy::Fifo(5) };
+    let threads = [(MachinePart::Vcpu, asked)].into();
+    setup.stations.insert("vm".to_owned(), Station { threads, ..machine_station(&[Backend::Tap]) });
+    let reading = |machine: u16, part: MachinePart, tid: u32, cpu: u32, run_ns: i64, at: i64| MachineThread {
+        machine: HostId::numbered(machine),
+        part,
+        record: ThreadRecord {
+            tid,
+            policy_granted: "fifo:5".to_owned(),
+            affinity: vec![1],
+            cpus_seen: vec![cpu],
+            run_ns: Some(run_ns),
+            voluntary_switches: run_ns as u64,
+            ..ThreadRecord::default()
+        },
+        read: Instant::from_ns(at),
+    };
+    let of = |cpu: u32, ran: i64, at: i64| {
+        let mut all: Vec<MachineThread> =
+            [(1, 30), (1, 31), (2, 40)].map(|(host, tid)| reading(host, MachinePart::Vcpu, tid, cpu, ran, at)).into();
+        all.push(reading(1, MachinePart::Emulator, 7, cpu, 2 * ran, at));
+        all
+    };
+    let (before, mut after) = (of(0, 100, 1_000), of(1, 350, 9_000));
+    // It began in the trial, so nobody knows what it did before.
+    after.push(reading(1, MachinePart::Vhost, 50, 0, 5, 9_000));
+    let found = guest::threads(&setup, &[before, after]);
+    assert_eq!(found.keys().collect::<Vec<_>>(), ["vm.emulator", "vm.vcpu0", "vm.vcpu1"]);
+    let vcpu = &found["vm.vcpu0"];
+    assert_eq!((vcpu.tid, vcpu.run_ns, vcpu.over_ns, vcpu.voluntary_switches), (30, Some(250), Some(8_000), 250));
+    assert_eq!((vcpu.cpu_asked, vcpu.policy_asked.as_str()), (Some(1), "fifo:5"));
+    assert_eq!((&vcpu.affinity[..], &vcpu.cpus_seen[..]), (&[1][..], &[0, 1][..]));
+    let emulator = &found["vm.emulator"];
+    assert_eq!((emulator.cpu_asked, emulator.policy_asked.as_str(), emulator.run_ns), (None, "other", Some(500)));
 }
 
 #[test]

@@ -233,7 +233,12 @@ impl Host for Idle {
             self.has_ended.store(true, Relaxed);
         }
         let reader = self.reader.get_or_insert_with(|| Reader::new(Vec::new()));
-        Ok(Observed { state: reader.read(what.moment, 0), napi: BTreeMap::new(), says: Vec::new() })
+        Ok(Observed {
+            state: reader.read(what.moment, 0),
+            napi: BTreeMap::new(),
+            machine_threads: Vec::new(),
+            says: Vec::new(),
+        })
     }
 
     fn end_leftovers(&mut self) {}

@@ -14,7 +14,7 @@ use tardy_engine::halves::{Halves, join};
 use tardy_engine::order::SendOrder;
 use tardy_engine::port::{XdpStamp, sim};
 use tardy_engine::triggered::{Bulks, Next};
-use tardy_model::machine::ThreadRecord;
+use tardy_model::placement::ThreadRecord;
 use tardy_model::point::{Point, Source};
 use tardy_model::port::Sim;
 use tardy_model::sample::{Flags, MaybeNanos};

@@ -114,6 +114,42 @@ fn rows_with_a_machine_and_without_have_their_own_rulers_and_no_emulated_time_is
     assert_eq!(namespaces(&place), [""; 0]);
 }
 
+#[test]
+fn the_threads_of_a_machine_run_where_the_cell_asks_and_are_free_in_the_next_one() {
+    if !can_run("the_threads_of_a_machine_run_where_the_cell_asks_and_are_free_in_the_next_one") {
+        return;
+    }
+    let place = Place::new();
+    let path = place.path("placed.toml");
+    std::fs::write(&path, tardy_tests::experiment("machine whose threads are placed")).expect("a file");
+    let run = place.call(place.run(&["--json", "--trials", "2"]).arg(&path));
+    let cells = run.results["cells"].as_array().unwrap_or_else(|| panic!("cells: {}", run.stderr));
+    let threads = |cell: &str| {
+        let cell = cells.iter().find(|it| it["id"] == cell).unwrap_or_else(|| panic!("{cell}: {}", run.stderr));
+        let rows = cell["placement"].as_array().expect("threads").clone();
+        let row = move |name: &str| rows.iter().find(|it| it["thread"] == name).cloned().expect("its row");
+        [row("vm.vcpu0"), row("vm.emulator")]
+    };
+    let all = tardy_host::cpus::usable();
+    let (first, last) = (0, 1);
+    let [vcpu, emulator] = threads("placed");
+    assert_eq!((&vcpu["cpu_asked"], &vcpu["policy_granted"]), (&last.to_string().into(), &"rr:3".into()), "{vcpu}");
+    assert_eq!(vcpu["cpus_seen"], serde_json::json!([last]), "{vcpu}");
+    assert_eq!(emulator["cpus_seen"], serde_json::json!([first]), "{emulator}");
+    assert!(vcpu["run_ns"].as_i64().is_some_and(|ran| ran > 0), "{vcpu}");
+    // One machine serves both cells, and nothing of the first is left in the second.
+    let [vcpu, emulator] = threads("free");
+    let granted = [&vcpu, &emulator].map(|thread| (&thread["cpu_asked"], &thread["policy_granted"]));
+    assert_eq!(granted, [(&"any".into(), &"other".into()); 2], "{vcpu} {emulator}");
+    assert!(!run.ids("invalid").contains(&"policy".to_owned()), "{}", run.stderr);
+    for (path, record) in glob(&place) {
+        let affinity = record["placement"]["machine_threads"]["vm.vcpu0"]["affinity"].clone();
+        let expected = if path.contains("/placed/") { serde_json::json!([last]) } else { serde_json::json!(all) };
+        assert_eq!(affinity, expected, "{path}");
+    }
+    assert_eq!(namespaces(&place), [""; 0]);
+}
+
 /// The records of all trials.
 fn glob(place: &Place) -> Vec<(String, serde_json::Value)> {
     let entries = |of: &std::path::Path| -> Vec<PathBuf> {

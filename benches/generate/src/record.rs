@@ -3,8 +3,8 @@
 
 use crate::noise::POINTS;
 use std::collections::{BTreeMap, BTreeSet};
-use tardy_model::machine::{CpuTimes, MachineState, ThreadRecord};
-use tardy_model::placement::PlacementRecord;
+use tardy_model::machine::{CpuTimes, MachineState};
+use tardy_model::placement::{PlacementRecord, ThreadRecord};
 use tardy_model::point::{Point, Source};
 use tardy_model::qdisc::LaunchRecord;
 use tardy_model::sample::{Batch, Outcome};

@@ -4,8 +4,8 @@
 
 use crate::validity::{Evidence, TrialCpu, TrialHost, cpu_use};
 use std::collections::BTreeMap;
-use tardy_model::machine::{MachineState, ThreadRecord};
-use tardy_model::placement::{CpuWork, KvmWork, SoftirqRecord};
+use tardy_model::machine::MachineState;
+use tardy_model::placement::{CpuWork, KvmWork, SoftirqRecord, ThreadRecord};
 use tardy_model::result::{
     CellResult, CpuPlacement, CpuUser, MachinesPlacement, Placement, SoftirqPlacement, XdpPlacement,
 };
@@ -96,6 +96,9 @@ impl Placements {
             for (role, side) in record.instances.iter().flat_map(|instance| instance.sides()) {
                 self.thread(format!("{load}.{role}"), record.host(role).map(str::to_owned), &side.thread);
             }
+        }
+        for (name, thread) in &record.placement.machine_threads {
+            self.thread(name.clone(), None, thread);
         }
         for (station, softirq) in &record.placement.softirq {
             self.station(station, softirq, record);

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use tardy_bpf::hints::Columns;
 use tardy_model::ethernet::TAG;
-use tardy_model::machine::ThreadRecord;
+use tardy_model::placement::ThreadRecord;
 use tardy_model::point::{Point, Source};
 use tardy_model::port::{Port, TcpRecord};
 use tardy_model::qdisc::LaunchRecord;

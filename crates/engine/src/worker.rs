@@ -4,7 +4,7 @@
 
 use crate::order::ThreadOrder;
 use std::sync::OnceLock;
-use tardy_model::machine::ThreadRecord;
+use tardy_model::placement::ThreadRecord;
 use tardy_model::time::{Instant, Monotonic, Tai};
 use tardy_sys::proc::{Schedstat, Stat, Status, Task};
 use tardy_sys::{clock, thread};

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the machine is doing at this moment, for the comparison of before and after a trial.
 
+use crate::cpus::parse_list;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
-use tardy_model::machine::{CpuTimes, Ended, EndedTasks, MachineState, RtLimit, TaskTime};
-use tardy_model::placement::KvmWork;
-use tardy_sys::clock;
+use tardy_model::machine::{CpuTimes, Ended, EndedTasks, HostId, MachineState, RtLimit, TaskTime};
+use tardy_model::placement::{KvmWork, ThreadRecord};
+use tardy_model::station::MachinePart;
+use tardy_model::time::{Instant, Monotonic};
 use tardy_sys::exits::{Exit, Exits};
 use tardy_sys::proc::{self, Schedstat, Stat, Status, TICK_NS, Task};
+use tardy_sys::{clock, thread};
 
 /// The most names of ended tasks that are kept, those that ran longest.
 const MOST_NAMES: usize = 256;
@@ -177,10 +180,8 @@ pub fn cpus(stat: &str) -> BTreeMap<u32, CpuTimes> {
     stat.lines().filter(|text| !text.starts_with("cpu ")).filter_map(line).collect()
 }
 
-/// Every task with the time it has run. Tasks that ran less than a tick so far are left out: they
-/// explain nothing. This process is read on the trial's side of the others, so that reading them
-/// does not count as its work in the trial. The threads of these processes, and those by which the
-/// kernel moves packets for one of them, which it calls `vhost-` and the process's number.
+/// The threads of these processes, and those by which the kernel moves packets for one of them,
+/// which it calls `vhost-` and the process's number.
 fn of_machines(machines: &BTreeSet<u32>, tasks: &BTreeMap<u32, TaskTime>) -> BTreeSet<u32> {
     let threads = |pid: &u32| {
         let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
@@ -193,6 +194,67 @@ fn of_machines(machines: &BTreeSet<u32>, tasks: &BTreeMap<u32, TaskTime>) -> BTr
     machines.iter().flat_map(|pid| [threads(pid), of_kernel(pid)].concat()).collect()
 }
 
+/// A thread by which this host runs a virtual machine, at one moment. It ran for so long since it
+/// started; what the kernel does not say is `None`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MachineThread {
+    pub machine: HostId,
+    pub part: MachinePart,
+    pub record: ThreadRecord,
+    /// CLOCK_MONOTONIC when it was read.
+    pub read: Instant<Monotonic>,
+}
+
+/// The threads of the virtual machines that these processes run: each virtual CPU, each of the
+/// kernel's threads that moves packets for one, and QEMU's main loop, each kind in the order of
+/// their numbers. The kernel shows its own threads among the process's, before Linux 6.4 as
+/// processes of their own.
+pub fn machine_threads(machines: &BTreeMap<u32, HostId>) -> Vec<MachineThread> {
+    let mut all = Vec::new();
+    for (pid, machine) in machines {
+        let mut tids = proc::threads(*pid);
+        let of_kernel = format!("vhost-{pid}");
+        let is_kernels = |pid: &u32| Task::Process(*pid).name().is_ok_and(|name| name == of_kernel);
+        tids.extend(proc::processes().into_iter().filter(is_kernels));
+        tids.sort_unstable();
+        for tid in tids {
+            let task = if tid == *pid { Task::Process(tid) } else { Task::Thread { pid: *pid, tid } };
+            let Ok(name) = task.name().or_else(|_| Task::Process(tid).name()) else { continue };
+            let part = MachinePart::of_thread(&name);
+            if part == MachinePart::Emulator && tid != *pid {
+                continue;
+            }
+            let Some(record) = machine_thread(tid) else { continue };
+            all.push(MachineThread { machine: *machine, part, record, read: clock::now() });
+        }
+    }
+    all
+}
+
+/// What a thread has and did so far; `None` of one that has ended.
+fn machine_thread(tid: u32) -> Option<ThreadRecord> {
+    // A number below /proc need not be a process's.
+    let task = Task::Process(tid);
+    let (stat, status) = (Stat::of(task).ok()?, Status::of(task).ok()?);
+    let times = Schedstat::of(task).ok();
+    Some(ThreadRecord {
+        tid,
+        policy_granted: thread::policy_of(tid).ok()?.to_string(),
+        affinity: status.allowed_cpus().map(parse_list).unwrap_or_default(),
+        cpus_seen: vec![stat.cpu],
+        memory_locked: status.locked_kib().is_some_and(|kib| kib > 0),
+        run_ns: times.map(|times| times.run_ns),
+        wait_ns: times.map(|times| times.wait_ns),
+        involuntary_switches: status.involuntary_switches().unwrap_or(0),
+        voluntary_switches: status.voluntary_switches().unwrap_or(0),
+        migrations: task.migrations(),
+        ..ThreadRecord::default()
+    })
+}
+
+/// Every task with the time it has run. Tasks that ran less than a tick so far are left out: they
+/// explain nothing. This process is read on the trial's side of the others, so that reading them
+/// does not count as its work in the trial.
 fn tasks(moment: Moment, marks: &[Vec<u8>]) -> (BTreeMap<u32, TaskTime>, BTreeSet<u32>) {
     let (mut all, mut marked) = (BTreeMap::new(), BTreeSet::new());
     let mut pids = proc::processes();

@@ -220,6 +220,18 @@ pub fn refusal(setup: &Setup, found: &FactsByHost) -> Result<Option<String>, Not
     Ok(None)
 }
 
+/// Refuses CPUs for the threads of virtual machines that the host which runs them does not have.
+fn machine_cpus(setup: &Setup, found: &FactsByHost) -> Result<(), PlaceError> {
+    let asked = setup.stations.iter().flat_map(|(name, station)| {
+        station.threads.iter().filter_map(move |(part, threads)| Some((name, part, threads.cpu?)))
+    });
+    for (name, part, cpu) in asked {
+        let wrong = |why| PlaceError::Cpu { key: format!("station.{name}.{part}.cpu"), why };
+        Taken::default().beside(CpuChoice::Number(cpu), None, HostId::HERE, found, wrong)?;
+    }
+    Ok(())
+}
+
 /// The CPUs of a cell's threads before anything was received, stream by stream, and the choices
 /// that the machine could not satisfy.
 ///
@@ -251,6 +263,7 @@ pub fn place_by(setup: &Setup, found: &FactsByHost, shown: &Shown) -> Result<(Ve
         short.extend(of_both.iter().chain(&lacking).map(|what| format!("stream `{}`: {what}", stream.name)));
         chosen.push(Placed { tx, rx, reply });
     }
+    machine_cpus(setup, found)?;
     let clash = experiment::clash(setup.streams.iter().zip(&chosen), |_, placed, end| placed.of(end));
     if let Some((cpu, one, other)) = clash {
         let name = |(stream, end): (&Stream, Side)| format!("{}.{end}", stream.name);

@@ -108,6 +108,7 @@ pub fn plan_of(kinds: &Kinds, setup: &Setup, names: Names, found: &FactsByHost) 
     let (mut ends, plugged) = plug(kinds, &stations, &laid.plugs)?;
     let (tagged, tagged_back) = vlan::add_to_paths(setup, names, &mut ends)?;
     let (steered, steered_back) = softirq::steps(setup, &ends, found)?;
+    let machine_threads = station::guest::placed(setup, names, found)?;
     let (queued, queued_back) = vlan::queues(setup, &ends, found)?;
     let shaped = shaper::set(setup, &ends, found)?;
     let device = |end: &LinkEnd| {
@@ -137,6 +138,7 @@ pub fn plan_of(kinds: &Kinds, setup: &Setup, names: Names, found: &FactsByHost) 
         .chain(plugged)
         .chain(tagged)
         .chain(steered)
+        .chain(machine_threads)
         .chain(queued)
         .chain(shaped.steps)
         .collect();

@@ -17,7 +17,7 @@ use crate::station;
 use crate::step::{Action, Inverse, Question, Step};
 use std::collections::BTreeMap;
 use tardy_host::softirq::Steering;
-use tardy_host::state::Moment;
+use tardy_host::state::{MachineThread, Moment};
 use tardy_model::placement::{CpuAsked, NapiThread, PlacementRecord, SoftirqBy, SoftirqRecord};
 use tardy_model::sample::{Batch, Outcome};
 use tardy_model::stream::{CpuChoice, Kind, Side, Stream};
@@ -251,6 +251,8 @@ pub struct Watch<'a> {
     /// How often each kernel thread of a host had run before the trial.
     before: BTreeMap<(HostId, u32), u64>,
     threads: BTreeMap<String, Vec<NapiThread>>,
+    /// The threads of virtual machines before the trial and after it.
+    machines: [Vec<MachineThread>; 2],
 }
 
 impl<'a> Watch<'a> {
@@ -276,7 +278,8 @@ impl<'a> Watch<'a> {
             };
             watched.insert(ends.label(id)?, watch);
         }
-        Ok(Watch { setup, ends: watched, before: BTreeMap::new(), threads: BTreeMap::new() })
+        let (before, threads, machines) = Default::default();
+        Ok(Watch { setup, ends: watched, before, threads, machines })
     }
 
     /// The devices of a host whose kernel threads are to be looked at.
@@ -301,6 +304,15 @@ impl<'a> Watch<'a> {
                     self.threads.insert(end.clone(), threads.map(since).collect());
                 }
             }
+        }
+    }
+
+    /// Takes the threads by which a host runs virtual machines, which only the coordinator's has.
+    pub fn saw_machines(&mut self, moment: Moment, threads: Vec<MachineThread>) {
+        let [before, after] = &mut self.machines;
+        match moment {
+            Moment::Before => before.extend(threads),
+            Moment::Behind => after.extend(threads),
         }
     }
 
@@ -337,6 +349,7 @@ impl<'a> Watch<'a> {
         PlacementRecord {
             asked: asked.chain(self.of_loads()).collect(),
             softirq: softirq.collect(),
+            machine_threads: station::guest::threads(self.setup, &self.machines),
             ..PlacementRecord::default()
         }
     }

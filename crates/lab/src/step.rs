@@ -177,6 +177,12 @@ pub enum Action {
         queue: String,
         was: String,
     },
+    /// Lets the threads of a virtual machine, which QEMU runs in this namespace, use all these
+    /// CPUs again, under the kernel's ordinary policy.
+    FreeMachineThreads {
+        /// As `taskset` writes them.
+        cpus: String,
+    },
     /// Deletes a rule that sends packets into a receive queue.
     DeleteRule {
         device: String,
@@ -253,6 +259,9 @@ impl Inverse {
                 vec![Command::hwtstamp("restore", device, &places, &words)]
             }
             Action::SwitchOffloadsOn { device } => vec![shell(&switch_offloads(device, "on"))],
+            Action::FreeMachineThreads { cpus } => {
+                vec![machine_threads(netns.unwrap_or_default(), "all", &["any", cpus, "-o", "0"])]
+            }
             Action::RestoreIrq { irq, was } => vec![shell(&format!("echo {was} >/proc/irq/{irq}/smp_affinity_list"))],
             Action::RestoreSteering { device, queue, was } => {
                 vec![shell(&format!("echo {was} >/sys/class/net/{device}/queues/{queue}/rps_cpus"))]
@@ -280,6 +289,7 @@ impl Inverse {
                 | Action::DeleteQdisc { .. }
                 | Action::RestoreStamping { .. }
                 | Action::DeleteDatapath { .. }
+                | Action::FreeMachineThreads { .. }
         );
         if self.place.host != HostId::HERE {
             return Some(format!(
@@ -327,7 +337,9 @@ impl Inverse {
                     words.find(|word| !is_word(word)).and_then(|word| bad("word of an address", word))
                 }),
             Action::RestoreStamping { device: name, or_in, .. } => device(name).or_else(|| ours(or_in)),
-            Action::RestoreIrq { was, .. } => of("list of CPUs", was, "0123456789,-"),
+            Action::RestoreIrq { was: cpus, .. } | Action::FreeMachineThreads { cpus } => {
+                of("list of CPUs", cpus, "0123456789,-")
+            }
             Action::RestoreSteering { device: name, queue, was } => device(name)
                 .or_else(|| of("queue", queue, "rx-0123456789"))
                 .or_else(|| of("set of CPUs", was, "0123456789abcdefABCDEF,")),
@@ -353,6 +365,17 @@ pub(crate) const DPCTL: &str = "ovs-dpctl";
 /// What of a device's offloads changes a packet after an XDP program has seen it, or leaves
 /// something out of it.
 const OFFLOADS: &str = "tx tso gso txvlan rxvlan";
+
+/// What goes through the threads of the QEMU that runs in namespace `$1`, of the kind `$2`, and
+/// has each run on the CPUs `$4` under the policy `$5` with the priority `$6`. If there
+/// is none, it fails, unless `$3` is `any`. `MachinePart::of_thread` knows the same names.
+const MACHINE_THREADS: &str = r#"n=0; for p in $(ip netns pids "$1" 2>/dev/null); do case $(cat /proc/$p/comm 2>/dev/null) in qemu-*) ;; *) continue;; esac; for t in /proc/$p/task/[0-9]* $(grep -lsx "vhost-$p" /proc/[0-9]*/comm); do t=${t%/comm}; t=${t##*/}; case $(cat /proc/$t/comm 2>/dev/null) in '') continue;; 'CPU '*|'ALL CPUs'*) of=vcpu;; vhost-*) of=vhost;; *) of=emulator;; esac; [ "$2" = all ] || [ "$2" = $of ] || continue; taskset -pc "$4" $t >/dev/null && chrt "$5" -p "$6" $t || [ ! -e /proc/$t ] || exit 1; n=$((n+1)); done; done; [ $n -gt 0 ] || [ "$3" = any ] || { echo "the virtual machine in $1 has no thread of the kind $2 here" >&2; exit 1; }"#;
+
+/// A command that has threads of the virtual machine behind this namespace run so: their kind,
+/// then `all` or `any`, the CPUs, the option of `chrt` and the priority.
+pub fn machine_threads(netns: &str, kind: &str, how: &[&str]) -> Command {
+    Command::new("sh", &[&["-c", MACHINE_THREADS, "threads", netns, kind], how].concat())
+}
 
 /// A script that switches these offloads. A device may not have each of them.
 fn switch_offloads(device: &str, to: &str) -> String {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a machine was doing at one moment, and what a thread of ours was granted and had; and which
-//! machine it was.
+//! What a machine was doing at one moment, and which machine it was.
 
 use crate::placement::{CpuWork, KvmWork};
 use crate::time::ClockReading;
@@ -109,60 +108,6 @@ pub struct RtLimit {
     pub period_ns: i64,
     /// Realtime tasks may run this long in it, ns.
     pub runtime_ns: i64,
-}
-
-/// One of tardy's measuring threads: what it asked for, what it has, where it ran. Read back from
-/// the kernel.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ThreadRecord {
-    /// Thread id in the machine.
-    pub tid: u32,
-    /// Policy asked for, as in the experiment file.
-    pub policy_asked: String,
-    /// Policy that the kernel reports for it, in the same form.
-    pub policy_granted: String,
-    /// CPU asked for (`auto` and its like resolved); `None` if not pinned.
-    pub cpu_asked: Option<u32>,
-    /// CPUs in the affinity read back.
-    pub affinity: Vec<u32>,
-    /// CPU it was on at the trial's start and end, and at each look between, without repetition.
-    pub cpus_seen: Vec<u32>,
-    /// True if the process's memory is locked (VmLck covers it).
-    pub memory_locked: bool,
-    /// What was refused, and the kernel's reason.
-    pub refused: Vec<String>,
-    /// Time it ran during the trial, ns; `None` where the kernel does not say.
-    pub run_ns: Option<i64>,
-    /// Time it waited on a run queue during the trial, ns; `None` where the kernel does not say.
-    pub wait_ns: Option<i64>,
-    /// How long the trial was for it, ns: what it neither ran nor waited it was asleep. `None` in
-    /// records of older versions.
-    #[serde(default)]
-    pub over_ns: Option<i64>,
-    /// Involuntary context switches during the trial.
-    pub involuntary_switches: u64,
-    /// Voluntary context switches during the trial.
-    pub voluntary_switches: u64,
-    /// Times it was moved to another CPU during the trial; `None` where the kernel does not say.
-    #[serde(default)]
-    pub migrations: Option<u64>,
-    /// How long before its first packet was due it learned that the trial begins, ns; negative if
-    /// after. `None` for a thread without a schedule, or one that works already.
-    #[serde(default)]
-    pub told_ahead_ns: Option<i64>,
-    /// Time that a wake-up of such a thread waits on the run queue at the median, measured by the
-    /// ruler before the trials, ns; `None` where that was not measured.
-    #[serde(default)]
-    pub wake_wait_ns: Option<i64>,
-    /// NAPI context of the socket that it receives from, as of the last packet; 0 for none, `None`
-    /// if it does not receive.
-    #[serde(default)]
-    pub napi_id: Option<u32>,
-    /// By how much the kernel may let its sleeps end late to save wake-ups, ns, as read back
-    /// (PR_GET_TIMERSLACK). It does so for policy `other` alone, whatever this value is. `None`
-    /// where it was not read.
-    #[serde(default)]
-    pub timer_slack_ns: Option<u64>,
 }
 
 /// The ruler's figures for one CPU of one station, taken by a thread of the stream's policy there.

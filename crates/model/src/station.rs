@@ -3,7 +3,9 @@
 //! know asks the record, not the kind. What a kind *does* is a file in `lab/src/station`.
 
 use crate::path::Backend;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::fmt;
 
 listed! {
     /// A place where traffic starts or ends.
@@ -102,6 +104,48 @@ impl Net {
             Net::Igb => 8,
             Net::Virtio | Net::Vhost | Net::E1000e => 0,
         }
+    }
+}
+
+listed! {
+    /// The threads by which a host runs a virtual machine, by what they do.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum MachinePart {
+        /// A virtual CPU, one thread for each, or one for all where the processor is emulated so.
+        Vcpu,
+        /// The kernel's thread that moves the packets of a device.
+        Vhost,
+        /// All other threads of QEMU: its main loop, which moves packets without vhost.
+        Emulator,
+    }
+}
+
+impl MachinePart {
+    /// The word in `station.*.vcpu`, and in the names of threads.
+    pub const fn name(self) -> &'static str {
+        match self {
+            MachinePart::Vcpu => "vcpu",
+            MachinePart::Vhost => "vhost",
+            MachinePart::Emulator => "emulator",
+        }
+    }
+
+    /// What the thread of a virtual machine does, by the name that it has: QEMU calls its virtual
+    /// CPUs `CPU 0/KVM`, or `ALL CPUs/TCG`, and the kernel its own thread `vhost-` and the number
+    /// of the process.
+    pub fn of_thread(name: &str) -> MachinePart {
+        match name {
+            _ if name.starts_with("CPU ") || name.starts_with("ALL CPUs") => MachinePart::Vcpu,
+            _ if name.starts_with("vhost-") => MachinePart::Vhost,
+            _ => MachinePart::Emulator,
+        }
+    }
+}
+
+impl fmt::Display for MachinePart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

@@ -4,8 +4,8 @@
 
 use crate::ethernet::Tag;
 use crate::load::LoadRecord;
-use crate::machine::{MachineState, ThreadRecord};
-use crate::placement::PlacementRecord;
+use crate::machine::MachineState;
+use crate::placement::{PlacementRecord, ThreadRecord};
 use crate::point::{Metric, Point, Source};
 use crate::port::TcpRecord;
 use crate::qdisc::{LaunchRecord, ShaperRecord};

@@ -66,7 +66,20 @@ pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: PathKind) {
 }
 
 /// Keys of a station that is a virtual machine.
-const OF_MACHINES: [&str; 6] = ["kernel", "cpus", "memory", "net", "net_queues", "append"];
+const OF_MACHINES: [&str; 12] = [
+    "kernel",
+    "cpus",
+    "memory",
+    "net",
+    "net_queues",
+    "append",
+    "vcpu.cpu",
+    "vcpu.policy",
+    "vhost.cpu",
+    "vhost.policy",
+    "emulator.cpu",
+    "emulator.policy",
+];
 
 /// True if the key of a station, without `station` and the name, has a meaning for one of this
 /// kind.

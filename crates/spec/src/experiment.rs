@@ -7,8 +7,8 @@ use tardy_model::load::Load;
 use tardy_model::machine::HostId;
 use tardy_model::path::{Devices, MacvtapMode, PathKind, PathTraits};
 use tardy_model::shaper::Shaper;
-use tardy_model::station::{Machine, StationKind};
-use tardy_model::stream::{CpuChoice, Ip, Kind, Side, Stream, UNDER_TEST, Wait, all_simulated};
+use tardy_model::station::{Machine, MachinePart, StationKind};
+use tardy_model::stream::{CpuChoice, Ip, Kind, Policy, Side, Stream, UNDER_TEST, Wait, all_simulated};
 use tardy_model::validity::Validity;
 use tardy_model::xdp::XdpMode;
 
@@ -53,12 +53,23 @@ pub struct Station {
     pub host: HostId,
     /// What is virtual about that machine, where the station is one; `None` for other kinds.
     pub machine: Option<Machine>,
+    /// The threads of that machine that the cell places, on the host that runs it. Cells that
+    /// differ in this share the machine.
+    pub threads: BTreeMap<MachinePart, MachineThreads>,
+}
+
+/// How the threads of a virtual machine that do the same are to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MachineThreads {
+    /// The CPU of the host that runs the machine; `None` for any.
+    pub cpu: Option<u32>,
+    pub policy: Policy,
 }
 
 impl Station {
     /// A station of this kind on the machine on which the experiment is run.
     pub const fn here(kind: StationKind) -> Station {
-        Station { kind, host: HostId::HERE, machine: None }
+        Station { kind, host: HostId::HERE, machine: None, threads: BTreeMap::new() }
     }
 }
 

@@ -2,13 +2,14 @@
 //! The virtual machines of an experiment. A machine lives for the whole run, so all cells say
 //! together what it has; and stations of one name that differ are several machines.
 
-use crate::cell::{Table, called, integer, text};
+use crate::cell::{Table, called, cpu, integer, policy, text};
 use crate::error::Problem;
-use crate::experiment::{Cell, Experiment};
+use crate::experiment::{Cell, Experiment, MachineThreads};
 use crate::schema::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::machine::HostId;
-use tardy_model::station::{Machine, Net};
+use tardy_model::station::{Machine, MachinePart, Net};
+use tardy_model::stream::{CpuChoice, Policy};
 
 /// Bytes of a mebibyte.
 const MIB: i64 = 1 << 20;
@@ -48,6 +49,47 @@ pub(crate) fn machine(table: &Table<'_>) -> Result<Machine, Problem> {
         append: append.join(" "),
         backends: BTreeSet::new(),
     })
+}
+
+/// Where the threads of a virtual machine are to run, of which the file says so. Its devices are
+/// `net`.
+pub(crate) fn threads(table: &Table<'_>, net: Net) -> Result<BTreeMap<MachinePart, MachineThreads>, Problem> {
+    let mut threads = BTreeMap::new();
+    for part in MachinePart::ALL {
+        let [cpu_field, policy_field] = ["cpu", "policy"].map(|key| format!("{part}.{key}"));
+        let (choice, policy) = (table.get(&cpu_field, cpu)?, table.get(&policy_field, policy)?);
+        let cpu = match choice {
+            CpuChoice::Any => None,
+            CpuChoice::Number(cpu) => Some(cpu),
+            CpuChoice::Auto | CpuChoice::Same | CpuChoice::Different => {
+                let key = table.key(&cpu_field);
+                let message = format!("`{key}` is \"{choice}\", and tardy chooses no CPU for the threads of a machine");
+                return Err(table.wrong(&[&cpu_field], message, "write the CPU's number, or \"any\""));
+            }
+        };
+        if let Policy::Deadline { .. } = policy {
+            let message = format!(
+                "`{}` is \"{policy}\", and a thread that runs a machine has no run time in each period",
+                table.key(&policy_field)
+            );
+            return Err(table.wrong(&[&policy_field], message, "write \"fifo:PRIORITY\", or \"other\""));
+        }
+        if (cpu, policy) == (None, Policy::Other) {
+            continue;
+        }
+        if part == MachinePart::Vhost && net != Net::Vhost {
+            let message = format!(
+                "`{}` places the kernel's vhost threads, and with net = \"{}\" the machine has none",
+                table.key(part.name()),
+                net.name()
+            );
+            let written = [cpu_field.as_str(), policy_field.as_str(), "net"];
+            let written: Vec<&str> = written.into_iter().filter(|field| table.is_written(field)).collect();
+            return Err(table.wrong(&written, message, "write net = \"vhost\", or emulator in place of vhost"));
+        }
+        threads.insert(part, MachineThreads { cpu, policy });
+    }
+    Ok(threads)
 }
 
 /// Numbers the machines of all cells as hosts, and gives each what is behind its network devices

@@ -193,8 +193,12 @@ fn stations(view: &View<'_>, path: Option<PathTraits>) -> Option<BTreeMap<String
         let table = view.table("station.*", Some(named));
         let kind = view.keep(table.get("kind", called(StationKind::of)))?;
         check::station(view, &table, kind);
-        let machine = if kind.traits().is_machine { Some(view.keep(machines::machine(&table))?) } else { None };
-        Some((named.name.clone(), Station { machine, ..Station::here(kind) }))
+        if !kind.traits().is_machine {
+            return Some((named.name.clone(), Station::here(kind)));
+        }
+        let machine = view.keep(machines::machine(&table))?;
+        let threads = view.keep(machines::threads(&table, machine.net))?;
+        Some((named.name.clone(), Station { machine: Some(machine), threads, ..Station::here(kind) }))
     });
     let stations = made.collect::<Option<BTreeMap<_, _>>>()?;
     if let Some(path) = path.filter(|_| view.is_sound("station.*.kind")) {

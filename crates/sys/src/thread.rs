@@ -90,12 +90,18 @@ pub fn set_policy(policy: Policy) -> Result<(), SysError> {
 
 /// The calling thread's policy as the kernel has it.
 pub fn policy() -> Result<Policy, SysError> {
+    policy_of(0)
+}
+
+/// The scheduling policy of a thread of any process; 0 is the calling thread.
+pub fn policy_of(tid: u32) -> Result<Policy, SysError> {
+    let on = || if tid == 0 { "this thread".to_owned() } else { format!("thread {tid}") };
     // SAFETY: sched_attr is plain data.
     let mut attr: libc::sched_attr = unsafe { mem::zeroed() };
     let size = mem::size_of_val(&attr);
-    // SAFETY: `attr` is writable for `size` bytes; 0 is the calling thread; flags 0.
-    let result = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &mut attr, size, 0) };
-    check(result, "sched_getattr", || "this thread".into())?;
+    // SAFETY: `attr` is writable for `size` bytes; the kernel looks the number up; flags 0.
+    let result = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &mut attr, size, 0) };
+    check(result, "sched_getattr", on)?;
     let priority = attr.sched_priority as u8;
     Ok(match attr.sched_policy as i32 {
         libc::SCHED_FIFO => Policy::Fifo(priority),

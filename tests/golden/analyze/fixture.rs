@@ -2,8 +2,8 @@
 //! Samples and records in which all is well, for the tests to spoil.
 
 use std::collections::{BTreeMap, BTreeSet};
-use tardy_model::machine::{CpuTimes, MachineState, RtLimit, TaskTime, ThreadRecord};
-use tardy_model::placement::PlacementRecord;
+use tardy_model::machine::{CpuTimes, MachineState, RtLimit, TaskTime};
+use tardy_model::placement::{PlacementRecord, ThreadRecord};
 use tardy_model::point::{Metric, Point, Source};
 use tardy_model::qdisc::LaunchRecord;
 use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};

@@ -8,7 +8,8 @@ use tardy_analyze::cell::{CellAnalysis, CellAnswer};
 use tardy_model::load::{
     Broke, ExitRecord, InstanceRecord, Lead, LoadKind, LoadRecord, Rate, Series, SideHosts, SideRecord,
 };
-use tardy_model::machine::{Ended, EndedTasks, TaskTime, ThreadRecord};
+use tardy_model::machine::{Ended, EndedTasks, TaskTime};
+use tardy_model::placement::ThreadRecord;
 use tardy_model::port::TcpRecord;
 use tardy_model::result::{ExpectationResult, TrialResult};
 use tardy_model::time::Nanos;

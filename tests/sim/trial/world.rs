@@ -21,7 +21,7 @@ use tardy_lab::trial::machine::{Input, Now, Output};
 use tardy_lab::{orders, plan};
 use tardy_model::ethernet::Tags;
 use tardy_model::load::SideRecord;
-use tardy_model::machine::ThreadRecord;
+use tardy_model::placement::ThreadRecord;
 use tardy_model::sample::MaybeNanos;
 use tardy_model::stream::Side;
 use tardy_model::time::{ClockReading, Instant};

@@ -4,7 +4,7 @@
 
 use super::{Evidence, Rule, Spoils, TICKS_NS, Thread, TrialHost};
 use crate::{placement, says};
-use tardy_model::placement::{SoftirqBy, SoftirqRecord};
+use tardy_model::placement::{SoftirqBy, SoftirqRecord, ThreadRecord};
 use tardy_model::verdict::{Figure, Level, Verdict};
 
 /// `policy`: a thread did not get the scheduling policy, priority or CPU it asked for, or its
@@ -27,9 +27,8 @@ fn cpus(affinity: &[u32]) -> String {
     if affinity.is_empty() { "none".to_owned() } else { says::list(affinity) }
 }
 
-/// What one thread was not given.
-fn missing(thread: &Thread<'_>) -> Option<String> {
-    let record = thread.record;
+/// What a thread was not given.
+fn missing(name: &str, record: &ThreadRecord) -> Option<String> {
     let mut parts = Vec::new();
     if !same(&record.policy_asked, &record.policy_granted) {
         let granted = if record.policy_granted.is_empty() { "nothing" } else { &record.policy_granted };
@@ -38,42 +37,42 @@ fn missing(thread: &Thread<'_>) -> Option<String> {
     if let Some(cpu) = record.cpu_asked.filter(|cpu| record.affinity != [*cpu]) {
         parts.push(format!("asked for CPU {cpu} and may run on CPU {}", cpus(&record.affinity)));
     }
-    (!parts.is_empty()).then(|| format!("{} {}", thread.name(), parts.join(", ")))
+    (!parts.is_empty()).then(|| format!("{name} {}", parts.join(", ")))
 }
 
 fn policy(evidence: &Evidence<'_>) -> Vec<Verdict> {
-    let spoilt: Vec<(Thread<'_>, String)> =
-        evidence.threads().filter_map(|thread| missing(&thread).map(|what| (thread, what))).collect();
-    let unlocked: Vec<Thread<'_>> = evidence.threads().filter(|thread| !thread.record.memory_locked).collect();
+    let ours: Vec<(String, &ThreadRecord)> = evidence.threads().map(|thread| (thread.name(), thread.record)).collect();
+    // QEMU locks no memory, and nobody asks it to.
+    let of_machines = evidence.record.placement.machine_threads.iter().map(|(name, record)| (name.clone(), record));
+    let all = ours.iter().cloned().chain(of_machines);
+    let (spoilt, whys): (Vec<_>, Vec<_>) =
+        all.filter_map(|(name, record)| missing(&name, record).map(|why| ((name, record), why))).unzip();
+    let unlocked: Vec<_> = ours.into_iter().filter(|(_, record)| !record.memory_locked).collect();
     let (level, threads, mut says) = if !spoilt.is_empty() {
-        let says: Vec<String> = spoilt.iter().map(|(_, what)| what.clone()).collect();
-        (Level::Invalid, spoilt.iter().map(|(thread, _)| *thread).collect::<Vec<_>>(), says.join("; "))
+        (Level::Invalid, spoilt, whys.join("; "))
     } else if !unlocked.is_empty() {
-        let names: Vec<String> = unlocked.iter().map(Thread::name).collect();
+        let names: Vec<String> = unlocked.iter().map(|(name, _)| name.clone()).collect();
         let says = format!("the memory of {} is not locked: the tail may contain a page fault", says::list(&names));
         (Level::Warning, unlocked, says)
     } else {
         return Vec::new();
     };
-    let refused: Vec<&String> = threads.iter().flat_map(|thread| &thread.record.refused).collect();
+    let refused: Vec<&String> = threads.iter().flat_map(|(_, record)| &record.refused).collect();
     if let Some(first) = refused.first() {
         says = format!("{says} ({first})");
     }
-    let each = |of: &dyn Fn(&Thread<'_>) -> Figure| Figure::List(threads.iter().map(of).collect());
+    let each = |of: &dyn Fn(&str, &ThreadRecord) -> Figure| {
+        Figure::List(threads.iter().map(|(name, record)| of(name, record)).collect())
+    };
+    let cpu_asked = |record: &ThreadRecord| record.cpu_asked.map_or_else(|| "any".into(), Figure::from);
     vec![
         Verdict::new(POLICY.id, level, says)
-            .with("threads", each(&|thread| thread.name().into()))
-            .with("policy_asked", each(&|thread| thread.record.policy_asked.as_str().into()))
-            .with("policy_granted", each(&|thread| thread.record.policy_granted.as_str().into()))
-            .with(
-                "cpu_asked",
-                each(&|thread| match thread.record.cpu_asked {
-                    Some(cpu) => cpu.into(),
-                    None => "any".into(),
-                }),
-            )
-            .with("cpus_granted", each(&|thread| cpus(&thread.record.affinity).into()))
-            .with("memory_locked", each(&|thread| thread.record.memory_locked.to_string().into()))
+            .with("threads", each(&|name, _| name.into()))
+            .with("policy_asked", each(&|_, record| record.policy_asked.as_str().into()))
+            .with("policy_granted", each(&|_, record| record.policy_granted.as_str().into()))
+            .with("cpu_asked", each(&|_, record| cpu_asked(record)))
+            .with("cpus_granted", each(&|_, record| cpus(&record.affinity).into()))
+            .with("memory_locked", each(&|_, record| record.memory_locked.to_string().into()))
             .with("refused", Figure::List(refused.into_iter().map(|why| why.as_str().into()).collect())),
     ]
 }

@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tardy_bpf::user::StampClock;
 use tardy_bpf::xsk::XdpError;
-use tardy_model::machine::ThreadRecord;
+use tardy_model::placement::ThreadRecord;
 use tardy_model::point::{Metric, Point};
 use tardy_model::stream::{Side, Wait};
 use tardy_model::stream_id::StreamId;

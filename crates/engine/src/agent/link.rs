@@ -9,7 +9,7 @@ use crate::sender::{SenderCounters, SentRows};
 use crate::worker::Account;
 use std::cell::Cell;
 use std::sync::mpsc;
-use tardy_model::machine::ThreadRecord;
+use tardy_model::placement::ThreadRecord;
 use tardy_model::port::TcpRecord;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::{OwnNotes, SpinGaps};

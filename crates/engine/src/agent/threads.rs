@@ -23,7 +23,7 @@ use crate::sender::{Sender, SenderCounters, SentRows};
 use crate::worker::{self, Account};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::RecvError;
-use tardy_model::machine::ThreadRecord;
+use tardy_model::placement::ThreadRecord;
 use tardy_model::point::Point;
 use tardy_model::port::{Port, TcpRecord};
 use tardy_model::sample::MaybeNanos;

@@ -24,8 +24,9 @@ use tardy_engine::order::RulerOrder;
 use tardy_engine::{halves, matcher};
 use tardy_host::state::Moment;
 use tardy_model::load::{LoadRecord, SideHosts};
-use tardy_model::machine::{MachineState, RulerRecord, ThreadRecord};
+use tardy_model::machine::{MachineState, RulerRecord};
 use tardy_model::path::DeviceClock;
+use tardy_model::placement::ThreadRecord;
 use tardy_model::point::{Point, Source};
 use tardy_model::qdisc::{LaunchRecord, ShaperRecord};
 use tardy_model::sample::Batch;
@@ -84,9 +85,10 @@ impl<'a> Around<'a, '_, '_> {
             commands: if whole { readings.commands(host) } else { Vec::new() },
         })?;
         let mut states = BTreeMap::new();
-        for (host, Observed { state, napi, says }) in observed {
+        for (host, Observed { state, napi, machine_threads, says }) in observed {
             if whole {
                 self.watch.saw(moment, host, &napi);
+                self.watch.saw_machines(moment, machine_threads);
                 self.readings.take(host, says);
             }
             states.insert(host, state);

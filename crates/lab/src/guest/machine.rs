@@ -307,7 +307,7 @@ pub fn boot(asked: &Asked<'_>, options: &BootOptions<'_>, here: &mut dyn Host) -
     let Some(path) = folder.to_str() else { return Err(GuestError::Name { folder }.into()) };
     let gone = Inverse::here(Action::RemoveGuestFiles { paths: vec![path.to_owned()] });
     let files = Step::new(&Place::of(HostId::HERE), "what the virtual machine is given to boot", Vec::new());
-    let of = Station { kind: StationKind::Guest, host, machine: Some(machine.clone()) };
+    let of = Station { kind: StationKind::Guest, host, machine: Some(machine.clone()), threads: BTreeMap::new() };
     let planned = (station::kind(StationKind::Guest).build)(names, &of, name);
     here.apply(&[vec![files.undone_by(vec![gone])], planned.steps].concat())?;
     // A run that had this slot and was killed may have left one.
@@ -319,7 +319,7 @@ pub fn boot(asked: &Asked<'_>, options: &BootOptions<'_>, here: &mut dyn Host) -
     let command = command(machine, host, names, &arguments);
     give(machine, boots, &folder.join(INITRAMFS))?;
     let mut qemu = Qemu::start_by(&folder, &command).map_err(|source| GuestError::Start { source })?;
-    here.note_machine(qemu.pid())?;
+    here.note_machine(qemu.pid(), host)?;
     let steward = meet(name, &folder, &mut qemu, options)?;
     let facts = facts_of(virtual_machine.accelerator, boots, options, &command);
     let console = File::open(folder.join(qemu::CONSOLE)).ok();
@@ -363,7 +363,9 @@ fn give(machine: &Machine, boots: MachineBoots<'_>, at: &Path) -> Result<(), Gue
 pub fn arguments(of: &VirtualMachine, machine: &Machine, host: HostId, names: Names) -> Vec<String> {
     let port = format!("file:{}", folder::PORT);
     let words = of.arguments().into_iter().map(|word| if word == port { "null".to_owned() } else { word });
-    words.chain(devices(machine, host, names)).collect()
+    // QEMU names its threads after what they do, so that they can be told apart.
+    let named = ["-name", "machine,debug-threads=on"].map(str::to_owned);
+    words.chain(named).chain(devices(machine, host, names)).collect()
 }
 
 fn facts_of(

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use tardy_engine::message::{MessageError, read_frame, write_frame};
-use tardy_host::state::Moment;
+use tardy_host::state::{MachineThread, Moment};
 use tardy_model::harmless::Json;
 use tardy_model::machine::MachineState;
 use tardy_model::manifest::{HostEntry, ReadBack};
@@ -64,6 +64,9 @@ pub struct Observed {
     pub state: MachineState,
     /// The kernel threads that poll each device.
     pub napi: BTreeMap<String, Vec<NapiThread>>,
+    /// The threads by which this host runs virtual machines.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub machine_threads: Vec<MachineThread>,
     /// What each command printed, or why it did not.
     pub says: Vec<Result<Json, String>>,
 }

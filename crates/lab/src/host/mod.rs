@@ -114,7 +114,7 @@ pub trait Host {
     ///
     /// # Errors
     /// As `note`.
-    fn note_machine(&mut self, pid: u32) -> Result<(), ApplyError> {
+    fn note_machine(&mut self, pid: u32, _: HostId) -> Result<(), ApplyError> {
         self.note(pid)
     }
 

@@ -6,7 +6,7 @@ use super::applied::{self, Applied};
 use super::ask::{Ask, Observe, Observed};
 use super::devices::{self, Claim, DeviceError};
 use super::runner::{BatchLog, Processes};
-use super::{ApplyError, Away, Host, LookError, child};
+use super::{ApplyError, Away, Host, HostId, LookError, child};
 use crate::command::{Command, OURSELVES};
 use crate::connection::Connection;
 use crate::machine::Facts;
@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tardy_host::softirq::{napi_threads, steering};
-use tardy_host::state::{Moment, Reader};
+use tardy_host::state::{Moment, Reader, machine_threads};
 use tardy_host::{cpus, facts, nic, state};
 use tardy_model::manifest::{HostEntry, ReadBack};
 use tardy_model::path::PathKind;
@@ -54,7 +54,7 @@ pub struct Steward {
     claim: Option<Claim>,
     reader: Option<Reader>,
     /// Processes that run the run's own virtual machines.
-    machines: BTreeSet<u32>,
+    machines: BTreeMap<u32, HostId>,
     ran: Log,
 }
 
@@ -70,7 +70,7 @@ impl Steward {
             applied: None,
             slot: None,
             reader: None,
-            machines: BTreeSet::new(),
+            machines: BTreeMap::new(),
             ran: Log::default(),
         }
     }
@@ -215,9 +215,9 @@ impl Host for Steward {
         Ok(())
     }
 
-    fn note_machine(&mut self, pid: u32) -> Result<(), ApplyError> {
+    fn note_machine(&mut self, pid: u32, machine: HostId) -> Result<(), ApplyError> {
         self.note(pid)?;
-        self.machines.insert(pid);
+        self.machines.insert(pid, machine);
         Ok(())
     }
 
@@ -225,17 +225,20 @@ impl Host for Steward {
         let marks = if what.programs { marks(self.processes()) } else { Vec::new() };
         let mut reader = match (what.moment, self.reader.take()) {
             (Moment::Behind, Some(reader)) => reader,
-            (Moment::Before | Moment::Behind, _) => Reader::new(marks).with_machines(self.machines.clone()),
+            (Moment::Before | Moment::Behind, _) => {
+                Reader::new(marks).with_machines(self.machines.keys().copied().collect())
+            }
         };
         let other_runs = || slot::other_runs(&self.state);
         let state = (what.moment == Moment::Behind).then(|| reader.read(Moment::Behind, other_runs()));
         let napi: BTreeMap<_, _> = what.polled.iter().map(|device| (device.clone(), napi_threads(device))).collect();
+        let machine_threads = machine_threads(&self.machines);
         let says = what.commands.iter().map(|command| self.ask(command)).collect();
         let state = state.unwrap_or_else(|| reader.read(Moment::Before, slot::other_runs(&self.state)));
         if what.moment == Moment::Before {
             self.reader = Some(reader);
         }
-        Ok(Observed { state, napi, says })
+        Ok(Observed { state, napi, machine_threads, says })
     }
 
     fn end_leftovers(&mut self) {

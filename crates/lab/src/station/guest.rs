@@ -9,12 +9,18 @@ use super::planned::{Offer, PlannedStation, Plugged};
 use crate::command::{Command, OURSELVES};
 use crate::host::HostId;
 use crate::host::place::Place;
+use crate::machine::FactsByHost;
 use crate::names::{self, Names};
+use crate::not_found::NotFound;
 use crate::path::link::{Device, EndId, NO_IPV6, PathError};
-use crate::step::{Action, Inverse, Step};
+use crate::step::{Action, Inverse, Step, machine_threads};
+use std::collections::BTreeMap;
+use tardy_host::state::MachineThread;
 use tardy_model::path::Backend;
-use tardy_model::station::{Machine, StationKind};
-use tardy_spec::experiment::Station;
+use tardy_model::placement::ThreadRecord;
+use tardy_model::station::{Machine, MachinePart, StationKind};
+use tardy_model::stream::Policy;
+use tardy_spec::experiment::{MachineThreads, Setup, Station};
 
 /// Its own host starts its agent.
 pub(super) const KIND: StationMethods = StationMethods {
@@ -42,6 +48,71 @@ fn build(names: Names, of: &Station, _: &str) -> PlannedStation {
     }
     let agent = Command::new(OURSELVES, &["agent"]);
     PlannedStation { kind: StationKind::Guest, place: Place::of(of.host), steps, offers, agent }
+}
+
+/// Has the threads of this cell's virtual machines run where it asks, until the cell's path is put
+/// back: a machine serves all cells.
+///
+/// # Errors
+/// If this host has not been looked at.
+pub fn placed(setup: &Setup, names: Names, found: &FactsByHost) -> Result<Vec<Step>, NotFound> {
+    let mut steps = Vec::new();
+    for station in setup.stations.values().filter(|station| !station.threads.is_empty()) {
+        let netns = names.machine_netns(station.host);
+        let usable = found.of(HostId::HERE)?.usable.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let place = |(part, MachineThreads { cpu, policy }): (&MachinePart, &MachineThreads)| {
+            let cpus = cpu.map_or_else(|| usable.clone(), |cpu| cpu.to_string());
+            let (class, priority) = match policy {
+                Policy::Fifo(priority) => ("-f", priority.to_string()),
+                Policy::Rr(priority) => ("-r", priority.to_string()),
+                Policy::Other | Policy::Deadline { .. } => ("-o", "0".to_owned()),
+            };
+            machine_threads(&netns, part.name(), &["all", &cpus, class, &priority])
+        };
+        let does = station.threads.iter().map(place).collect();
+        let undoes = Action::FreeMachineThreads { cpus: usable.clone() };
+        let undoes = Inverse::within(&Place::netns_of(HostId::HERE, &netns), undoes);
+        let why = "the virtual machine's threads where the cell asks for them; back where they were";
+        steps.push(Step::new(&Place::of(HostId::HERE), why, does).undone_by(vec![undoes]));
+    }
+    Ok(steps)
+}
+
+/// What the threads of this cell's virtual machines were asked for, have and did between two
+/// readings, by their names: `vm.vcpu0`, `vm.vhost0`, `vm.emulator`. A thread that is not in both
+/// readings is left out.
+pub fn threads(setup: &Setup, [before, after]: &[Vec<MachineThread>; 2]) -> BTreeMap<String, ThreadRecord> {
+    let mut counts: BTreeMap<(&str, MachinePart), usize> = BTreeMap::new();
+    let mut threads = BTreeMap::new();
+    for MachineThread { machine, part, record, read } in after {
+        let of = setup.stations.iter().find(|(_, of)| of.machine.is_some() && of.host == *machine);
+        let Some((name, station)) = of else { continue };
+        let count = counts.entry((name, *part)).or_default();
+        let called = match part {
+            MachinePart::Emulator => format!("{name}.{part}"),
+            MachinePart::Vcpu | MachinePart::Vhost => format!("{name}.{part}{count}"),
+        };
+        *count += 1;
+        let earlier = before.iter().find(|earlier| earlier.record.tid == record.tid && earlier.part == *part);
+        let Some(MachineThread { record: earlier, read: began, .. }) = earlier else { continue };
+        let since = |now: Option<i64>, then: Option<i64>| now.zip(then).map(|(now, then)| now.saturating_sub(then));
+        let asked = station.threads.get(part).copied();
+        let MachineThreads { cpu, policy } = asked.unwrap_or(MachineThreads { cpu: None, policy: Policy::Other });
+        let thread = ThreadRecord {
+            policy_asked: policy.to_string(),
+            cpu_asked: cpu,
+            cpus_seen: [&earlier.cpus_seen[..], &record.cpus_seen].concat(),
+            run_ns: since(record.run_ns, earlier.run_ns),
+            wait_ns: since(record.wait_ns, earlier.wait_ns),
+            over_ns: Some((*read - *began).0),
+            involuntary_switches: record.involuntary_switches.saturating_sub(earlier.involuntary_switches),
+            voluntary_switches: record.voluntary_switches.saturating_sub(earlier.voluntary_switches),
+            migrations: record.migrations.zip(earlier.migrations).map(|(now, then)| now.saturating_sub(then)),
+            ..record.clone()
+        };
+        threads.insert(called, thread);
+    }
+    threads
 }
 
 /// The path has set it up in the machine already, by the name that the machine has for it.

@@ -2,7 +2,7 @@
 //! What was measured of a load in a trial: of each instance what each of its sides did, and when.
 
 use super::LoadKind;
-use crate::machine::ThreadRecord;
+use crate::placement::ThreadRecord;
 use crate::port::TcpRecord;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

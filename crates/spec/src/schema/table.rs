@@ -77,6 +77,12 @@ pub const KEYS: &[Key] = &[
     key("station.*.net", choice(&Net::WORDS, &[]), Text("virtio"), "Station `guest`: its network devices: `virtio` (QEMU moves the packets), `vhost` (the host's kernel does), or an emulated `e1000e` or `igb`."),
     key("station.*.net_queues", number(1, MOST_GUEST_QUEUES), Integer(1), "Station `guest`: queues of each network device; more than one with `virtio` or `vhost`."),
     key("station.*.append", Kind::Words, None("nothing"), "Station `guest`: more words for its kernel's command line, as `[\"idle=poll\"]`."),
+    key("station.*.vcpu.cpu", Kind::Cpu, Text("any"), "Station `guest`: the CPU of this host on which its virtual CPUs run, a number or `any`."),
+    key("station.*.vcpu.policy", Kind::Policy, Text("other"), "Station `guest`: scheduling of its virtual CPUs: other, fifo:1, rr:1. A machine that never idles keeps every thread below that from its CPU."),
+    key("station.*.vhost.cpu", Kind::Cpu, Text("any"), "Station `guest` with net `vhost`: the CPU of this host on which the kernel's threads move its packets, a number or `any`."),
+    key("station.*.vhost.policy", Kind::Policy, Text("other"), "Station `guest` with net `vhost`: scheduling of these threads, as `vcpu.policy`."),
+    key("station.*.emulator.cpu", Kind::Cpu, Text("any"), "Station `guest`: the CPU of this host on which QEMU's other threads run, a number or `any`; without vhost its main loop moves the packets."),
+    key("station.*.emulator.policy", Kind::Policy, Text("other"), "Station `guest`: scheduling of QEMU's other threads, as `vcpu.policy`."),
 
     key("path.kind", choice(&PathKind::WORDS, &["vfio"]), Text("veth"), "How the two stations are joined: a pair of virtual links, two network devices of this host, cabled back to back, two simulated devices, which take schedules and keep none, the two emulated igb ports of a guest, or one of the ways into a station of kind `guest`: `tap`, `bridge`, `macvtap`, `ovs`, `xdp`."),
     key("path.queues", number(1, 64), Integer(4), "Transmit and receive queues of each end of path `veth` or `netdevsim`; a device of path `wire` keeps its own."),
