@@ -214,7 +214,12 @@ pub fn machine_threads(machines: &BTreeMap<u32, HostId>) -> Vec<MachineThread> {
     for (pid, machine) in machines {
         let mut tids = proc::threads(*pid);
         let of_kernel = format!("vhost-{pid}");
-        let is_kernels = |pid: &u32| Task::Process(*pid).name().is_ok_and(|name| name == of_kernel);
+        // Anybody may call his own process so.
+        let is_kernels = |pid: &u32| {
+            let task = Task::Process(*pid);
+            let is_called = task.name().is_ok_and(|name| name == of_kernel);
+            is_called && Status::of(task).is_ok_and(|status| status.parent() == Some(proc::KTHREADD))
+        };
         tids.extend(proc::processes().into_iter().filter(is_kernels));
         tids.sort_unstable();
         for tid in tids {

@@ -159,6 +159,9 @@ impl Stat {
     }
 }
 
+/// The process that is the parent of the kernel's own threads, and of nobody else.
+pub const KTHREADD: u32 = 2;
+
 /// The lines of `status` (proc_pid_status(5)). Each is looked for when it is asked about, because
 /// nobody needs more than a few of them. `None` is a line that the kernel does not write, or that
 /// cannot be read; an empty one has none.
@@ -197,6 +200,11 @@ impl Status {
     /// so.
     pub fn real_user(&self) -> Option<u32> {
         self.number("Uid")
+    }
+
+    /// Its parent process; that of the kernel's own threads is [`KTHREADD`].
+    pub fn parent(&self) -> Option<u32> {
+        self.number("PPid")
     }
 
     /// Memory that is locked.

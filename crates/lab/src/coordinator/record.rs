@@ -88,7 +88,10 @@ impl<'a> Around<'a, '_, '_> {
         for (host, Observed { state, napi, machine_threads, says }) in observed {
             if whole {
                 self.watch.saw(moment, host, &napi);
-                self.watch.saw_machines(moment, machine_threads);
+                // A virtual machine's own kernel knows nothing of this host's threads.
+                if host == HostId::HERE {
+                    self.watch.saw_machines(moment, machine_threads);
+                }
                 self.readings.take(host, says);
             }
             states.insert(host, state);

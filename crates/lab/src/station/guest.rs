@@ -96,11 +96,12 @@ pub fn threads(setup: &Setup, [before, after]: &[Vec<MachineThread>; 2]) -> BTre
         let earlier = before.iter().find(|earlier| earlier.record.tid == record.tid && earlier.part == *part);
         let Some(MachineThread { record: earlier, read: began, .. }) = earlier else { continue };
         let since = |now: Option<i64>, then: Option<i64>| now.zip(then).map(|(now, then)| now.saturating_sub(then));
-        let asked = station.threads.get(part).copied();
-        let MachineThreads { cpu, policy } = asked.unwrap_or(MachineThreads { cpu: None, policy: Policy::Other });
+        let asked = station.threads.get(part);
+        // A thread of which nothing was asked keeps what tardy itself was started with.
+        let policy_asked = asked.map_or_else(|| record.policy_granted.clone(), |asked| asked.policy.to_string());
         let thread = ThreadRecord {
-            policy_asked: policy.to_string(),
-            cpu_asked: cpu,
+            policy_asked,
+            cpu_asked: asked.and_then(|asked| asked.cpu),
             cpus_seen: [&earlier.cpus_seen[..], &record.cpus_seen].concat(),
             run_ns: since(record.run_ns, earlier.run_ns),
             wait_ns: since(record.wait_ns, earlier.wait_ns),
