@@ -175,19 +175,21 @@ fn a_table_that_is_cut_short_is_not_taken_for_new_rows() {
     }
 }
 
-/// The rows of the committed table, as a run that measures the same again would give them.
-fn kept() -> Vec<(&'static str, Row)> {
-    let mut rows: BTreeMap<[&str; 4], Vec<Pair>> = BTreeMap::new();
+/// The rows of the committed table, as a run that measures the same again would give them: each
+/// with its comparison and its machine. Comparisons may be of several machines.
+fn kept() -> Vec<([&'static str; 2], Row)> {
+    let mut rows: BTreeMap<[&str; 5], Vec<Pair>> = BTreeMap::new();
     for line in KEPT.lines().skip(1) {
-        let [comparison, what, unit, peer, _, ours, peers, _] = line.split('\t').collect::<Vec<_>>()[..] else {
+        let [comparison, what, unit, peer, _, ours, peers, machine] = line.split('\t').collect::<Vec<_>>()[..] else {
             panic!("{line}");
         };
         let pair = (ours.parse().expect("a figure"), peers.parse().ok());
-        rows.entry([comparison, what, unit, peer]).or_default().push(pair);
+        rows.entry([comparison, what, unit, peer, machine]).or_default().push(pair);
     }
     let mut found = Vec::new();
-    for ([comparison, what, unit, peer], pairs) in rows {
-        found.push((comparison, Row { peer: peer.to_owned(), pairs, ..Row::new(what, unit, Better::Lower) }));
+    for ([comparison, what, unit, peer, machine], pairs) in rows {
+        found
+            .push(([comparison, machine], Row { peer: peer.to_owned(), pairs, ..Row::new(what, unit, Better::Lower) }));
     }
     found
 }
@@ -195,9 +197,8 @@ fn kept() -> Vec<(&'static str, Row)> {
 #[test]
 fn the_pairs_that_are_kept_lie_within_their_own_spread() {
     assert!(KEPT.starts_with(HEAD));
-    let machine = KEPT.lines().last().and_then(|line| line.rsplit('\t').next()).expect("a machine");
-    let earlier = Earlier::parse(KEPT, machine).expect("benches/results.tsv");
-    for (comparison, row) in kept() {
+    for ([comparison, machine], row) in kept() {
+        let earlier = Earlier::parse(KEPT, machine).expect("benches/results.tsv");
         let today = Row { earlier: earlier.spread(comparison, &row), ..row.clone() };
         assert_eq!(today.earlier, Spread::of_pairs(&row.pairs), "{comparison}: {}", row.what);
         assert!(matches!(today.verdict(), None | Some(Verdict::Within)), "{comparison}: {}", row.what);
@@ -214,7 +215,7 @@ fn the_page_shows_the_ratios_of_the_pairs_that_are_kept() {
     let page = fs::read_to_string(Path::new("../docs/performance.md")).expect("the page");
     let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
     let lines: Vec<Vec<String>> = page.lines().filter(|line| line.starts_with("| ")).map(cells).collect();
-    for (comparison, row) in kept() {
+    for ([comparison, _], row) in kept() {
         let peer = if row.peers().is_some() { row.peer.as_str() } else { "" };
         let line = lines.iter().find(|cells| cells[1] == row.what && cells[3] == peer);
         let shown = line.map(|cells| cells[5].clone());
@@ -247,7 +248,7 @@ fn rows_of_another_machine_stood_below_the_first_ones_name() {
     let two = row::with_anew(page, "two, Linux 6", &names(&["hints", "timer"]));
     assert_eq!(
         two,
-        "before\n\ntardy 0.1.0 on one, Linux 6.\nMeasured anew on two, Linux 6: hints, timer.\n\n| what |\n"
+        "before\n\ntardy 0.1.0 on one, Linux 6.\n\nMeasured anew on two, Linux 6: hints, timer.\n\n| what |\n"
     );
     assert_eq!(row::with_anew(&two, "two, Linux 6", &names(&["timer"])), two);
     // On a third one, and then on the page's own again.
@@ -255,4 +256,21 @@ fn rows_of_another_machine_stood_below_the_first_ones_name() {
     assert!(three.contains("on three, Linux 6: timer.\n") && three.contains("on two, Linux 6: hints.\n"), "{three}");
     let back = row::with_anew(&three, "one, Linux 6", &names(&["hints", "timer"]));
     assert_eq!(back, page);
+}
+
+#[test]
+fn the_name_of_a_long_machine_was_wider_than_the_page() {
+    let machine = |n: u8| {
+        format!(
+            "2 CPUs (Some(R) Long(R) Processor, cpu family {n}, model 207, stepping 2), Linux 6.18.44-some-version-{n}"
+        )
+    };
+    let first = row::filled(&format!("tardy 0.1.0\n on {}.", machine(1)));
+    let page = format!("before\n\n{first}\n\n| what |\n");
+    let names = |all: &[&str]| all.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let two = row::with_anew(&page, &machine(2), &names(&["hints", "timer"]));
+    assert!(two.lines().all(|line| line.chars().count() <= 100), "{two}");
+    assert!(two.lines().count() > page.lines().count() + 2, "{two}");
+    assert_eq!(row::with_anew(&two, &machine(2), &names(&["hints"])).matches("hints").count(), 1);
+    assert_eq!(row::with_anew(&two, &machine(1), &names(&["hints", "timer"])), page);
 }

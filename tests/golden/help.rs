@@ -276,7 +276,7 @@ fn zsh_and_fish_know_the_ready_made_experiments_and_the_keys_of_set() {
     let zsh = says(&["completions", "zsh"]);
     assert!(
         zsh.contains(
-            "experiment:(host-to-host roundtrip-load vm-roundtrip vm-oneway car tsn-qdiscs etf-drops mqprio-etf igb waits afxdp-delay afxdp-triggered)"
+            "experiment:(host-to-host roundtrip-load vm-roundtrip vm-oneway vm-car quiet-guest car tsn-qdiscs etf-drops mqprio-etf igb waits afxdp-delay afxdp-triggered)"
         ) && zsh.contains("compadd -S '' -- name= trials="),
         "{zsh}"
     );
@@ -289,7 +289,7 @@ fn zsh_and_fish_know_the_ready_made_experiments_and_the_keys_of_set() {
         let of = format!("complete -c tardy -n \"__fish_tardy_using_subcommand {verb}\"");
         assert!(
             fish.contains(&format!(
-                "{of} -a \"host-to-host roundtrip-load vm-roundtrip vm-oneway car tsn-qdiscs etf-drops mqprio-etf igb waits afxdp-delay afxdp-triggered\""
+                "{of} -a \"host-to-host roundtrip-load vm-roundtrip vm-oneway vm-car quiet-guest car tsn-qdiscs etf-drops mqprio-etf igb waits afxdp-delay afxdp-triggered\""
             )),
             "{fish}"
         );

@@ -168,6 +168,8 @@ fn machine_station(backends: &[Backend]) -> Station {
         queues: 1,
         append: String::new(),
         backends: backends.iter().copied().collect(),
+        passthru: false,
+        computes: false,
     };
     Station { host: HostId::numbered(1), machine: Some(machine), ..Station::here(StationKind::Guest) }
 }
@@ -241,7 +243,9 @@ fn the_threads_of_a_machine_go_where_the_cell_asks_and_come_back_with_its_path()
     let place = Place { netns: Some("tardy-0-_vm1".into()), ..Place::of(HostId::HERE) };
     let fault = |cpus: &str| Inverse::within(&place, Action::FreeMachineThreads { cpus: cpus.into() }).fault();
     assert_eq!(fault("0-1,3"), None);
-    assert!(fault("0; reboot").is_some_and(|why| why.contains("no list of CPUs")));
+    for cpus in ["0; reboot", "-p", "--1"] {
+        assert!(fault(cpus).is_some_and(|why| why.contains("no list of CPUs")), "{cpus}");
+    }
     let nowhere = Inverse::here(Action::FreeMachineThreads { cpus: "0".into() });
     assert!(nowhere.fault().is_some_and(|why| why.contains("no network namespace")));
 }
@@ -253,6 +257,9 @@ fn what_a_threads_name_says_is_known_to_the_program_and_to_the_script_that_place
     assert_eq!(found[..3], [MachinePart::Vcpu; 3]);
     assert_eq!(found[3], MachinePart::Vhost);
     assert_eq!(found[4..], [MachinePart::Emulator; 3]);
+    // By its thread's number, CPU 10 would come before CPU 2 if that was made later.
+    assert_eq!(parts.map(MachinePart::number)[..3], [Some(0), Some(3), None]);
+    assert_eq!(MachinePart::number("CPU 10/KVM"), Some(10));
 }
 
 #[test]
@@ -292,6 +299,11 @@ fn a_machines_threads_have_what_they_did_between_two_readings_and_their_own_name
     assert_eq!((&vcpu.affinity[..], &vcpu.cpus_seen[..]), (&[1][..], &[0, 1][..]));
     let emulator = &found["vm.emulator"];
     assert_eq!((emulator.cpu_asked, emulator.policy_asked.as_str(), emulator.run_ns), (None, "fifo:5", Some(500)));
+    // Of what is asked for and nowhere to be seen nothing was granted, which spoils the trial.
+    let found = guest::threads(&setup, &[Vec::new(), Vec::new()]);
+    let missing = &found["vm.vcpu"];
+    assert_eq!((found.len(), missing.policy_asked.as_str(), missing.policy_granted.as_str()), (1, "fifo:5", ""));
+    assert_eq!((missing.cpu_asked, &missing.affinity[..]), (Some(1), &[][..]));
 }
 
 #[test]
@@ -442,6 +454,31 @@ fn a_machine_that_one_optional_case_asks_for_ended_the_run_where_it_cannot_be() 
     assert!(!experiment.can_do_without(HostId::HERE), "the row without a machine is none of an optional case");
     assert!(!experiment.can_do_without(hosts[0]));
     assert!(experiment.can_do_without(hosts[1]));
+}
+
+#[test]
+fn cells_with_more_and_fewer_bystanders_share_them() {
+    let with = |name: &str, count: u32| {
+        let set = r#""path.kind" = "tap", "station.vm.kind" = "guest", "station.vm.bystanders""#;
+        format!("[[case]]\nname = \"{name}\"\nset = {{ {set} = {count} }}\n")
+    };
+    let text = tardy_tests::experiment("machines that take turns").to_owned() + &with("more", 3) + &with("fewer", 1);
+    let source = tardy_spec::Source { name: "test.toml".into(), text };
+    let experiment = tardy_spec::load(&source, &[]).expect("it is sound");
+    let machines = experiment.machines();
+    let names: Vec<&str> = machines.values().map(|(name, _)| name.as_str()).collect();
+    let bystanders = ["vm.bystander1", "vm.bystander2", "vm.bystander3", "vm.bystander4", "vm.bystander5"];
+    assert_eq!(names, [&["vm", "vm.2"][..], &bystanders].concat());
+    let beside = |cell: &str| {
+        let cell = experiment.cells.iter().find(|it| it.id == cell).expect("the cell");
+        let hosts = cell.setup.stations["vm"].bystanders.hosts.iter();
+        hosts.map(|host| (host.number(), machines[host].1.computes)).collect::<Vec<_>>()
+    };
+    // Those that compute are other machines than those that idle.
+    assert_eq!(beside("crowd"), [(3, true), (4, true)]);
+    assert_eq!(beside("more"), [(5, false), (6, false), (7, false)]);
+    assert_eq!((beside("fewer"), beside("one"), beside("none")), (vec![(5, false)], Vec::new(), Vec::new()));
+    assert!(machines.values().filter(|(name, _)| name.contains("bystander")).all(|(_, of)| of.backends.is_empty()));
 }
 
 #[test]

@@ -147,7 +147,7 @@ fn a_cpu_of_one_host_was_that_number_on_another() {
     let beside = Placed { tx: Some(cpu), ..abroad.clone() };
     let (places, _) = tardy_lab::loads::place(&setup, &[beside], &found()).expect("placed");
     assert_eq!(places[0][0][0], None, "`same` as a CPU of another host");
-    let mut taken = Taken::by(&[abroad]);
+    let mut taken = Taken::by(&setup, &[abroad]);
     assert_eq!((taken.on(HostId::HERE).len(), taken.on(OTHER).get(&1)), (0, Some(&1)));
 }
 

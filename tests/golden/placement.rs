@@ -13,7 +13,8 @@ use tardy_lab::placement::{PlaceError, Shown, place, place_by, refusal};
 use tardy_lab::plan::{Kinds, Plan, PlanError, plan};
 use tardy_lab::softirq::{asks, meant};
 use tardy_model::placement::{CpuWork, KvmWork};
-use tardy_model::stream::{CpuChoice, Wait};
+use tardy_model::stream::{CpuChoice, Policy, Wait};
+use tardy_model::time::Nanos;
 use tardy_spec::Source;
 use tardy_spec::experiment::{Experiment, Setup};
 
@@ -164,6 +165,40 @@ fn a_kernel_thread_is_not_put_beside_one_that_would_starve_it() {
     // Without NAPI's thread it is an interrupt's work, which no thread keeps from running.
     assert!(plan(&setup(&body.replace("true", "false")), Names::FIRST, &two_cpus()).is_ok());
     assert!(plan(&setup(&body.replace("same", "different")), Names::FIRST, &two_cpus()).is_ok());
+}
+
+#[test]
+fn a_stream_was_put_on_the_cpu_of_a_virtual_machines_thread() {
+    let found = two_cpus().and(HostId::numbered(1), Facts { usable: vec![0, 1], ..Facts::default() });
+    let machine = |keys: &str| {
+        let mut setup = setup(&format!("{}{keys}", tardy_tests::part("machine at the second station")));
+        setup.streams[0].tx.cpu = CpuChoice::Auto;
+        setup
+    };
+    let chosen = |setup: &Setup| place(setup, &found).expect("there is room").0[0].tx;
+    // The sender is on the host, and the receiver in the machine, whose CPUs are others.
+    assert_eq!(chosen(&machine("")), cpu(1));
+    assert_eq!(chosen(&machine("vcpu.cpu = 1\n")), cpu(0));
+    assert_eq!(chosen(&machine("vcpu.cpu = 0\n")), cpu(1));
+    assert_eq!(chosen(&machine("vcpu.cpu = 0\nvhost.cpu = 1\nemulator.cpu = 1\n")), cpu(0));
+    // One that spins there keeps a thread of its own priority or less from running.
+    let spinning = |keys: &str, on: u32| {
+        let mut setup = machine(keys);
+        let tx = &mut setup.streams[0].tx;
+        (tx.cpu, tx.policy, tx.spin) = (CpuChoice::Number(on), Policy::Fifo(80), Nanos(1_000));
+        place(&setup, &found).map(drop)
+    };
+    let Err(PlaceError::TwoSpinners(says)) = spinning("vhost.cpu = 1\n", 1) else { panic!("it would starve") };
+    assert!(
+        says.starts_with(
+            "ctl.tx would spin with policy fifo:80 on CPU 1, and the vhost threads of the virtual machine `b`, with policy other, \
+             would never run there: set station.b.vhost.cpu to another CPU"
+        ),
+        "{says}"
+    );
+    assert!(spinning("vhost.cpu = 1\nvhost.policy = \"rr:80\"\n", 1).is_err(), "the same priority");
+    assert_eq!(spinning("vhost.cpu = 1\nvhost.policy = \"fifo:81\"\n", 1), Ok(()));
+    assert_eq!(spinning("vhost.cpu = 1\n", 0), Ok(()));
 }
 
 #[test]

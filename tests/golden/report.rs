@@ -351,7 +351,7 @@ fn a_long_policy_does_not_make_the_table_of_placement_wider_than_the_page() {
     let thread = &mut run.results.cells[0].placement[0];
     thread.thread = "a-stream-with-a-very-long-name.reply".to_owned();
     thread.policy_asked = "deadline:200000ns/1000000ns/1000000ns".to_owned();
-    (thread.memory_locked, thread.migrations, thread.wait_ns) = (false, None, None);
+    (thread.memory_locked, thread.migrations, thread.wait_ns) = (Some(false), None, None);
     let text = run.draw("text", 80);
     let line = text.lines().find(|line| line.contains("a-stream-with-a-very-lo…")).expect("its row");
     assert!(line.contains("fifo:90, not deadline") && line.ends_with('…'), "{line}");

@@ -4,8 +4,9 @@
 
 use crate::command::{Finished, Place, wait};
 use crate::exact::{manifest, print};
-use crate::{KERNEL, can_run, is_gone, qemu_of};
+use crate::{KERNEL, can_run, is_gone, qemu_of, qemus};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -150,6 +151,58 @@ fn the_threads_of_a_machine_run_where_the_cell_asks_and_are_free_in_the_next_one
     assert_eq!(namespaces(&place), [""; 0]);
 }
 
+/// The letter that the kernel has for what a process does; `T` is one that was stopped.
+fn letter(pid: u32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.trim().chars().next()
+}
+
+#[test]
+fn a_machine_took_time_from_cells_that_it_was_not_in() {
+    if !can_run("a_machine_took_time_from_cells_that_it_was_not_in") {
+        return;
+    }
+    let place = Place::new();
+    let path = place.path("turns.toml");
+    std::fs::write(&path, tardy_tests::experiment("machines that take turns")).expect("a file");
+    let child = place.start(place.run(&["--json"]).arg(&path));
+    // The cell of the trial that goes on at this moment.
+    let on = || {
+        let last = place.events().pop().filter(|event| event["event"] == "trial")?;
+        last["cell"].as_str().map(str::to_owned)
+    };
+    // How many machines ran and how many rested in a trial of each cell.
+    let mut seen = BTreeMap::new();
+    wait(Duration::from_secs(120), || {
+        let cell = on()?;
+        let (of, stopped): (Vec<u32>, Vec<u32>) =
+            qemus(child.id()).into_iter().partition(|pid| letter(*pid) != Some('T'));
+        // It may have ended meanwhile.
+        if on().as_ref() == Some(&cell) {
+            seen.insert(cell, (of.len(), stopped.len()));
+        }
+        (seen.len() == 4).then_some(())
+    });
+    let run = place.finish(child);
+    let expected = [("crowd", (3, 1)), ("none", (0, 4)), ("one", (1, 3)), ("two", (1, 3))];
+    assert_eq!(seen, expected.map(|(cell, n)| (cell.to_owned(), n)).into(), "{}", run.stderr);
+    // All of them went on: nothing was lost, and nothing is left.
+    let cells = run.results["cells"].as_array().unwrap_or_else(|| panic!("cells: {}", run.stderr));
+    assert_eq!(cells.len(), 4);
+    for cell in cells {
+        // A trial of which the hypervisor took too much is left out.
+        let outcomes = &cell["streams"]["ctl"]["outcomes"];
+        assert_eq!((&outcomes["lost"], &outcomes["received"]), (&0.into(), &outcomes["intended"]), "{outcomes}");
+        // What a bystander's kernel does is nobody's packet.
+        let of_bystander = |cpu: &Value| cpu["host"].as_str().is_some_and(|host| host.contains("bystander"));
+        assert!(!cell["cpus"].as_array().expect("CPUs").iter().any(of_bystander), "{cell}");
+    }
+    let manifest = manifest(&place);
+    let hosts: Vec<&String> = manifest["hosts"].as_object().expect("hosts").keys().collect();
+    assert_eq!(hosts, ["vm", "vm.2", "vm.bystander1", "vm.bystander2"]);
+    assert_eq!((namespaces(&place), given(&place)), (Vec::new(), Vec::new()));
+}
+
 /// The records of all trials.
 fn glob(place: &Place) -> Vec<(String, serde_json::Value)> {
     let entries = |of: &std::path::Path| -> Vec<PathBuf> {
@@ -286,7 +339,7 @@ fn every_mode_of_a_way_into_a_virtual_machine_carries_packets() {
     std::fs::write(&file, tardy_tests::experiment("machine by other modes")).expect("a file");
     let run = place.call(place.run(&["--json"]).arg(&file));
     let cells = run.results["cells"].as_array().unwrap_or_else(|| panic!("cells: {}", run.stderr));
-    assert_eq!(cells.len(), 3, "{}", run.stderr);
+    assert_eq!(cells.len(), 4, "{}", run.stderr);
     for cell in cells {
         assert_eq!(cell["streams"]["ctl"]["outcomes"]["received"], 20, "{}: {}", cell["id"], run.stderr);
     }

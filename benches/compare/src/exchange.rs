@@ -19,8 +19,8 @@ const COUNT: &str = "40000";
 /// for others, whoever makes it, so that a pair of single runs shows little; a side's figure is
 /// the median of these.
 const ROUNDS: usize = 5;
-/// The same where a bound is to be met.
-const ROUNDS_OF_BOUND: usize = 9;
+/// The same where no bound is to be met.
+const ROUNDS_UNBOUND: usize = 3;
 const STAMPED: &str = "stream.ctl.stamps=[\"send\",\"tx_kernel\",\"rx_kernel\",\"receive\",\"reply_send\",\"reply_tx_kernel\",\"reply_rx_kernel\",\"reply_receive\"]";
 
 const OVER_TCP: &str = "stream.ctl.port=tcp";
@@ -282,7 +282,7 @@ fn against_itself(bench: &Bench, raw: &Raw, program: &Path, of: Side, what: &str
 fn against_peer(bench: &Bench, raw: &Raw, program: &Path, side: Side) -> Result<Row> {
     let hold = (!side.halts).then(awake).transpose()?;
     let (mut pairs, mut command) = (Vec::new(), String::new());
-    let rounds = if matches!(side.bound, Bound::None) { ROUNDS } else { ROUNDS_OF_BOUND };
+    let rounds = if matches!(side.bound, Bound::None) { ROUNDS_UNBOUND } else { ROUNDS };
     for pair in 0..bench.pairs {
         let (mut mine, mut theirs) = (Vec::new(), Vec::new());
         for turn in 0..2 * rounds {

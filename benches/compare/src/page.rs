@@ -105,7 +105,8 @@ pub fn here() -> Result<String> {
 /// What was measured, and on which machine.
 pub fn machine(bench: &Bench) -> Result<String> {
     let version = Command::new(&bench.tardy).arg("--version").output().context("tardy --version")?;
-    Ok(format!("{}on {}.\n", String::from_utf8_lossy(&version.stdout).replace('\n', " "), here()?))
+    let text = format!("{} on {}.", String::from_utf8_lossy(&version.stdout), here()?);
+    Ok(row::filled(&text) + "\n")
 }
 
 /// Puts rows that were measured anew in the place of those of a page. One that is new there goes

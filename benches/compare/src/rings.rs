@@ -280,24 +280,25 @@ fn in_turn<T>(
     Ok(())
 }
 
-/// tardy and its peers: a loop that gets the same packets with the same hints, and one whose
-/// program does nothing but redirect.
-const SIDES: [&str; 3] = ["tardy", "hints", "plain"];
+/// tardy and its peers: a loop that gets the same packets with the same hints, one whose program
+/// does nothing but redirect, and the first one again: what is a ratio worth here?
+const SIDES: [&str; 4] = ["tardy", "hints", "plain", "again"];
 
 /// Packets a second with hints decoded and samples recorded, compared with a loop that drops them.
 pub fn rates(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
     let program = child::compile(bench, "rings")?;
-    let (mut hints, mut plain, mut generated, mut loops) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut hints, mut plain, mut generated) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut loops, mut itself) = (Vec::new(), Vec::new());
     let mut parts = [Parts::default(); SIDES.len()];
     for pair in 0..bench.pairs {
         let mut rates = [const { (Vec::new(), Vec::new()) }; SIDES.len()];
         child::joined(bench, EXPERIMENT, |a, b| {
             let ours = || our_rate(bench, &program, a, b);
-            let [with, without] = ["hints", "plain"].map(|kind| {
+            let [with, without, again] = ["hints", "plain", "hints"].map(|kind| {
                 let program = &program;
                 move || bare_rate(program, a, b, kind)
             });
-            in_turn(pair, RATE_ROUNDS, &[&ours, &with, &without], |round, side, rate| {
+            in_turn(pair, RATE_ROUNDS, &[&ours, &with, &without, &again], |round, side, rate| {
                 eprintln!("bench: xdp-rate, {}: {}", SIDES[side], rate.parts.text());
                 raw.keep(pair, &format!("{}-{round}", SIDES[side]), &rate.text)?;
                 rates[side].0.push(rate.received / 1e3);
@@ -306,7 +307,8 @@ pub fn rates(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
                 Ok(())
             })
         })?;
-        let [ours, with, without] = rates;
+        let [ours, with, without, again] = rates;
+        itself.push(medians([again.0, with.0.clone()])?);
         plain.push(medians([ours.0.clone(), without.0.clone()])?);
         loops.push(medians([with.0.clone(), without.0])?);
         hints.push(medians([ours.0, with.0])?);
@@ -323,17 +325,20 @@ pub fn rates(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
         bound,
         ..Row::new(what, unit, better)
     };
-    let rate = ("k/s", Better::Higher);
+    let (rate, neither) = (("k/s", Better::Higher), ("k/s", Better::Neither));
     let what = "packets/s over AF_XDP, hints decoded, samples recorded";
+    let itself = row("packets/s of that loop against itself", neither, "hints", itself, Bound::None);
+    let spread = itself.ratio();
     let mut rows = vec![
-        row(what, rate, "hints", hints, Bound::RatioAtLeast(0.8)),
+        itself,
+        Row { itself: spread, ..row(what, rate, "hints", hints, Bound::RatioAtLeast(0.8)) },
         row("packets/s generated meanwhile", rate, "hints", generated, Bound::None),
-        row(what, rate, "plain", plain, Bound::RatioAtLeast(0.8)),
-        // No receiver comes closer to `plain` than one that does not look at a hint.
+        // What a hint costs the generator is no receiver's affair, so no bound is for this one.
+        row(what, rate, "plain", plain, Bound::None),
         row("packets/s of a C loop that drops, hints", rate, "plain", loops, Bound::None),
     ];
     // Of all runs together, so that they add up here as well.
-    let [ours, with, _] = parts.map(Parts::all);
+    let [ours, with, ..] = parts.map(Parts::all);
     for ((name, ours), theirs) in Parts::NAMES.iter().zip(ours).zip(with) {
         let pairs = vec![(ours as f64, Some(theirs as f64))];
         let packets = ("packets", Better::Uncompared);
@@ -390,22 +395,24 @@ pub fn delays(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
     // An idle CPU that has to be woken by the hypervisor first is most of what `poll` waits for.
     let _hold = awake()?;
     for (wait, name) in [(Wait::Spin, "spin"), (Wait::Poll, "poll")] {
-        let mut pairs = Vec::new();
+        let (mut pairs, mut itself) = (Vec::new(), Vec::new());
         for pair in 0..bench.pairs {
-            let mut sides = [Vec::new(), Vec::new()];
+            let mut sides = [Vec::new(), Vec::new(), Vec::new()];
             child::joined(bench, EXPERIMENT, |a, b| {
                 let ours = || our_delay(bench, &program, (a, b), wait);
                 let theirs = || bare_delay(&program, (a, b), name);
-                in_turn(pair, DELAY_ROUNDS, &[&ours, &theirs], |round, side, (p50_ns, text)| {
-                    let who = ["tardy", "peer"][side];
+                in_turn(pair, DELAY_ROUNDS, &[&ours, &theirs, &theirs], |round, side, (p50_ns, text)| {
+                    let who = ["tardy", "peer", "again"][side];
                     raw.keep(pair, &format!("{name}-{who}-{round}"), &text)?;
                     sides[side].push(p50_ns);
                     Ok(())
                 })
             })?;
-            pairs.push(medians(sides)?);
+            let [ours, theirs, again] = sides;
+            itself.push(medians([again, theirs.clone()])?);
+            pairs.push(medians([ours, theirs])?);
         }
-        rows.push(Row {
+        let row = |what: String, better, pairs, bound| Row {
             peer: "C loop of AF_XDP-interaction".to_owned(),
             command: "bench xdp-delay".to_owned(),
             peer_command: format!(
@@ -413,9 +420,14 @@ pub fn delays(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
                 CPUS[1], CPUS[0]
             ),
             pairs,
-            bound: Bound::RatioAtMost(1.02),
-            ..Row::new(format!("rx_xdp..receive over AF_XDP, {name}, p50"), "ns", Better::Lower)
-        });
+            bound,
+            ..Row::new(what, "ns", better)
+        };
+        let what = format!("rx_xdp..receive over AF_XDP, {name}, p50");
+        let itself = row(format!("{what}, that loop against itself"), Better::Neither, itself, Bound::None);
+        let spread = itself.ratio();
+        rows.push(itself);
+        rows.push(Row { itself: spread, ..row(what, Better::Lower, pairs, Bound::RatioAtMost(1.02)) });
     }
     Ok(rows)
 }

@@ -350,12 +350,27 @@ pub fn processor(info: &str) -> String {
 
 const ANEW: &str = "Measured anew on ";
 
+/// The words of a text in lines of at most 100 columns.
+pub fn filled(text: &str) -> String {
+    const WIDTH: usize = 100;
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= WIDTH => *line += &format!(" {word}"),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.join("\n")
+}
+
 /// The text of a page that says on which machine these comparisons were measured anew, where that
-/// is another one than the page's. What it said of them before goes.
+/// is another one than the page's. What it said of them before goes. Each machine has a paragraph.
 pub fn with_anew(text: &str, machine: &str, names: &[String]) -> String {
-    let mut out = String::new();
-    let is_of_page = |line: &str| line.starts_with("tardy ") && line.contains(" on ");
-    for line in text.lines() {
+    let joined = |paragraph: &str| paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+    let is_said = text.split("\n\n").any(|paragraph| joined(paragraph).starts_with(&format!("{ANEW}{machine}: ")));
+    let mut out: Vec<String> = Vec::new();
+    for paragraph in text.split("\n\n") {
+        let line = joined(paragraph);
         if let Some((of, listed)) = line.strip_prefix(ANEW).and_then(|rest| rest.trim_end_matches('.').split_once(": "))
         {
             let mut kept: Vec<&str> = listed.split(", ").filter(|name| !names.iter().any(|new| new == name)).collect();
@@ -363,15 +378,15 @@ pub fn with_anew(text: &str, machine: &str, names: &[String]) -> String {
                 kept.extend(names.iter().map(String::as_str));
             }
             if !kept.is_empty() {
-                out += &format!("{ANEW}{of}: {}.\n", kept.join(", "));
+                out.push(filled(&format!("{ANEW}{of}: {}.", kept.join(", "))));
             }
             continue;
         }
-        out += &format!("{line}\n");
-        let is_said = text.contains(&format!("{ANEW}{machine}: "));
-        if is_of_page(line) && !line.contains(&format!("on {machine}.")) && !is_said {
-            out += &format!("{ANEW}{machine}: {}.\n", names.join(", "));
+        out.push(paragraph.to_owned());
+        let is_of_page = line.starts_with("tardy ") && line.contains(" on ");
+        if is_of_page && !line.contains(&format!("on {machine}.")) && !is_said {
+            out.push(filled(&format!("{ANEW}{machine}: {}.", names.join(", "))));
         }
     }
-    out
+    out.join("\n\n")
 }

@@ -99,6 +99,9 @@ impl Placements {
         }
         for (name, thread) in &record.placement.machine_threads {
             self.thread(name.clone(), None, thread);
+            if let Some(placement) = self.threads.get_mut(name) {
+                placement.memory_locked = None;
+            }
         }
         for (station, softirq) in &record.placement.softirq {
             self.station(station, softirq, record);
@@ -212,7 +215,7 @@ impl Placements {
             cpus_seen: Vec::new(),
             policy_asked: record.policy_asked.clone(),
             policy_granted: record.policy_granted.clone(),
-            memory_locked: true,
+            memory_locked: Some(true),
             migrations: Some(0),
             wait_ns: Some(0),
             run_ns: Some(0),
@@ -237,7 +240,7 @@ impl Placements {
         if record.policy_granted != record.policy_asked {
             placement.policy_granted.clone_from(&record.policy_granted);
         }
-        placement.memory_locked &= record.memory_locked;
+        placement.memory_locked = placement.memory_locked.map(|locked| locked && record.memory_locked);
     }
 
     /// Writes them into the cell's results.

@@ -48,6 +48,7 @@ pub const fn order(moment: Moment) -> [Part; 3] {
 pub struct Reader {
     marks: Vec<Vec<u8>>,
     machines: BTreeSet<u32>,
+    counted: BTreeSet<u32>,
     exits: Option<Exits>,
     before: BTreeMap<u32, TaskTime>,
 }
@@ -58,16 +59,18 @@ impl Reader {
     pub fn new(marks: Vec<Vec<u8>>) -> Reader {
         Reader {
             machines: BTreeSet::new(),
+            counted: BTreeSet::new(),
             marks,
             exits: Exits::listen(&crate::cpus::usable()).ok(),
             before: BTreeMap::new(),
         }
     }
 
-    /// Also knows these processes for the run's own virtual machines.
+    /// Also knows these processes for the run's own virtual machines, and gives what KVM counted
+    /// for some of them.
     #[must_use]
-    pub fn with_machines(self, machines: BTreeSet<u32>) -> Reader {
-        Reader { machines, ..self }
+    pub fn with_machines(self, machines: BTreeSet<u32>, counted: BTreeSet<u32>) -> Reader {
+        Reader { machines, counted, ..self }
     }
 
     /// Reads it all. What the kernel does not offer stays empty.
@@ -100,7 +103,7 @@ impl Reader {
                     state.clocks = clock::read_clocks();
                     state.cpus = cpus(&fs::read_to_string("/proc/stat").unwrap_or_default());
                     state.work = crate::softirq::work();
-                    state.kvm = proc::in_first_pid_namespace().then(|| kvm(Path::new(KVM), &self.machines)).flatten();
+                    state.kvm = proc::in_first_pid_namespace().then(|| kvm(Path::new(KVM), &self.counted)).flatten();
                 }
             }
         }
@@ -189,9 +192,16 @@ fn of_machines(machines: &BTreeSet<u32>, tasks: &BTreeMap<u32, TaskTime>) -> BTr
     };
     let of_kernel = |pid: &u32| {
         let name = format!("vhost-{pid}");
-        tasks.iter().filter(move |(_, task)| task.name == name).map(|(tid, _)| *tid).collect::<Vec<u32>>()
+        let named = tasks.iter().filter(move |(_, task)| task.name == name).map(|(tid, _)| *tid);
+        named.filter(|tid| is_of_kernel(*tid)).collect::<Vec<u32>>()
     };
     machines.iter().flat_map(|pid| [threads(pid), of_kernel(pid)].concat()).collect()
+}
+
+/// True for a thread that the kernel started for itself: anybody may call his own process as the
+/// kernel calls its threads.
+fn is_of_kernel(pid: u32) -> bool {
+    Status::of(Task::Process(pid)).is_ok_and(|status| status.parent() == Some(proc::KTHREADD))
 }
 
 /// A thread by which this host runs a virtual machine, at one moment. It ran for so long since it
@@ -206,25 +216,24 @@ pub struct MachineThread {
 }
 
 /// The threads of the virtual machines that these processes run: each virtual CPU, each of the
-/// kernel's threads that moves packets for one, and QEMU's main loop, each kind in the order of
-/// their numbers. The kernel shows its own threads among the process's, before Linux 6.4 as
-/// processes of their own.
+/// kernel's threads that moves packets for one, and QEMU's main loop. The virtual CPUs come in the
+/// order of their numbers in the machine, the kernel's threads as they were made. The kernel shows
+/// its own threads among the process's, before Linux 6.4 as processes of their own.
 pub fn machine_threads(machines: &BTreeMap<u32, HostId>) -> Vec<MachineThread> {
     let mut all = Vec::new();
     for (pid, machine) in machines {
         let mut tids = proc::threads(*pid);
         let of_kernel = format!("vhost-{pid}");
-        // Anybody may call his own process so.
-        let is_kernels = |pid: &u32| {
-            let task = Task::Process(*pid);
-            let is_called = task.name().is_ok_and(|name| name == of_kernel);
-            is_called && Status::of(task).is_ok_and(|status| status.parent() == Some(proc::KTHREADD))
-        };
-        tids.extend(proc::processes().into_iter().filter(is_kernels));
-        tids.sort_unstable();
+        let is_called = |pid: &u32| Task::Process(*pid).name().is_ok_and(|name| name == of_kernel);
+        tids.extend(proc::processes().into_iter().filter(|pid| is_called(pid) && is_of_kernel(*pid)));
+        let mut named = Vec::new();
         for tid in tids {
             let task = if tid == *pid { Task::Process(tid) } else { Task::Thread { pid: *pid, tid } };
             let Ok(name) = task.name().or_else(|_| Task::Process(tid).name()) else { continue };
+            named.push((MachinePart::number(&name), tid, name));
+        }
+        named.sort_unstable();
+        for (_, tid, name) in named {
             let part = MachinePart::of_thread(&name);
             if part == MachinePart::Emulator && tid != *pid {
                 continue;

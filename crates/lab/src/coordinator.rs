@@ -217,6 +217,10 @@ impl Run<'_, '_> {
         let setup = &turns[0].cell.setup;
         self.read_clocks(setup)?;
         let plan = plan::plan_of(&self.options.kinds, setup, names, &self.found)?;
+        // Every machine serves several cells, and one that rests takes no time from the others.
+        let stations = setup.stations.values().map(|station| station.host).collect();
+        let bystanders = setup.stations.values().flat_map(|station| &station.bystanders.hosts).copied().collect();
+        self.hosts.wake(&stations, &bystanders);
         let result = match self.hosts.apply(&plan.steps) {
             Ok(()) => {
                 self.tell_commands();
@@ -224,6 +228,7 @@ impl Run<'_, '_> {
             }
             Err(error) => Err(error.into()),
         };
+        self.hosts.wake_all();
         let put_back = self.hosts.put_back();
         self.tell_commands();
         match put_back {

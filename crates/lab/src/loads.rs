@@ -103,7 +103,7 @@ pub fn place(
         Some(stream) => Some((stream, placement::placed(setup, chosen, stream)?)),
         None => None,
     };
-    let mut placing = Placing { setup, found, under_test, taken: Taken::by(chosen), short: Vec::new() };
+    let mut placing = Placing { setup, found, under_test, taken: Taken::by(setup, chosen), short: Vec::new() };
     let of_load = |load: &Load| (0..load.count).map(|instance| placing.instance(load, instance)).collect();
     let places = setup.loads.iter().map(of_load).collect::<Result<_, LoadError>>()?;
     Ok((places, placing.short))

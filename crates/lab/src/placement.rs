@@ -12,7 +12,7 @@ use tardy_host::cpus::{self, Chosen, NoSuchCpu};
 use tardy_model::stream::{CpuChoice, Kind, Policy, Side, Stream, Wait};
 use tardy_model::stream_id::StreamId;
 use tardy_model::xdp::Core;
-use tardy_spec::experiment::{self, Setup};
+use tardy_spec::experiment::{self, MachineThreads, Setup};
 
 /// A thread that cannot have the CPU that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,7 +42,8 @@ pub enum PlaceError {
         key: String,
         why: NoSuchCpu,
     },
-    /// Two spinning realtime threads would share a CPU and starve each other and the machine.
+    /// Two spinning realtime threads would share a CPU and starve each other and the machine, or
+    /// one would starve a thread that the trial needs.
     #[error("{0}")]
     TwoSpinners(String),
 }
@@ -90,9 +91,18 @@ pub fn thread_on(host: HostId, cpu: Option<CpuId>, policy: Policy) -> Result<Thr
 pub struct Taken(BTreeMap<HostId, BTreeMap<u32, u32>>);
 
 impl Taken {
-    /// By the streams' threads, of which `chosen` are the CPUs.
-    pub fn by(chosen: &[Placed]) -> Taken {
+    /// By the threads of virtual machines, which this machine runs, where the set-up puts them.
+    fn by_machines(setup: &Setup) -> Taken {
         let mut taken = Taken::default();
+        for cpu in setup.stations.values().flat_map(|station| station.threads.values()).filter_map(|of| of.cpu) {
+            *taken.on(HostId::HERE).entry(cpu).or_default() += 1;
+        }
+        taken
+    }
+
+    /// By these, and by the streams' threads, of which `chosen` are the CPUs.
+    pub fn by(setup: &Setup, chosen: &[Placed]) -> Taken {
+        let mut taken = Taken::by_machines(setup);
         for cpu in chosen.iter().flat_map(|placed| [placed.tx, placed.rx, placed.reply]).flatten() {
             *taken.on(cpu.host).entry(cpu.cpu).or_default() += 1;
         }
@@ -247,7 +257,7 @@ pub fn place(setup: &Setup, found: &FactsByHost) -> Result<(Vec<Placed>, Vec<Str
 /// A CPU that its host does not have, a station that is not there, or two threads that would starve
 /// each other.
 pub fn place_by(setup: &Setup, found: &FactsByHost, shown: &Shown) -> Result<(Vec<Placed>, Vec<String>), PlaceError> {
-    let mut taken = Taken::default();
+    let mut taken = Taken::by_machines(setup);
     let (mut chosen, mut short) = (Vec::new(), Vec::new());
     for stream in &setup.streams {
         let wrong = |why| no_such_cpu(stream, why);
@@ -275,5 +285,44 @@ pub fn place_by(setup: &Setup, found: &FactsByHost, shown: &Shown) -> Result<(Ve
             cpu.cpu
         )));
     }
+    machines_run(setup, &chosen)?;
     Ok((chosen, short))
+}
+
+/// How a realtime thread comes before others: by its priority; none is before those of policy
+/// `other`.
+fn rank(policy: Policy) -> Option<u8> {
+    match policy {
+        Policy::Other => None,
+        Policy::Fifo(priority) | Policy::Rr(priority) => Some(priority),
+        Policy::Deadline { .. } => Some(u8::MAX),
+    }
+}
+
+/// Refuses a virtual machine of which a thread would never run, because a stream's thread spins on
+/// its CPU and comes before it: the machine would answer nothing.
+fn machines_run(setup: &Setup, chosen: &[Placed]) -> Result<(), PlaceError> {
+    for (name, station) in &setup.stations {
+        for (part, MachineThreads { cpu, policy }) in &station.threads {
+            let Some(cpu) = cpu.map(|cpu| CpuId { host: HostId::HERE, cpu }) else { continue };
+            for (stream, placed) in setup.streams.iter().zip(chosen) {
+                let starves = |end: &Side| {
+                    placed.of(*end) == Some(cpu)
+                        && experiment::spins_realtime(stream, *end)
+                        && rank(end.policy(stream)) >= rank(*policy)
+                };
+                if let Some(end) = Side::of(stream).find(starves) {
+                    return Err(PlaceError::TwoSpinners(format!(
+                        "{}.{end} would spin with policy {} on CPU {}, and the {part} threads of the virtual machine `{name}`, \
+                         with policy {policy}, would never run there: set station.{name}.{part}.cpu to another CPU, give them \
+                         a higher priority, or let the stream's thread wait by \"block\"",
+                        stream.name,
+                        end.policy(stream),
+                        cpu.cpu
+                    )));
+                }
+            }
+        }
+    }
+    Ok(())
 }

@@ -43,7 +43,7 @@ pub type AllMeant = (BTreeMap<String, Meant>, Vec<String>);
 /// A CPU that does not exist, one on which a thread would keep the kernel's from running, or a
 /// stream that has no CPUs chosen.
 pub fn meant(setup: &Setup, chosen: &[Placed], found: &FactsByHost) -> Result<AllMeant, PlaceError> {
-    let mut taken = Taken::by(chosen);
+    let mut taken = Taken::by(setup, chosen);
     let (mut all, mut short) = (BTreeMap::new(), Vec::new());
     for station in setup.stations.keys() {
         let choice = setup.softirq.cpus.get(station).copied().unwrap_or(CpuChoice::Any);

@@ -339,6 +339,8 @@ impl Inverse {
             Action::RestoreStamping { device: name, or_in, .. } => device(name).or_else(|| ours(or_in)),
             Action::RestoreIrq { was: cpus, .. } | Action::FreeMachineThreads { cpus } => {
                 of("list of CPUs", cpus, "0123456789,-")
+                    // What begins with a dash is an option to `taskset`.
+                    .or_else(|| cpus.starts_with('-').then(|| bad("list of CPUs", cpus)).flatten())
             }
             Action::RestoreSteering { device: name, queue, was } => device(name)
                 .or_else(|| of("queue", queue, "rx-0123456789"))
@@ -368,10 +370,11 @@ const OFFLOADS: &str = "tx tso gso txvlan rxvlan";
 
 /// What goes through the threads of the QEMU that runs in namespace `$1`, of the kind `$2`, and
 /// has each run on the CPUs `$4` under the policy `$5` with the priority `$6`. If there is
-/// none, it fails, unless `$3` is `any`. `MachinePart::of_thread` knows the same names. Anybody
+/// none, it fails, unless `$3` is `any`. What the kernel refuses with `all` is read back later and
+/// spoils the trial; with `any` it fails. `MachinePart::of_thread` knows the same names. Anybody
 /// may call his own process as the kernel calls its threads, so one outside QEMU counts only if
 /// the kernel itself is its parent.
-const MACHINE_THREADS: &str = r#"n=0; for p in $(ip netns pids "$1" 2>/dev/null); do case $(cat /proc/$p/comm 2>/dev/null) in qemu-*) ;; *) continue;; esac; for t in /proc/$p/task/[0-9]* $(grep -lsx "vhost-$p" /proc/[0-9]*/comm); do t=${t%/comm}; t=${t##*/}; case $t in ''|*[!0-9]*) continue;; esac; [ -e "/proc/$p/task/$t" ] || grep -qs '^PPid:[[:space:]]*2$' "/proc/$t/status" || continue; case $(cat "/proc/$t/comm" 2>/dev/null) in '') continue;; 'CPU '*|'ALL CPUs'*) of=vcpu;; vhost-*) of=vhost;; *) of=emulator;; esac; [ "$2" = all ] || [ "$2" = $of ] || continue; taskset -pc "$4" "$t" >/dev/null && chrt "$5" -p "$6" "$t" || [ ! -e "/proc/$t" ] || exit 1; n=$((n+1)); done; done; [ $n -gt 0 ] || [ "$3" = any ] || { echo "the virtual machine in $1 has no thread of the kind $2 here" >&2; exit 1; }"#;
+const MACHINE_THREADS: &str = r#"for c in taskset chrt; do command -v $c >/dev/null || { echo "$c is not installed: apt install util-linux" >&2; exit 1; }; done; n=0; for p in $(ip netns pids "$1" 2>/dev/null); do case $(cat /proc/$p/comm 2>/dev/null) in qemu-*) ;; *) continue;; esac; for t in /proc/$p/task/[0-9]* $(grep -lsx "vhost-$p" /proc/[0-9]*/comm); do t=${t%/comm}; t=${t##*/}; case $t in ''|*[!0-9]*) continue;; esac; [ -e "/proc/$p/task/$t" ] || grep -qs '^PPid:[[:space:]]*2$' "/proc/$t/status" || continue; case $(cat "/proc/$t/comm" 2>/dev/null) in '') continue;; 'CPU '*|'ALL CPUs'*) of=vcpu;; vhost-*) of=vhost;; *) of=emulator;; esac; [ "$2" = all ] || [ "$2" = $of ] || continue; { taskset -pc "$4" "$t" >/dev/null; a=$?; chrt "$5" -p "$6" "$t" && [ $a = 0 ]; } || [ ! -e "/proc/$t" ] || [ "$3" = all ] || exit 1; n=$((n+1)); done; done; [ $n -gt 0 ] || [ "$3" = any ] || { echo "the virtual machine in $1 has no thread of the kind $2 here" >&2; exit 1; }"#;
 
 /// A command that has threads of the virtual machine behind this namespace run so: their kind,
 /// then `all` or `any`, the CPUs, the option of `chrt` and the priority.

@@ -85,6 +85,8 @@ listed! {
         Vepa,
         /// They never reach each other.
         Private,
+        /// There is one, which has the link for itself: it gets every frame, to whatever address.
+        Passthru,
     }
 }
 
@@ -95,6 +97,7 @@ impl MacvtapMode {
             MacvtapMode::Bridge => "bridge",
             MacvtapMode::Vepa => "vepa",
             MacvtapMode::Private => "private",
+            MacvtapMode::Passthru => "passthru",
         }
     }
 }

@@ -244,8 +244,9 @@ pub struct Placement {
     pub policy_asked: String,
     /// The policy that was read back from the kernel.
     pub policy_granted: String,
-    /// Was the memory of its process locked?
-    pub memory_locked: bool,
+    /// Was the memory of its process locked? Null for threads of a virtual machine, of which nobody
+    /// asks that.
+    pub memory_locked: Option<bool>,
     /// Moves to another CPU, all trials together; null where the kernel does not say.
     #[serde(default)]
     pub migrations: Option<u64>,

@@ -141,6 +141,11 @@ impl MachinePart {
             _ => MachinePart::Emulator,
         }
     }
+
+    /// The number that QEMU has for a virtual CPU, by the name of its thread: 11 of `CPU 11/KVM`.
+    pub fn number(name: &str) -> Option<u32> {
+        name.strip_prefix("CPU ")?.split('/').next()?.parse().ok()
+    }
 }
 
 impl fmt::Display for MachinePart {
@@ -167,4 +172,8 @@ pub struct Machine {
     pub append: String,
     /// What is behind its network devices: what all cells of the experiment need.
     pub backends: BTreeSet<Backend>,
+    /// Its macvtap has the link below it for itself. The kernel lets no macvtap change that.
+    pub passthru: bool,
+    /// Each of its processors computes all the time.
+    pub computes: bool,
 }

@@ -341,7 +341,7 @@ pub(crate) fn placement(cell: &CellResult) -> Table {
             cpu_list(&p.cpus_seen),
             p.policy_asked.clone(),
             p.policy_granted.clone(),
-            if p.memory_locked { "yes" } else { "no" }.to_owned(),
+            p.memory_locked.map_or_else(absent, |is| if is { "yes" } else { "no" }.to_owned()),
             match p.napi_ids.as_slice() {
                 [] => absent(),
                 ids if ids.contains(&0) => "no".to_owned(),

@@ -66,13 +66,15 @@ pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: PathKind) {
 }
 
 /// Keys of a station that is a virtual machine.
-const OF_MACHINES: [&str; 12] = [
+const OF_MACHINES: [&str; 14] = [
     "kernel",
     "cpus",
     "memory",
     "net",
     "net_queues",
     "append",
+    "bystanders",
+    "bystanders_compute",
     "vcpu.cpu",
     "vcpu.policy",
     "vhost.cpu",

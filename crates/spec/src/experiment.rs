@@ -56,6 +56,19 @@ pub struct Station {
     /// The threads of that machine that the cell places, on the host that runs it. Cells that
     /// differ in this share the machine.
     pub threads: BTreeMap<MachinePart, MachineThreads>,
+    /// Further machines like that one.
+    pub bystanders: Bystanders,
+}
+
+/// Virtual machines that run next to that of a station, and in which nothing of the experiment is.
+/// Cells share them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bystanders {
+    pub count: usize,
+    /// Each of their processors computes all the time.
+    pub compute: bool,
+    /// Those of this cell: as many.
+    pub hosts: Vec<HostId>,
 }
 
 /// How the threads of a virtual machine that do the same are to run.
@@ -69,7 +82,13 @@ pub struct MachineThreads {
 impl Station {
     /// A station of this kind on the machine on which the experiment is run.
     pub const fn here(kind: StationKind) -> Station {
-        Station { kind, host: HostId::HERE, machine: None, threads: BTreeMap::new() }
+        let bystanders = Bystanders { count: 0, compute: false, hosts: Vec::new() };
+        Station { kind, host: HostId::HERE, machine: None, threads: BTreeMap::new(), bystanders }
+    }
+
+    /// The machine on which it is, and the bystanders'.
+    pub fn hosts(&self) -> impl Iterator<Item = HostId> + '_ {
+        std::iter::once(self.host).chain(self.bystanders.hosts.iter().copied())
     }
 }
 

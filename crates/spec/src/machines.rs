@@ -2,12 +2,13 @@
 //! The virtual machines of an experiment. A machine lives for the whole run, so all cells say
 //! together what it has; and stations of one name that differ are several machines.
 
-use crate::cell::{Table, called, cpu, integer, policy, text};
+use crate::cell::{Table, called, cpu, flag, integer, policy, text};
 use crate::error::Problem;
-use crate::experiment::{Cell, Experiment, MachineThreads};
+use crate::experiment::{Bystanders, Cell, Experiment, MachineThreads, Station};
 use crate::schema::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::machine::HostId;
+use tardy_model::path::MacvtapMode;
 use tardy_model::station::{Machine, MachinePart, Net};
 use tardy_model::stream::{CpuChoice, Policy};
 
@@ -48,7 +49,15 @@ pub(crate) fn machine(table: &Table<'_>) -> Result<Machine, Problem> {
         queues,
         append: append.join(" "),
         backends: BTreeSet::new(),
+        passthru: false,
+        computes: false,
     })
+}
+
+/// How many bystanders a station has, and whether they compute.
+pub(crate) fn bystanders(table: &Table<'_>) -> Result<Bystanders, Problem> {
+    let count = table.get("bystanders", integer)? as usize;
+    Ok(Bystanders { count, compute: table.get("bystanders_compute", flag)?, hosts: Vec::new() })
 }
 
 /// Where the threads of a virtual machine are to run, of which the file says so. Its devices are
@@ -95,6 +104,10 @@ pub(crate) fn threads(table: &Table<'_>, net: Net) -> Result<BTreeMap<MachinePar
 /// Numbers the machines of all cells as hosts, and gives each what is behind its network devices
 /// in any of the cells.
 pub(crate) fn assign(cells: &mut [Cell]) {
+    for Cell { setup, .. } in cells.iter_mut() {
+        let passthru = setup.path.macvtap_mode == MacvtapMode::Passthru;
+        setup.stations.values_mut().filter_map(|of| of.machine.as_mut()).for_each(|of| of.passthru = passthru);
+    }
     let mut known: Vec<(String, Machine)> = Vec::new();
     // As the cells have them: without what is behind their devices.
     for (name, machine, backend) in each(cells) {
@@ -112,6 +125,24 @@ pub(crate) fn assign(cells: &mut [Cell]) {
         station.host = id;
         station.machine = Some(known[at].1.clone());
     }
+    let mut beside: Vec<(String, Machine)> = Vec::new();
+    for (name, station) in cells.iter_mut().flat_map(|cell| cell.setup.stations.iter_mut()) {
+        let Some(machine) = bystander_of(station) else { continue };
+        let is_like = |of: &(String, Machine)| of == &(name.clone(), machine.clone());
+        let there = beside.iter().filter(|of| is_like(of)).count();
+        let wanted = station.bystanders.count.saturating_sub(there);
+        beside.extend(std::iter::repeat_n((name.clone(), machine.clone()), wanted));
+        let id = |at: usize| HostId::numbered(u16::try_from(known.len() + at + 1).unwrap_or(u16::MAX));
+        let like = beside.iter().enumerate().filter(|(_, of)| is_like(of)).map(|(at, _)| id(at));
+        station.bystanders.hosts = like.take(station.bystanders.count).collect();
+    }
+}
+
+/// A bystander of a station: a machine like its own, without network devices.
+fn bystander_of(station: &Station) -> Option<Machine> {
+    let machine = station.machine.as_ref().filter(|_| station.bystanders.count > 0)?;
+    let (backends, computes) = (BTreeSet::new(), station.bystanders.compute);
+    Some(Machine { backends, passthru: false, computes, ..machine.clone() })
 }
 
 fn each(cells: &[Cell]) -> Vec<(String, Machine, Option<tardy_model::path::Backend>)> {
@@ -131,7 +162,7 @@ fn is_same(one: &Machine, other: &Machine) -> bool {
 impl Experiment {
     /// True if only cells of optional cases have a station on that host, and others remain.
     pub fn can_do_without(&self, host: HostId) -> bool {
-        let is_on = |cell: &Cell| cell.setup.stations.values().any(|station| station.host == host);
+        let is_on = |cell: &Cell| cell.setup.stations.values().any(|station| station.hosts().any(|of| of == host));
         let (mut on_it, others): (Vec<&Cell>, Vec<&Cell>) = self.cells.iter().partition(|cell| is_on(cell));
         on_it.retain(|cell| !cell.optional);
         on_it.is_empty() && !others.is_empty()
@@ -139,6 +170,7 @@ impl Experiment {
 
     /// The virtual machines of all cells that are built, by their hosts, each with the name that
     /// records have for it: its station's, and for a further one of that name a number behind it.
+    /// A bystander has the station's name and a number of its own.
     pub fn machines(&self) -> BTreeMap<HostId, (String, Machine)> {
         let mut machines: BTreeMap<HostId, (String, Machine)> = BTreeMap::new();
         let built = self.cells.iter().filter(|cell| !cell.setup.is_simulated());
@@ -151,6 +183,17 @@ impl Experiment {
                 machines.insert(station.host, (name, machine.clone()));
             }
         }
+        let mut beside: BTreeMap<HostId, (String, Machine)> = BTreeMap::new();
+        let built = self.cells.iter().filter(|cell| !cell.setup.is_simulated());
+        for (name, station) in built.flat_map(|cell| &cell.setup.stations) {
+            let Some(machine) = bystander_of(station) else { continue };
+            for host in &station.bystanders.hosts {
+                let called = format!("{name}.bystander");
+                let number = 1 + beside.values().filter(|(of, _)| of.starts_with(&called)).count();
+                beside.entry(*host).or_insert_with(|| (format!("{called}{number}"), machine.clone()));
+            }
+        }
+        machines.extend(beside);
         machines
     }
 }

@@ -143,6 +143,8 @@ pub const READY_MADE: &[(&str, &str)] = &[
     ("roundtrip-load", include_str!("../../../experiments/roundtrip-load.toml")),
     ("vm-roundtrip", include_str!("../../../experiments/vm-roundtrip.toml")),
     ("vm-oneway", include_str!("../../../experiments/vm-oneway.toml")),
+    ("vm-car", include_str!("../../../experiments/vm-car.toml")),
+    ("quiet-guest", include_str!("../../../experiments/quiet-guest.toml")),
     ("car", include_str!("../../../experiments/car.toml")),
     ("tsn-qdiscs", include_str!("../../../experiments/tsn-qdiscs.toml")),
     ("etf-drops", include_str!("../../../experiments/etf-drops.toml")),

@@ -198,7 +198,8 @@ fn stations(view: &View<'_>, path: Option<PathTraits>) -> Option<BTreeMap<String
         }
         let machine = view.keep(machines::machine(&table))?;
         let threads = view.keep(machines::threads(&table, machine.net))?;
-        Some((named.name.clone(), Station { machine: Some(machine), threads, ..Station::here(kind) }))
+        let bystanders = view.keep(machines::bystanders(&table))?;
+        Some((named.name.clone(), Station { machine: Some(machine), threads, bystanders, ..Station::here(kind) }))
     });
     let stations = made.collect::<Option<BTreeMap<_, _>>>()?;
     if let Some(path) = path.filter(|_| view.is_sound("station.*.kind")) {

@@ -148,7 +148,7 @@ fn cell(p99_ns: Option<i64>) -> CellResult {
         cpus_seen: vec![1],
         policy_asked: "fifo:90".into(),
         policy_granted: "fifo:90".into(),
-        memory_locked: true,
+        memory_locked: Some(true),
         migrations: None,
         wait_ns: None,
         run_ns: None,

@@ -122,7 +122,7 @@ pub fn cell(id: &str) -> CellResult {
             cpus_seen: vec![0],
             policy_asked: "fifo:90".into(),
             policy_granted: "fifo:90".into(),
-            memory_locked: true,
+            memory_locked: Some(true),
             migrations: Some(0),
             wait_ns: Some(12_340),
             run_ns: None,

@@ -186,7 +186,7 @@ impl Machines {
                 checked => checked.map_err(cannot)?,
             }
         }
-        let is_refused = |cell: &Cell| cell.setup.stations.values().any(|station| refused.contains_key(&station.host));
+        let is_refused = |cell: &Cell| hosts_of(cell).any(|host| refused.contains_key(&host));
         if let Some(why) = refused.values().next().filter(|_| experiment.cells.iter().all(is_refused)) {
             return Err(Failure::new(Exit::Cannot, why.clone()).into());
         }
@@ -204,7 +204,7 @@ impl Machines {
     /// Takes the cells out of an experiment that need a machine which this host cannot have: their
     /// ids, each with the reason.
     pub fn take_refused(&self, experiment: &mut Experiment) -> Vec<(String, String)> {
-        let why = |cell: &Cell| cell.setup.stations.values().find_map(|station| self.refused.get(&station.host));
+        let why = |cell: &Cell| hosts_of(cell).find_map(|host| self.refused.get(&host));
         let refused = experiment.cells.iter().filter_map(|cell| Some((cell.id.clone(), why(cell)?.clone()))).collect();
         experiment.cells.retain(|cell| why(cell).is_none());
         refused
@@ -228,6 +228,11 @@ impl Machines {
         }
         Ok(booted)
     }
+}
+
+/// The hosts of a cell's stations, and its bystanders.
+fn hosts_of(cell: &Cell) -> impl Iterator<Item = HostId> + '_ {
+    cell.setup.stations.values().flat_map(|station| station.hosts())
 }
 
 /// For a plan: how the experiment's virtual machines are started, and what of them it rests on.

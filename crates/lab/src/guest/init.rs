@@ -53,13 +53,18 @@ pub struct MachineOrders {
     pub modules: Vec<String>,
     /// How many network devices it has.
     pub devices: u32,
+    /// On this number of threads it computes as long as it runs.
+    #[serde(default)]
+    pub computes: u32,
 }
 
 impl MachineOrders {
     /// Those of a machine.
     pub fn of(machine: &Machine) -> MachineOrders {
         let modules = ["virtio_pci", "virtio_console", machine.net.module()];
-        MachineOrders { modules: modules.map(str::to_owned).to_vec(), devices: machine.backends.len() as u32 }
+        let computes = if machine.computes { machine.cpus } else { 0 };
+        let devices = machine.backends.len() as u32;
+        MachineOrders { modules: modules.map(str::to_owned).to_vec(), devices, computes }
     }
 }
 
@@ -147,9 +152,20 @@ pub fn station() -> Result<Option<File>, InitError> {
     }
     loop {
         match File::options().read(true).write(true).open(STATION_PORT) {
-            Ok(port) => return Ok(Some(port)),
+            Ok(port) => {
+                (0..orders.computes).for_each(|_| drop(std::thread::spawn(compute)));
+                return Ok(Some(port));
+            }
             Err(_) => wait_for(until, || STATION_PORT.to_owned())?,
         }
+    }
+}
+
+/// Computes until the machine ends.
+fn compute() {
+    let mut n = 1_u64;
+    loop {
+        n = std::hint::black_box(n.rotate_left(7) ^ 0x9e37_79b9);
     }
 }
 

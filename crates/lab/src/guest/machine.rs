@@ -307,7 +307,7 @@ pub fn boot(asked: &Asked<'_>, options: &BootOptions<'_>, here: &mut dyn Host) -
     let Some(path) = folder.to_str() else { return Err(GuestError::Name { folder }.into()) };
     let gone = Inverse::here(Action::RemoveGuestFiles { paths: vec![path.to_owned()] });
     let files = Step::new(&Place::of(HostId::HERE), "what the virtual machine is given to boot", Vec::new());
-    let of = Station { kind: StationKind::Guest, host, machine: Some(machine.clone()), threads: BTreeMap::new() };
+    let of = Station { host, machine: Some(machine.clone()), ..Station::here(StationKind::Guest) };
     let planned = (station::kind(StationKind::Guest).build)(names, &of, name);
     here.apply(&[vec![files.undone_by(vec![gone])], planned.steps].concat())?;
     // A run that had this slot and was killed may have left one.

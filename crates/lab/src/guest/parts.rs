@@ -22,7 +22,7 @@ use std::time::Duration;
 use tardy_model::machine::HostId;
 use tardy_model::manifest::GuestMode;
 use tardy_model::station::Machine;
-use tardy_spec::experiment::{self, Experiment};
+use tardy_spec::experiment::{self, Experiment, Setup};
 
 /// What a guest is made of, apart from the experiment.
 #[derive(Clone, Debug)]
@@ -103,7 +103,11 @@ impl Guest {
     /// If something that goes in cannot be read.
     pub fn archive(&self, experiment: Option<&Experiment>) -> Result<Vec<u8>, GuestError> {
         let steers = |experiment: &Experiment| {
-            experiment.cells.iter().any(|cell| cell.setup.softirq != experiment::Softirq::default())
+            let places = |setup: &Setup| {
+                setup.softirq != experiment::Softirq::default()
+                    || setup.stations.values().any(|of| !of.threads.is_empty())
+            };
+            experiment.cells.iter().any(|cell| places(&cell.setup))
         };
         let mut own = experiment.map(devices::modules).unwrap_or_default();
         own.extend(nested::modules(self.machines.values().map(|of| &of.machine)));

@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 
 /// What a run starts. Without `ip`, `tc` and `sh` nothing is built.
 const PROGRAMS: &[(&str, bool)] = &[("ip", true), ("tc", true), ("sh", true), ("ethtool", false)];
-/// What it starts in addition where the experiment chooses the CPUs that take packets in.
-const STEERING: &[(&str, bool)] = &[("taskset", true), ("cat", true), ("paste", true), ("grep", true)];
+/// What it starts in addition where the experiment chooses the CPUs that take packets in, or those
+/// of a virtual machine's threads.
+const STEERING: &[(&str, bool)] = &[("taskset", true), ("chrt", true), ("cat", true), ("paste", true), ("grep", true)];
 /// What a QEMU reads that runs virtual machines in a guest.
 const QEMU_FILES: &[&str] = &["qboot.rom", "pvh.bin", "kvmvapic.bin", "linuxboot_dma.bin"];
 /// Where those are: Debian keeps them in one folder.
@@ -64,7 +65,7 @@ pub fn pack(steers: bool, also: &[&str], archive: &mut Archive) -> Result<(), Pr
                 let package = match program {
                     "sh" => "dash",
                     "ip" | "tc" => "iproute2",
-                    "taskset" => "util-linux",
+                    "taskset" | "chrt" => "util-linux",
                     "grep" => "grep",
                     _ => "coreutils",
                 };

@@ -8,7 +8,7 @@ use crate::not_found::NotFound;
 use crate::run::Event;
 use crate::step::{Question, Step};
 use crate::undo::{PutBack, UndoError};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::manifest::{HostEntry, ReadBack};
 use tardy_model::verdict::Figure;
 use thiserror::Error;
@@ -19,6 +19,8 @@ pub struct Hosts<'h> {
     here: &'h mut dyn Host,
     /// Each behind its parent.
     others: Vec<Other<'h>>,
+    /// Guests of which nothing is asked: they are stopped, or bystanders.
+    aside: BTreeSet<HostId>,
 }
 
 /// Another host than the coordinator's.
@@ -58,7 +60,7 @@ pub enum HostsError {
 impl<'h> Hosts<'h> {
     /// A run on this machine alone.
     pub fn here(here: &'h mut dyn Host) -> Hosts<'h> {
-        Hosts { here, others: Vec::new() }
+        Hosts { here, others: Vec::new(), aside: BTreeSet::new() }
     }
 
     /// Also another machine, by the name that the user has for it.
@@ -168,6 +170,19 @@ impl<'h> Hosts<'h> {
         Ok(entries)
     }
 
+    /// Has the guests go on in which a cell has stations, and its bystanders. The others that this
+    /// machine runs are stopped.
+    pub fn wake(&mut self, stations: &BTreeSet<HostId>, bystanders: &BTreeSet<HostId>) {
+        let guests = self.others.iter().filter(|other| other.parent == Some(HostId::HERE)).map(|other| other.id);
+        self.aside = guests.filter(|guest| !stations.contains(guest)).collect();
+        self.here.wake_machines(stations, bystanders);
+    }
+
+    /// Has all guests go on.
+    pub fn wake_all(&mut self) {
+        self.wake(&self.others.iter().map(|other| other.id).collect(), &BTreeSet::new());
+    }
+
     /// Looks at each host. `asks` says what at, for each of them.
     ///
     /// # Errors
@@ -210,9 +225,9 @@ impl<'h> Hosts<'h> {
         Ok(answers)
     }
 
-    /// Reads what each host does. `what` says what is read there. Before a trial it reads this
-    /// machine last, and after the trial it reads this machine first, so that what this machine
-    /// does to talk with the others does not count for the trial.
+    /// Reads what each host does, except those aside. `what` says what is read there. Before a
+    /// trial it reads this machine last, and after the trial it reads this machine first, so that
+    /// what this machine does to talk with the others does not count for the trial.
     ///
     /// # Errors
     /// If one cannot be asked any more: which.
@@ -221,6 +236,7 @@ impl<'h> Hosts<'h> {
         mut what: impl FnMut(HostId) -> Observe,
     ) -> Result<BTreeMap<HostId, Observed>, (HostId, Away)> {
         let mut ids = self.ids();
+        ids.retain(|id| !self.aside.contains(id));
         let mut observed = BTreeMap::new();
         let mut asked: BTreeMap<HostId, Observe> = ids.iter().map(|id| (*id, what(*id))).collect();
         if asked.values().all(|what| what.moment == tardy_host::state::Moment::Before) {
@@ -237,7 +253,9 @@ impl<'h> Hosts<'h> {
 
     /// Ends on each host what programs of loads have left behind.
     pub fn end_leftovers(&mut self) {
-        self.all().for_each(|host| host.end_leftovers());
+        self.here.end_leftovers();
+        let awake = self.others.iter_mut().filter(|other| !self.aside.contains(&other.id));
+        awake.for_each(|other| other.host.end_leftovers());
     }
 
     /// What was applied and started on each host until now stays until [`Hosts::end`].

@@ -32,6 +32,7 @@ use crate::undo::{PutBack, UndoError};
 use ask::{Ask, Observe, Observed};
 pub use error::{ApplyError, LookError};
 pub use place::{Away, CpuId, OtherHosts};
+use std::collections::BTreeSet;
 pub use tardy_model::machine::HostId;
 use tardy_model::manifest::{HostEntry, ReadBack};
 use tardy_model::time::{Instant, Tai};
@@ -117,6 +118,11 @@ pub trait Host {
     fn note_machine(&mut self, pid: u32, _: HostId) -> Result<(), ApplyError> {
         self.note(pid)
     }
+
+    /// Has the run's virtual machines go on in which a cell has stations, and its bystanders, and
+    /// stops the others: one that is no part of a cell would take CPU time from it. A stopped one
+    /// answers nothing. Only the coordinator's own host runs any.
+    fn wake_machines(&mut self, _stations: &BTreeSet<HostId>, _bystanders: &BTreeSet<HostId>) {}
 
     /// Reads what the machine does just before a trial or just after it. What tardy itself looks at
     /// lies outside the two readings of the clocks. It gives what could be read; what the kernel

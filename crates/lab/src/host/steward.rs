@@ -18,7 +18,9 @@ use crate::slot::{self, ClaimError, Slot};
 use crate::state::StateError;
 use crate::step::Step;
 use crate::undo::{PutBack, UndoError};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -55,6 +57,10 @@ pub struct Steward {
     reader: Option<Reader>,
     /// Processes that run the run's own virtual machines.
     machines: BTreeMap<u32, HostId>,
+    /// By which they are stopped.
+    handles: BTreeMap<HostId, OwnedFd>,
+    /// Those in which a cell has no station.
+    aside: BTreeSet<HostId>,
     ran: Log,
 }
 
@@ -71,6 +77,8 @@ impl Steward {
             slot: None,
             reader: None,
             machines: BTreeMap::new(),
+            handles: BTreeMap::new(),
+            aside: BTreeSet::new(),
             ran: Log::default(),
         }
     }
@@ -218,7 +226,20 @@ impl Host for Steward {
     fn note_machine(&mut self, pid: u32, machine: HostId) -> Result<(), ApplyError> {
         self.note(pid)?;
         self.machines.insert(pid, machine);
+        // Its number may be another process's when it has ended; this stays its own.
+        let handle = Pid::from_raw(pid as i32).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        self.handles.extend(handle.map(|handle| (machine, handle)));
         Ok(())
+    }
+
+    fn wake_machines(&mut self, stations: &BTreeSet<HostId>, bystanders: &BTreeSet<HostId>) {
+        self.aside = self.machines.values().filter(|machine| !stations.contains(machine)).copied().collect();
+        for (machine, handle) in &self.handles {
+            let is_awake = stations.contains(machine) || bystanders.contains(machine);
+            let signal = if is_awake { Signal::CONT } else { Signal::STOP };
+            // One that has ended is missed where it is asked for something.
+            let _ = pidfd_send_signal(handle, signal);
+        }
     }
 
     fn observe(&mut self, what: &Observe) -> Result<Observed, Away> {
@@ -226,7 +247,9 @@ impl Host for Steward {
         let mut reader = match (what.moment, self.reader.take()) {
             (Moment::Behind, Some(reader)) => reader,
             (Moment::Before | Moment::Behind, _) => {
-                Reader::new(marks).with_machines(self.machines.keys().copied().collect())
+                let of_cell = self.machines.iter().filter(|(_, machine)| !self.aside.contains(machine));
+                let of_cell = of_cell.map(|(pid, _)| *pid).collect();
+                Reader::new(marks).with_machines(self.machines.keys().copied().collect(), of_cell)
             }
         };
         let other_runs = || slot::other_runs(&self.state);

@@ -16,7 +16,7 @@ use crate::path::link::{Device, EndId, NO_IPV6, PathError};
 use crate::step::{Action, Inverse, Step, machine_threads};
 use std::collections::BTreeMap;
 use tardy_host::state::MachineThread;
-use tardy_model::path::Backend;
+use tardy_model::path::{Backend, MacvtapMode};
 use tardy_model::placement::ThreadRecord;
 use tardy_model::station::{Machine, MachinePart, StationKind};
 use tardy_model::stream::Policy;
@@ -80,7 +80,7 @@ pub fn placed(setup: &Setup, names: Names, found: &FactsByHost) -> Result<Vec<St
 
 /// What the threads of this cell's virtual machines were asked for, have and did between two
 /// readings, by their names: `vm.vcpu0`, `vm.vhost0`, `vm.emulator`. A thread that is not in both
-/// readings is left out.
+/// readings is left out. If the cell asks for a kind of thread, and none was read, it has nothing.
 pub fn threads(setup: &Setup, [before, after]: &[Vec<MachineThread>; 2]) -> BTreeMap<String, ThreadRecord> {
     let mut counts: BTreeMap<(&str, MachinePart), usize> = BTreeMap::new();
     let mut threads = BTreeMap::new();
@@ -112,6 +112,15 @@ pub fn threads(setup: &Setup, [before, after]: &[Vec<MachineThread>; 2]) -> BTre
             ..record.clone()
         };
         threads.insert(called, thread);
+    }
+    for (name, station) in setup.stations.iter().filter(|(_, of)| of.machine.is_some()) {
+        for (part, asked) in &station.threads {
+            let kind = format!("{name}.{part}");
+            if !threads.keys().any(|called: &String| called.starts_with(&kind)) {
+                let policy_asked = asked.policy.to_string();
+                threads.insert(kind, ThreadRecord { policy_asked, cpu_asked: asked.cpu, ..ThreadRecord::default() });
+            }
+        }
     }
     threads
 }
@@ -145,9 +154,12 @@ fn macvtap_step(names: Names, behind: &Place, host: HostId, machine: &Machine) -
     let (index, mac) = (names.macvtap_index(host).to_string(), names.machine_mac(host, Backend::Macvtap.slot()));
     let queues = machine.queues.to_string();
     let pair = ["numtxqueues", Names::PAIR_QUEUES, "numrxqueues", Names::PAIR_QUEUES];
+    let mode = if machine.passthru { MacvtapMode::Passthru } else { MacvtapMode::Bridge };
     let ip = |words: &[&str]| behind.ip(words);
+    // A macvtap in mode passthru takes the address of the link below it.
+    let below = if machine.passthru { vec!["address", &mac] } else { Vec::new() };
     let does = vec![
-        ip(&[&["link", "add", &low], &pair[..], &["type", "veth", "peer", "name", &up], &pair].concat()),
+        ip(&[&["link", "add", &low], &below[..], &pair, &["type", "veth", "peer", "name", &up], &pair].concat()),
         ip(&[
             "link",
             "add",
@@ -166,7 +178,7 @@ fn macvtap_step(names: Names, behind: &Place, host: HostId, machine: &Machine) -
             "type",
             "macvtap",
             "mode",
-            "bridge",
+            mode.name(),
         ]),
         ip(&["link", "set", "dev", &low, "addrgenmode", "none"]),
         ip(&["link", "set", "dev", &up, "addrgenmode", "none"]),

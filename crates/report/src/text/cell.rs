@@ -382,7 +382,7 @@ fn thread(placement: &Placement, waited: impl Fn(i64) -> String) -> [String; 6] 
     if placement.policy_granted != placement.policy_asked {
         policy += &format!(", not {}", placement.policy_asked);
     }
-    if !placement.memory_locked {
+    if placement.memory_locked == Some(false) {
         policy += ", unlocked";
     }
     [

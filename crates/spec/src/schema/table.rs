@@ -49,6 +49,7 @@ const COUNT: Kind = number(0, i64::MAX);
 /// Processors of a virtual machine, and queues of each of its network devices, at most.
 const MOST_CPUS: i64 = 64;
 const MOST_GUEST_QUEUES: i64 = 4;
+const MOST_BYSTANDERS: i64 = 16;
 /// Memory of a virtual machine, bytes: its kernel with tardy in it needs the least.
 const LEAST_MEMORY: i64 = 128 << 20;
 const MOST_MEMORY: i64 = 1 << 40;
@@ -77,6 +78,8 @@ pub const KEYS: &[Key] = &[
     key("station.*.net", choice(&Net::WORDS, &[]), Text("virtio"), "Station `guest`: its network devices: `virtio` (QEMU moves the packets), `vhost` (the host's kernel does), or an emulated `e1000e` or `igb`."),
     key("station.*.net_queues", number(1, MOST_GUEST_QUEUES), Integer(1), "Station `guest`: queues of each network device; more than one with `virtio` or `vhost`."),
     key("station.*.append", Kind::Words, None("nothing"), "Station `guest`: more words for its kernel's command line, as `[\"idle=poll\"]`."),
+    key("station.*.bystanders", number(0, MOST_BYSTANDERS), Integer(0), "Station `guest`: how many further machines like it run meanwhile, without network devices."),
+    key("station.*.bystanders_compute", Kind::Flag, Flag(false), "Station `guest`: each processor of those machines computes all the time; else they idle."),
     key("station.*.vcpu.cpu", Kind::Cpu, Text("any"), "Station `guest`: the CPU of this host on which its virtual CPUs run, a number or `any`."),
     key("station.*.vcpu.policy", Kind::Policy, Text("other"), "Station `guest`: scheduling of its virtual CPUs: other, fifo:1, rr:1. A machine that never idles keeps every thread below that from its CPU."),
     key("station.*.vhost.cpu", Kind::Cpu, Text("any"), "Station `guest` with net `vhost`: the CPU of this host on which the kernel's threads move its packets, a number or `any`."),
@@ -90,7 +93,7 @@ pub const KEYS: &[Key] = &[
     key("path.napi", Kind::Flag, Flag(false), "Path `veth`: packets go through NAPI, as on a real device, and each queue has its own kernel thread that polls it."),
     key("path.xdp_mode", choice(&["native", "generic"], &[]), Text("native"), "Path `xdp`: where the programs that hand packets on run: in the devices' drivers, or behind them, on the kernel's own packet buffers."),
     key("path.xdp_printk", Kind::Flag, Flag(false), "Path `xdp`: the programs print a line for each packet (bpf_printk), a mistake that is often left in one: what does it cost?"),
-    key("path.macvtap_mode", choice(&MacvtapMode::WORDS, &["passthru"]), Text("bridge"), "Path `macvtap`: what it lets pass between several on one link, as `ip link` calls it."),
+    key("path.macvtap_mode", choice(&MacvtapMode::WORDS, &[]), Text("bridge"), "Path `macvtap`: what it lets pass between several on one link, as `ip link` calls it; one in mode `passthru` has the link for itself, and its machine is one of its own."),
     key("path.pcp_queues", Kind::Flag, Flag(false), "Tagged packets that arrive go into the receive queue of their priority, as far as there are queues (ethtool's receive filters); a device without them refuses it."),
     key("path.a", Kind::Device, None("needed for path `wire`"), "Path `wire`: the network device of the station that comes first by name; it is moved into the station's namespace and given back; `tardy run` asks for `--allow-nics`."),
     key("path.b", Kind::Device, None("needed for path `wire`"), "Path `wire`: the network device of the other station."),
