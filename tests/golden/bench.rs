@@ -126,7 +126,7 @@ fn a_bound_is_missed_only_if_no_pair_keeps_it() {
     assert_eq!(held(Bound::RatioAtLeast(1.0)), Some(Met::Perhaps), "a pair keeps it, the median does not");
     assert_eq!((held(Bound::RatioAtLeast(1.5)), held(Bound::RatioAtMost(0.8))), (Some(Met::No), Some(Met::No)));
     // What a ratio of the peer to itself is worth is part of the spread.
-    let itself = Some(Spread { count: 5, least: 0.8, median: 1.0, greatest: 1.1 });
+    let itself = Spread::of_pairs(&[0.8, 0.9, 1.0, 1.1, 1.1].map(|ratio| (ratio, Some(1.0))));
     assert_eq!(Row { bound: Bound::RatioAtLeast(1.5), itself, ..row }.met(), Some(Met::Perhaps));
 }
 

@@ -289,6 +289,8 @@ fn a_machines_threads_have_what_they_did_between_two_readings_and_their_own_name
         all
     };
     let (before, mut after) = (of(0, 100, 1_000), of(1, 350, 9_000));
+    // What the kernel did not grant can be asked of it by hand.
+    after[1].record.affinity = vec![0, 1];
     // It began in the trial, so nobody knows what it did before.
     after.push(reading(1, MachinePart::Vhost, 50, 0, 5, 9_000));
     let found = guest::threads(&setup, &[before, after]);
@@ -297,6 +299,9 @@ fn a_machines_threads_have_what_they_did_between_two_readings_and_their_own_name
     assert_eq!((vcpu.tid, vcpu.run_ns, vcpu.over_ns, vcpu.voluntary_switches), (30, Some(250), Some(8_000), 250));
     assert_eq!((vcpu.cpu_asked, vcpu.policy_asked.as_str()), (Some(1), "fifo:5"));
     assert_eq!((&vcpu.affinity[..], &vcpu.cpus_seen[..]), (&[1][..], &[0, 1][..]));
+    assert_eq!(vcpu.refused, [""; 0]);
+    let why = "as root, `taskset -pc 1 31 && chrt -f -p 5 31` shows why, as long as the thread is there";
+    assert_eq!(found["vm.vcpu1"].refused, [why]);
     let emulator = &found["vm.emulator"];
     assert_eq!((emulator.cpu_asked, emulator.policy_asked.as_str(), emulator.run_ns), (None, "fifo:5", Some(500)));
     // Of what is asked for and nowhere to be seen nothing was granted, which spoils the trial.
@@ -304,6 +309,13 @@ fn a_machines_threads_have_what_they_did_between_two_readings_and_their_own_name
     let missing = &found["vm.vcpu"];
     assert_eq!((found.len(), missing.policy_asked.as_str(), missing.policy_granted.as_str()), (1, "fifo:5", ""));
     assert_eq!((missing.cpu_asked, &missing.affinity[..]), (Some(1), &[][..]));
+    // Nor of a bystander that has ended.
+    let vm = setup.stations.get_mut("vm").expect("it is there");
+    (vm.bystanders.count, vm.bystanders.hosts) = (2, [8, 9].map(HostId::numbered).into());
+    let one = vec![reading(8, MachinePart::Vcpu, 60, 0, 5, 9_000)];
+    let found = guest::threads(&setup, &[one.clone(), one]);
+    assert_eq!(found.keys().collect::<Vec<_>>(), ["vm.bystander2", "vm.vcpu"]);
+    assert_eq!(found["vm.bystander2"].policy_granted, "");
 }
 
 #[test]

@@ -182,12 +182,13 @@ fn a_stream_was_put_on_the_cpu_of_a_virtual_machines_thread() {
     assert_eq!(chosen(&machine("vcpu.cpu = 0\n")), cpu(1));
     assert_eq!(chosen(&machine("vcpu.cpu = 0\nvhost.cpu = 1\nemulator.cpu = 1\n")), cpu(0));
     // One that spins there keeps a thread of its own priority or less from running.
-    let spinning = |keys: &str, on: u32| {
+    let spinning_for = |keys: &str, on: u32, spin: Nanos| {
         let mut setup = machine(keys);
         let tx = &mut setup.streams[0].tx;
-        (tx.cpu, tx.policy, tx.spin) = (CpuChoice::Number(on), Policy::Fifo(80), Nanos(1_000));
+        (tx.cpu, tx.policy, tx.spin) = (CpuChoice::Number(on), Policy::Fifo(80), spin);
         place(&setup, &found).map(drop)
     };
+    let spinning = |keys: &str, on: u32| spinning_for(keys, on, Nanos(1_000_000_000));
     let Err(PlaceError::TwoSpinners(says)) = spinning("vhost.cpu = 1\n", 1) else { panic!("it would starve") };
     assert!(
         says.starts_with(
@@ -199,6 +200,7 @@ fn a_stream_was_put_on_the_cpu_of_a_virtual_machines_thread() {
     assert!(spinning("vhost.cpu = 1\nvhost.policy = \"rr:80\"\n", 1).is_err(), "the same priority");
     assert_eq!(spinning("vhost.cpu = 1\nvhost.policy = \"fifo:81\"\n", 1), Ok(()));
     assert_eq!(spinning("vhost.cpu = 1\n", 0), Ok(()));
+    assert_eq!(spinning_for("vhost.cpu = 1\n", 1, Nanos(50_000)), Ok(()), "it sleeps until shortly before it sends");
 }
 
 #[test]

@@ -264,7 +264,8 @@ fn bare_rate(program: &Path, a: &End, b: &End, kind: &str) -> Result<Rate> {
     rate(&made, of("received")? as u64, of("span_ns")?, losses)
 }
 
-/// Measures all sides in turn, `rounds` times. Who went first goes last in the next round.
+/// Measures all sides in turn, `rounds` times. Who went first goes last in the next round, and
+/// every other round goes backwards, so that no side always follows the same one.
 fn in_turn<T>(
     pair: usize,
     rounds: usize,
@@ -273,6 +274,7 @@ fn in_turn<T>(
 ) -> Result<()> {
     for round in 0..rounds {
         for turn in 0..sides.len() {
+            let turn = if round % 2 == 1 { sides.len() - 1 - turn } else { turn };
             let side = (pair + round + turn) % sides.len();
             each(round, side, sides[side]()?)?;
         }
@@ -327,7 +329,7 @@ pub fn rates(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
     };
     let (rate, neither) = (("k/s", Better::Higher), ("k/s", Better::Neither));
     let what = "packets/s over AF_XDP, hints decoded, samples recorded";
-    let itself = row("packets/s of that loop against itself", neither, "hints", itself, Bound::None);
+    let itself = row("packets/s of a C loop that drops, against itself", neither, "hints", itself, Bound::None);
     let spread = itself.ratio();
     let mut rows = vec![
         itself,

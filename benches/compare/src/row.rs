@@ -53,6 +53,8 @@ pub struct Spread {
     pub least: f64,
     pub median: f64,
     pub greatest: f64,
+    /// Of ratios: the median of the factors, from 1 on, by which they differ from 1.
+    pub typical: f64,
 }
 
 /// Where the figures of today's pairs lie compared with those of an earlier run.
@@ -107,7 +109,8 @@ impl Spread {
     fn of(values: Vec<f64>) -> Option<Spread> {
         let least = values.iter().copied().min_by(f64::total_cmp)?;
         let greatest = values.iter().copied().max_by(f64::total_cmp)?;
-        Some(Spread { count: values.len(), least, median: median(values)?, greatest })
+        let typical = median(values.iter().map(|ratio| ratio.max(1.0 / ratio)).collect())?;
+        Some(Spread { count: values.len(), least, median: median(values)?, greatest, typical })
     }
 
     /// Of the pairs' ratios, where there is a peer; else of our own figures, which tell less,
@@ -203,7 +206,8 @@ impl Row {
     }
     /// Whether the bound holds; `None` where there is none, or nothing to hold it against.
     pub fn met(&self) -> Option<Met> {
-        let (spread, worth) = (self.ratio(), self.itself.map_or(1.0, Spread::worth));
+        // By what it typically differs, and not by its worst pair: one would decide.
+        let (spread, worth) = (self.ratio(), self.itself.map_or(1.0, |itself| itself.typical));
         let (by_median, by_spread) = match self.bound {
             Bound::RatioAtMost(most) => (spread?.median <= most, spread?.least / worth <= most),
             Bound::RatioAtLeast(least) => (spread?.median >= least, spread?.greatest * worth >= least),

@@ -221,11 +221,12 @@ pub struct MachineThread {
 /// its own threads among the process's, before Linux 6.4 as processes of their own.
 pub fn machine_threads(machines: &BTreeMap<u32, HostId>) -> Vec<MachineThread> {
     let mut all = Vec::new();
+    let processes = if machines.is_empty() { Vec::new() } else { proc::processes() };
     for (pid, machine) in machines {
         let mut tids = proc::threads(*pid);
         let of_kernel = format!("vhost-{pid}");
         let is_called = |pid: &u32| Task::Process(*pid).name().is_ok_and(|name| name == of_kernel);
-        tids.extend(proc::processes().into_iter().filter(|pid| is_called(pid) && is_of_kernel(*pid)));
+        tids.extend(processes.iter().copied().filter(|pid| is_called(pid) && is_of_kernel(*pid)));
         let mut named = Vec::new();
         for tid in tids {
             let task = if tid == *pid { Task::Process(tid) } else { Task::Thread { pid: *pid, tid } };

@@ -147,6 +147,7 @@ impl Run<'_, '_> {
             let same =
                 |other: &Turn<'_>| is_same_path(&self.options.kinds, &other.cell.setup, &turn.cell.setup, &self.found);
             let row = turns[at..].iter().take_while(|other| same(other)).count();
+            self.wake(&turn.cell.setup, false)?;
             let names = self.claim()?;
             let rest = &turns[at + row..];
             let is_to_come =
@@ -158,9 +159,18 @@ impl Run<'_, '_> {
         Ok(())
     }
 
+    /// Has the machines of a set-up's stations go on, and its bystanders if they are wanted too.
+    /// The others rest. Bystanders run in trials only: the ruler is measured once for all cells.
+    fn wake(&mut self, setup: &Setup, with_bystanders: bool) -> Result<(), RunError> {
+        let stations = setup.stations.values().map(|station| station.host).collect();
+        let bystanders = setup.stations.values().flat_map(|station| &station.bystanders.hosts);
+        let bystanders = bystanders.filter(|_| with_bystanders).copied().collect();
+        Ok(self.hosts.wake(&stations, &bystanders)?)
+    }
+
     /// Takes a slot on each host. The names of what is built are of this machine's.
     fn claim(&mut self) -> Result<Names, RunError> {
-        for host in self.hosts.ids().into_iter().skip(1) {
+        for host in self.hosts.awake().into_iter().skip(1) {
             self.hosts.at(host)?.claim()?;
         }
         Ok(self.hosts.own().claim()?)
@@ -217,10 +227,6 @@ impl Run<'_, '_> {
         let setup = &turns[0].cell.setup;
         self.read_clocks(setup)?;
         let plan = plan::plan_of(&self.options.kinds, setup, names, &self.found)?;
-        // Every machine serves several cells, and one that rests takes no time from the others.
-        let stations = setup.stations.values().map(|station| station.host).collect();
-        let bystanders = setup.stations.values().flat_map(|station| &station.bystanders.hosts).copied().collect();
-        self.hosts.wake(&stations, &bystanders);
         let result = match self.hosts.apply(&plan.steps) {
             Ok(()) => {
                 self.tell_commands();
@@ -228,7 +234,6 @@ impl Run<'_, '_> {
             }
             Err(error) => Err(error.into()),
         };
-        self.hosts.wake_all();
         let put_back = self.hosts.put_back();
         self.tell_commands();
         match put_back {
@@ -378,6 +383,7 @@ impl Run<'_, '_> {
             self.refuse_for(cell, why, Some(inspection));
             return Ok(());
         }
+        self.wake(&cell.setup, true)?;
         let (programs, hosts) = (loads.have_programs(), &mut *self.hosts);
         let mut around = Around::new(hosts, &cell.setup, (&chosen, &self.found), &plan.ends, programs)?;
         let result = stations.run(
@@ -387,7 +393,9 @@ impl Run<'_, '_> {
             Some(&mut around),
             &mut report(&mut *self.sink, &cell.id, &mut self.unstamped),
         );
-        let (states, watch, readings) = around.ended()?;
+        let ended = around.ended();
+        self.wake(&cell.setup, false)?;
+        let (states, watch, readings) = ended?;
         let inspection = Some(inspection);
         let beside = Beside { shapers: readings.records(), inspection, ..Beside::built(plan, &watch) };
         let mut ended = EndedTrial { turn, nonce, ordered, states, beside, output: Vec::new() };

@@ -289,13 +289,20 @@ pub fn place_by(setup: &Setup, found: &FactsByHost, shown: &Shown) -> Result<(Ve
     Ok((chosen, short))
 }
 
-/// How a realtime thread comes before others: by its priority; none is before those of policy
-/// `other`.
-fn rank(policy: Policy) -> Option<u8> {
-    match policy {
-        Policy::Other => None,
-        Policy::Fifo(priority) | Policy::Rr(priority) => Some(priority),
-        Policy::Deadline { .. } => Some(u8::MAX),
+/// True for a thread that spins under a realtime policy all the time, and not only before it sends.
+fn never_sleeps(stream: &Stream, end: Side) -> bool {
+    let is_paced = end == Side::Tx && stream.kind != Kind::Pingpong;
+    experiment::spins_realtime(stream, end) && (!is_paced || stream.tx.spin >= stream.cycle)
+}
+
+/// True if a thread of policy `one` that never sleeps leaves no time to one of policy `other` on
+/// its CPU. Two of `rr` with one priority take turns, and the kernel bounds a deadline thread itself.
+fn keeps_off(one: Policy, other: Policy) -> bool {
+    match (one, other) {
+        (Policy::Other | Policy::Deadline { .. }, _) | (_, Policy::Deadline { .. }) => false,
+        (_, Policy::Other) => true,
+        (Policy::Rr(one), Policy::Rr(other)) => one > other,
+        (Policy::Fifo(one) | Policy::Rr(one), Policy::Fifo(other) | Policy::Rr(other)) => one >= other,
     }
 }
 
@@ -307,9 +314,7 @@ fn machines_run(setup: &Setup, chosen: &[Placed]) -> Result<(), PlaceError> {
             let Some(cpu) = cpu.map(|cpu| CpuId { host: HostId::HERE, cpu }) else { continue };
             for (stream, placed) in setup.streams.iter().zip(chosen) {
                 let starves = |end: &Side| {
-                    placed.of(*end) == Some(cpu)
-                        && experiment::spins_realtime(stream, *end)
-                        && rank(end.policy(stream)) >= rank(*policy)
+                    placed.of(*end) == Some(cpu) && never_sleeps(stream, *end) && keeps_off(end.policy(stream), *policy)
                 };
                 if let Some(end) = Side::of(stream).find(starves) {
                     return Err(PlaceError::TwoSpinners(format!(

@@ -57,7 +57,8 @@ pub(crate) fn machine(table: &Table<'_>) -> Result<Machine, Problem> {
 /// How many bystanders a station has, and whether they compute.
 pub(crate) fn bystanders(table: &Table<'_>) -> Result<Bystanders, Problem> {
     let count = table.get("bystanders", integer)? as usize;
-    Ok(Bystanders { count, compute: table.get("bystanders_compute", flag)?, hosts: Vec::new() })
+    // Without bystanders it is the same cell, whatever they would do.
+    Ok(Bystanders { count, compute: table.get("bystanders_compute", flag)? && count > 0, hosts: Vec::new() })
 }
 
 /// Where the threads of a virtual machine are to run, of which the file says so. Its devices are

@@ -47,6 +47,7 @@ use tardy_sys::clock;
 /// # Errors
 /// [`RunError::Place`], [`RunError::Memory`], and as [`look`].
 pub fn check(experiment: &Experiment, kinds: &Kinds, hosts: &mut Hosts<'_>) -> Result<FactsByHost, RunError> {
+    hosts.wake_all()?;
     let found = look(experiment, kinds, hosts)?;
     for cell in &experiment.cells {
         let needed = memory(&cell.setup);

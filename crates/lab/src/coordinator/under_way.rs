@@ -223,6 +223,8 @@ impl Run<'_, '_> {
 
     /// Ends the agents that stand, and puts back what was kept for the run.
     pub(super) fn end_standing(&mut self, not_put_back: &mut Option<UndoError>) {
+        // All are asked to put back; one that cannot go on says so then.
+        let _ = self.hosts.wake_all();
         self.standing = Standing::default();
         let ended = self.hosts.end();
         self.tell_commands();

@@ -55,9 +55,10 @@ pub enum GuestError {
     Memory { needed_mib: u64, available_mib: u64 },
     /// It did not come up.
     #[error(
-        "station `{name}`, a virtual machine, {what}{}; {console}; try another kernel (station.{name}.kernel), or leave \
-         station.{name}.append out",
-        said(.qemu)
+        "station `{name}`, a virtual machine, {what}{}; {console}; try another kernel (station.{of}.kernel), or leave \
+         station.{of}.append out",
+        said(.qemu),
+        of = .name.split('.').next().unwrap_or_default()
     )]
     NotUp {
         name: String,

@@ -23,6 +23,14 @@ pub const STATION: &str = "/tardy/station.json";
 const STATION_PORT: &str = "/dev/vport0p1";
 /// Devices whose drivers are loaded are there within this time.
 const DEVICES: Duration = Duration::from_secs(20);
+/// What a machine's kernel would take for a hang when it goes on after it was stopped, and report
+/// with a stack on its slow console, in the middle of a trial: soft lockups, grace periods of RCU
+/// and tasks that wait for too long.
+const WHEN_STOPPED: [(&str, &str); 3] = [
+    ("/proc/sys/kernel/soft_watchdog", "0"),
+    ("/sys/module/rcupdate/parameters/rcu_cpu_stall_suppress", "1"),
+    ("/proc/sys/kernel/hung_task_timeout_secs", "0"),
+];
 /// The second serial port.
 const PORT: &str = "/dev/ttyS1";
 
@@ -139,6 +147,10 @@ pub fn station() -> Result<Option<File>, InitError> {
     };
     let orders: MachineOrders =
         serde_json::from_slice(&orders).map_err(|error| InitError::Orders(error.to_string()))?;
+    // Not every kernel has each of them.
+    for (file, value) in WHEN_STOPPED {
+        let _ = fs::write(file, value);
+    }
     // One that is built into the kernel is no module.
     for module in &orders.modules {
         modprobe(module);

@@ -185,7 +185,7 @@ pub fn check_number(name: &str, host: HostId) -> Result<(), GuestError> {
     }
     let why = format!(
         "the experiment has more than {} virtual machines: several values of station.*.{{kernel,cpus,memory,net,net_queues,append}} are \
-         several machines; write fewer of them",
+         several machines, and so are bystanders; write fewer of them",
         Names::MACHINES
     );
     Err(GuestError::Machine { name: name.to_owned(), why })
@@ -321,6 +321,10 @@ pub fn boot(asked: &Asked<'_>, options: &BootOptions<'_>, here: &mut dyn Host) -
     let mut qemu = Qemu::start_by(&folder, &command).map_err(|source| GuestError::Start { source })?;
     here.note_machine(qemu.pid(), host)?;
     let steward = meet(name, &folder, &mut qemu, options)?;
+    if machine.computes {
+        // The machines behind it have to boot.
+        here.stop_machine(host)?;
+    }
     let facts = facts_of(virtual_machine.accelerator, boots, options, &command);
     let console = File::open(folder.join(qemu::CONSOLE)).ok();
     Ok(Booted { host, name: name.to_owned(), steward, facts, running: RunningMachine::of(qemu, console) })

@@ -140,6 +140,11 @@ impl<'h> Hosts<'h> {
         [HostId::HERE].into_iter().chain(self.others.iter().map(|other| other.id)).collect()
     }
 
+    /// The ids of those that can be asked at this moment, in the same order.
+    pub fn awake(&self) -> Vec<HostId> {
+        self.ids().into_iter().filter(|id| !self.aside.contains(id)).collect()
+    }
+
     /// The name that the user has for another host than this machine.
     pub fn name(&self, id: HostId) -> Option<&str> {
         self.other(id).map(|other| other.name.as_str())
@@ -172,15 +177,21 @@ impl<'h> Hosts<'h> {
 
     /// Has the guests go on in which a cell has stations, and its bystanders. The others that this
     /// machine runs are stopped.
-    pub fn wake(&mut self, stations: &BTreeSet<HostId>, bystanders: &BTreeSet<HostId>) {
+    ///
+    /// # Errors
+    /// If one cannot be stopped, or go on.
+    pub fn wake(&mut self, stations: &BTreeSet<HostId>, bystanders: &BTreeSet<HostId>) -> Result<(), Away> {
         let guests = self.others.iter().filter(|other| other.parent == Some(HostId::HERE)).map(|other| other.id);
         self.aside = guests.filter(|guest| !stations.contains(guest)).collect();
-        self.here.wake_machines(stations, bystanders);
+        self.here.wake_machines(stations, bystanders)
     }
 
     /// Has all guests go on.
-    pub fn wake_all(&mut self) {
-        self.wake(&self.others.iter().map(|other| other.id).collect(), &BTreeSet::new());
+    ///
+    /// # Errors
+    /// As [`Hosts::wake`].
+    pub fn wake_all(&mut self) -> Result<(), Away> {
+        self.wake(&self.others.iter().map(|other| other.id).collect(), &BTreeSet::new())
     }
 
     /// Looks at each host. `asks` says what at, for each of them.
@@ -235,8 +246,7 @@ impl<'h> Hosts<'h> {
         &mut self,
         mut what: impl FnMut(HostId) -> Observe,
     ) -> Result<BTreeMap<HostId, Observed>, (HostId, Away)> {
-        let mut ids = self.ids();
-        ids.retain(|id| !self.aside.contains(id));
+        let mut ids = self.awake();
         let mut observed = BTreeMap::new();
         let mut asked: BTreeMap<HostId, Observe> = ids.iter().map(|id| (*id, what(*id))).collect();
         if asked.values().all(|what| what.moment == tardy_host::state::Moment::Before) {
@@ -266,13 +276,14 @@ impl<'h> Hosts<'h> {
         self.all().try_for_each(|host| host.keep())
     }
 
-    /// Puts back what was done on each host and is not kept. A host where that fails does not keep
-    /// the others from it.
+    /// Puts back what was done on each host and is not kept. Nothing was done on those aside. A
+    /// host where that fails does not keep the others from it.
     ///
     /// # Errors
     /// The first one.
     pub fn put_back(&mut self) -> Result<PutBack, UndoError> {
-        self.each_puts_back(|host| host.put_back())
+        let aside = self.aside.clone();
+        self.each_puts_back(|id| !aside.contains(&id), |host| host.put_back())
     }
 
     /// Puts back on each host also what was kept.
@@ -280,15 +291,17 @@ impl<'h> Hosts<'h> {
     /// # Errors
     /// As [`Hosts::put_back`].
     pub fn end(&mut self) -> Result<PutBack, UndoError> {
-        self.each_puts_back(|host| host.end())
+        self.each_puts_back(|_| true, |host| host.end())
     }
 
     fn each_puts_back(
         &mut self,
+        is_meant: impl Fn(HostId) -> bool,
         each: impl Fn(&mut (dyn Host + 'h)) -> Result<PutBack, UndoError>,
     ) -> Result<PutBack, UndoError> {
         let (mut all, mut failed) = (PutBack::default(), None);
-        for host in self.all().rev() {
+        let others = self.others.iter_mut().filter(|other| is_meant(other.id)).map(|other| &mut *other.host);
+        for host in std::iter::once::<&mut (dyn Host + 'h)>(self.here).chain(others).rev() {
             match each(host) {
                 Ok(put_back) => all.add(put_back),
                 Err(error) => drop(failed.get_or_insert(error)),

@@ -122,7 +122,20 @@ pub trait Host {
     /// Has the run's virtual machines go on in which a cell has stations, and its bystanders, and
     /// stops the others: one that is no part of a cell would take CPU time from it. A stopped one
     /// answers nothing. Only the coordinator's own host runs any.
-    fn wake_machines(&mut self, _stations: &BTreeSet<HostId>, _bystanders: &BTreeSet<HostId>) {}
+    ///
+    /// # Errors
+    /// If one cannot be stopped, or go on; one that has ended is missed where it is needed.
+    fn wake_machines(&mut self, _stations: &BTreeSet<HostId>, _bystanders: &BTreeSet<HostId>) -> Result<(), Away> {
+        Ok(())
+    }
+
+    /// Stops a virtual machine of the run's that has just come up.
+    ///
+    /// # Errors
+    /// As `wake_machines`.
+    fn stop_machine(&mut self, _: HostId) -> Result<(), Away> {
+        Ok(())
+    }
 
     /// Reads what the machine does just before a trial or just after it. What tardy itself looks at
     /// lies outside the two readings of the clocks. It gives what could be read; what the kernel

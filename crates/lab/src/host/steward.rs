@@ -18,6 +18,7 @@ use crate::slot::{self, ClaimError, Slot};
 use crate::state::StateError;
 use crate::step::Step;
 use crate::undo::{PutBack, UndoError};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
@@ -59,8 +60,9 @@ pub struct Steward {
     machines: BTreeMap<u32, HostId>,
     /// By which they are stopped.
     handles: BTreeMap<HostId, OwnedFd>,
-    /// Those in which a cell has no station.
-    aside: BTreeSet<HostId>,
+    /// Those that are not stopped, and those in which the cell has a station.
+    awake: BTreeSet<HostId>,
+    stations: BTreeSet<HostId>,
     ran: Log,
 }
 
@@ -78,7 +80,8 @@ impl Steward {
             reader: None,
             machines: BTreeMap::new(),
             handles: BTreeMap::new(),
-            aside: BTreeSet::new(),
+            awake: BTreeSet::new(),
+            stations: BTreeSet::new(),
             ran: Log::default(),
         }
     }
@@ -107,6 +110,21 @@ impl Steward {
         Ok(runner.holding(slot).map_err(no_lock)?)
     }
 
+    /// Has a virtual machine stop or go on. One that has ended is missed where it is needed.
+    fn send(&mut self, machine: HostId, signal: Signal) -> Result<(), Away> {
+        let Some(handle) = self.handles.get(&machine) else { return Ok(()) };
+        match pidfd_send_signal(handle, signal) {
+            Ok(()) | Err(Errno::SRCH) => {}
+            Err(errno) => return Err(no_signal("a signal to the process", machine, errno)),
+        }
+        if signal == Signal::STOP {
+            self.awake.remove(&machine);
+        } else {
+            self.awake.insert(machine);
+        }
+        Ok(())
+    }
+
     /// The processes that were started for the set-up.
     fn processes(&self) -> &[Identity] {
         self.applied.as_ref().map_or(&[], Applied::processes)
@@ -121,6 +139,13 @@ impl Steward {
         })?;
         Ok(read.into_iter().next().map(|read| read.says).unwrap_or_default())
     }
+}
+
+/// A virtual machine that cannot be stopped would take time from the cells that it is not in.
+fn no_signal(what: &str, of: impl std::fmt::Display, errno: Errno) -> Away {
+    let says =
+        format!("{what} of a virtual machine ({of}) was refused, so it cannot rest while others are measured: {errno}");
+    Away { host: HostId::HERE.to_string(), says }
 }
 
 impl Host for Steward {
@@ -227,19 +252,25 @@ impl Host for Steward {
         self.note(pid)?;
         self.machines.insert(pid, machine);
         // Its number may be another process's when it has ended; this stays its own.
-        let handle = Pid::from_raw(pid as i32).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        self.handles.extend(handle.map(|handle| (machine, handle)));
+        let handle = Pid::from_raw(pid as i32).ok_or(Errno::SRCH).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
+        let failed = |errno| no_signal("a handle of the process", pid, errno);
+        self.handles.insert(machine, handle.map_err(failed)?);
+        self.awake.insert(machine);
         Ok(())
     }
 
-    fn wake_machines(&mut self, stations: &BTreeSet<HostId>, bystanders: &BTreeSet<HostId>) {
-        self.aside = self.machines.values().filter(|machine| !stations.contains(machine)).copied().collect();
-        for (machine, handle) in &self.handles {
-            let is_awake = stations.contains(machine) || bystanders.contains(machine);
-            let signal = if is_awake { Signal::CONT } else { Signal::STOP };
-            // One that has ended is missed where it is asked for something.
-            let _ = pidfd_send_signal(handle, signal);
+    fn wake_machines(&mut self, stations: &BTreeSet<HostId>, bystanders: &BTreeSet<HostId>) -> Result<(), Away> {
+        self.stations.clone_from(stations);
+        let all: Vec<HostId> = self.handles.keys().copied().collect();
+        for machine in all {
+            let is_awake = stations.contains(&machine) || bystanders.contains(&machine);
+            self.send(machine, if is_awake { Signal::CONT } else { Signal::STOP })?;
         }
+        Ok(())
+    }
+
+    fn stop_machine(&mut self, machine: HostId) -> Result<(), Away> {
+        self.send(machine, Signal::STOP)
     }
 
     fn observe(&mut self, what: &Observe) -> Result<Observed, Away> {
@@ -247,9 +278,11 @@ impl Host for Steward {
         let mut reader = match (what.moment, self.reader.take()) {
             (Moment::Behind, Some(reader)) => reader,
             (Moment::Before | Moment::Behind, _) => {
-                let of_cell = self.machines.iter().filter(|(_, machine)| !self.aside.contains(machine));
-                let of_cell = of_cell.map(|(pid, _)| *pid).collect();
-                Reader::new(marks).with_machines(self.machines.keys().copied().collect(), of_cell)
+                let pids_of = |those: &BTreeSet<HostId>| {
+                    let machines = self.machines.iter().filter(|(_, machine)| those.contains(machine));
+                    machines.map(|(pid, _)| *pid).collect::<BTreeSet<u32>>()
+                };
+                Reader::new(marks).with_machines(pids_of(&self.awake), pids_of(&self.stations))
             }
         };
         let other_runs = || slot::other_runs(&self.state);

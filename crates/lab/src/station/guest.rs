@@ -62,12 +62,8 @@ pub fn placed(setup: &Setup, names: Names, found: &FactsByHost) -> Result<Vec<St
         let usable = found.of(HostId::HERE)?.usable.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         let place = |(part, MachineThreads { cpu, policy }): (&MachinePart, &MachineThreads)| {
             let cpus = cpu.map_or_else(|| usable.clone(), |cpu| cpu.to_string());
-            let (class, priority) = match policy {
-                Policy::Fifo(priority) => ("-f", priority.to_string()),
-                Policy::Rr(priority) => ("-r", priority.to_string()),
-                Policy::Other | Policy::Deadline { .. } => ("-o", "0".to_owned()),
-            };
-            machine_threads(&netns, part.name(), &["all", &cpus, class, &priority])
+            let [class, priority] = chrt(*policy);
+            machine_threads(&netns, part.name(), &["all", &cpus, &class, &priority])
         };
         let does = station.threads.iter().map(place).collect();
         let undoes = Action::FreeMachineThreads { cpus: usable.clone() };
@@ -78,9 +74,25 @@ pub fn placed(setup: &Setup, names: Names, found: &FactsByHost) -> Result<Vec<St
     Ok(steps)
 }
 
+/// The words of `chrt` for a policy: its option and the priority.
+fn chrt(policy: Policy) -> [String; 2] {
+    let (class, priority) = match policy {
+        Policy::Fifo(priority) => ("-f", priority),
+        Policy::Rr(priority) => ("-r", priority),
+        Policy::Other | Policy::Deadline { .. } => ("-o", 0),
+    };
+    [class.to_owned(), priority.to_string()]
+}
+
+/// True if a thread has what was asked of it.
+fn has(record: &ThreadRecord, asked: &MachineThreads) -> bool {
+    record.policy_granted == asked.policy.to_string() && asked.cpu.is_none_or(|cpu| record.affinity == [cpu])
+}
+
 /// What the threads of this cell's virtual machines were asked for, have and did between two
 /// readings, by their names: `vm.vcpu0`, `vm.vhost0`, `vm.emulator`. A thread that is not in both
-/// readings is left out. If the cell asks for a kind of thread, and none was read, it has nothing.
+/// readings is left out. If the cell asks for a kind of thread, or for a bystander, and none was
+/// read, it has nothing.
 pub fn threads(setup: &Setup, [before, after]: &[Vec<MachineThread>; 2]) -> BTreeMap<String, ThreadRecord> {
     let mut counts: BTreeMap<(&str, MachinePart), usize> = BTreeMap::new();
     let mut threads = BTreeMap::new();
@@ -99,8 +111,17 @@ pub fn threads(setup: &Setup, [before, after]: &[Vec<MachineThread>; 2]) -> BTre
         let asked = station.threads.get(part);
         // A thread of which nothing was asked keeps what tardy itself was started with.
         let policy_asked = asked.map_or_else(|| record.policy_granted.clone(), |asked| asked.policy.to_string());
+        let refused = asked.filter(|asked| !has(record, asked)).map(|asked| {
+            let cpus = asked.cpu.map(|cpu| format!("taskset -pc {cpu} {0} && ", record.tid)).unwrap_or_default();
+            let [class, priority] = chrt(asked.policy);
+            format!(
+                "as root, `{cpus}chrt {class} -p {priority} {}` shows why, as long as the thread is there",
+                record.tid
+            )
+        });
         let thread = ThreadRecord {
             policy_asked,
+            refused: refused.into_iter().collect(),
             cpu_asked: asked.and_then(|asked| asked.cpu),
             cpus_seen: [&earlier.cpus_seen[..], &record.cpus_seen].concat(),
             run_ns: since(record.run_ns, earlier.run_ns),
@@ -120,6 +141,11 @@ pub fn threads(setup: &Setup, [before, after]: &[Vec<MachineThread>; 2]) -> BTre
                 let policy_asked = asked.policy.to_string();
                 threads.insert(kind, ThreadRecord { policy_asked, cpu_asked: asked.cpu, ..ThreadRecord::default() });
             }
+        }
+        let is_there = |host: &HostId| after.iter().any(|thread| thread.machine == *host);
+        for (at, _) in station.bystanders.hosts.iter().enumerate().filter(|(_, host)| !is_there(host)) {
+            let gone = ThreadRecord { policy_asked: Policy::Other.to_string(), ..ThreadRecord::default() };
+            threads.insert(format!("{name}.bystander{}", at + 1), gone);
         }
     }
     threads
