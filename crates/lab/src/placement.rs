@@ -296,7 +296,8 @@ fn never_sleeps(stream: &Stream, end: Side) -> bool {
 }
 
 /// True if a thread of policy `one` that never sleeps leaves no time to one of policy `other` on
-/// its CPU. Two of `rr` with one priority take turns, and the kernel bounds a deadline thread itself.
+/// its CPU. Two of `rr` with one priority take turns, and the kernel bounds a deadline thread
+/// itself.
 fn keeps_off(one: Policy, other: Policy) -> bool {
     match (one, other) {
         (Policy::Other | Policy::Deadline { .. }, _) | (_, Policy::Deadline { .. }) => false,
