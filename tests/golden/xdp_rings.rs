@@ -6,12 +6,14 @@
 
 use crate::analyze::fixture::{Packet, batch, healthy_packets, lost, noise, record};
 use proptest::prelude::*;
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use tardy_analyze::cell::CellAnalysis;
 use tardy_bpf::hints::Layouts;
 use tardy_bpf::program::{MARK, OBJECT, RX_TIME, RxTime, Stamps, last_lines};
-use tardy_bpf::xsk::{METADATA, Putting, Taking, completion, no_huge_pages, request, went_out};
+use tardy_bpf::xsk::{FRAME, Latest, METADATA, Putting, Taking, completion, no_huge_pages, request, went_out};
 use tardy_engine::port::xdp::send::{waiting, where_there_is_room};
 use tardy_model::point::{Metric, Point};
 use tardy_model::result::{MetricResult, TrialResult};
@@ -135,6 +137,44 @@ fn what_the_program_writes_is_read_member_by_member_at_any_alignment() {
         area[end - 4..].fill(0);
         assert_eq!(stamps.read(&area), None, "{before}");
     }
+}
+
+/// Frames of tardy's own program are given back as they are. Whatever lies before a packet, only
+/// what the program wrote with this packet is its stamp.
+#[test]
+fn a_frame_that_came_again_without_a_stamp_showed_its_old_one() {
+    const FRAMES: usize = 4;
+    let stamps = Stamps::own().expect("its own object");
+    let layouts = Layouts::of_object(OBJECT).expect("its own object");
+    let [rx_time, mark] = [RX_TIME, MARK].map(|name| layouts.by_name(name).next().expect("a struct").id);
+    let (mut memory, mut latest) = (vec![0_u8; FRAMES * FRAME as usize], Latest::new(FRAMES));
+    let mut random = Pcg64Mcg::seed_from_u64(1);
+    let (mut time_ns, mut stamped, mut old) = (0_u64, 0, 0);
+    for _ in 0..10_000 {
+        // Where the device puts the packet may differ from one to the next.
+        let at = random.random_range(0..FRAMES) * FRAME as usize + [256, 276, 280][random.random_range(0..3)];
+        time_ns += random.random_range(1..3);
+        let writes = random.random_bool(0.7);
+        let is_mark = random.random_bool(0.3);
+        let area = at - stamps.area()..at;
+        // No packet is shorter than an Ethernet header.
+        memory[at..at + 60].fill(random.random());
+        if writes {
+            let of_time = [time_ns as u32, (time_ns >> 32) as u32, 1, 0];
+            let words = if is_mark { [&of_time[..], &[7, mark]].concat() } else { [&of_time[..], &[rx_time]].concat() };
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            memory[at - bytes.len()..at].copy_from_slice(&bytes);
+        }
+        let there = stamps.read(&memory[area.clone()]);
+        let new = there.filter(|stamp| latest.is_new(at, stamp.time_ns));
+        assert_eq!(new.map(|stamp| stamp.time_ns), writes.then_some(time_ns), "{there:?} before {at}");
+        stamped += usize::from(writes);
+        old += usize::from(!writes && there.is_some());
+        stamps.read(&memory[area]).into_iter().for_each(|stamp| latest.keep(at, stamp.time_ns));
+    }
+    assert!(stamped > 6_000 && old > 1_000, "{stamped} {old}");
+    // A byte outside the memory is nobody's.
+    assert!(!latest.is_new(FRAMES * FRAME as usize, u64::MAX));
 }
 
 #[test]

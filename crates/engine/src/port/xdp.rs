@@ -102,6 +102,7 @@ impl ByBulks {
     fn receive(&mut self, lent: &mut LentFrames) -> Option<usize> {
         let latest = std::mem::take(&mut self.latest);
         self.look_for_marks(lent, latest);
+        lent.rings.take_back();
         // Drivers that sleep are to go on while it does.
         lent.rings.wake();
         let packets = match self.bulks.next(clock::now()) {
@@ -232,6 +233,7 @@ impl ReceivePort for XdpReceive {
     fn receive(&mut self, many: bool) -> Result<Received, i32> {
         match &mut self.idle {
             Idle::Sleep(waiter) => {
+                self.lent.rings.take_back();
                 if !waiter.wait(LIMIT_MS) {
                     return self.nothing(Received::TimedOut);
                 }
