@@ -30,7 +30,7 @@ use tardy_lab::not_found::NotFound;
 use tardy_lab::path::keeper::Keeper;
 use tardy_lab::path::{Device, Laid, PathError, PathId, PathMethods, PlannedStations, Plug};
 use tardy_lab::plan::{Kinds, plan_of};
-use tardy_lab::run::{Event, Sink, What};
+use tardy_lab::run::{Event, RunError, Sink, What};
 use tardy_lab::slot::ClaimError;
 use tardy_lab::station::{Offer, PlannedStation, Plugged, StationMethods};
 use tardy_lab::step::{Question, Step};
@@ -351,13 +351,20 @@ fn failure_of_one_that_ends_at(look: usize) -> (String, [usize; 3], Vec<Option<S
 
 #[test]
 fn stations_that_live_for_the_run_are_built_once_and_serve_every_path() {
+    // The second set-up may fail to open a port that the first has closed: a process that another
+    // test has just forked still holds it, until its exec. Such a run is made anew.
+    let is_held = |why: &RunError| why.to_string().contains("Address already in use");
+    let found = (0..5).find_map(|_| served_by_the_same_stations(is_held));
+    found.expect("another process holds the port each time");
+}
+
+/// Checks a run of two set-ups over stations that stay; `None` if it failed for such a reason.
+fn served_by_the_same_stations(is_chance: impl Fn(&RunError) -> bool) -> Option<()> {
+    CONNECTED.with(|connected| connected.set(0));
     let did = Rc::new(Cell::new([0; 3]));
     let mut idle = Idle::new(&did);
     // Two set-ups that cannot share a path.
     let text = tardy_tests::experiment("open kinds").to_owned() + "[matrix]\n\"path.mtu\" = [1500, 1400]\n";
-    // Each set-up has one trial, which opens each port once. A second one could fail to open a port
-    // that the first has closed: a process that another test has just forked still holds it, until
-    // its exec.
     let experiment = experiment_of(&text);
     let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
     let kinds = Kinds { station: |_| &STANDING, ..kinds() };
@@ -366,6 +373,9 @@ fn stations_that_live_for_the_run_are_built_once_and_serve_every_path() {
     let options = Options { version: VERSION, stop: &stop, kinds, clocks: &one_host };
     let ended = run(&experiment, found, &mut hosts, &options, &mut kept);
     drop(hosts);
+    if ended.failed.as_ref().is_some_and(is_chance) {
+        return None;
+    }
     assert!(ended.failed.is_none(), "{:?}", ended.failed);
     assert_eq!(kept.trials.len(), 2);
     for (record, streams) in &kept.trials {
@@ -382,6 +392,7 @@ fn stations_that_live_for_the_run_are_built_once_and_serve_every_path() {
         (&[3][..], 1),
         "the stations are kept before the first path, until the end"
     );
+    Some(())
 }
 
 #[test]

@@ -94,9 +94,9 @@ fn every_eighth_round_trip_took_twice_as_long_because_both_ends_fetched_stamps()
     }
     for port in ["tcp", "udp"] {
         let text = tardy_tests::experiment("many round trips").replace("PORT", port);
-        // Where the hypervisor takes 300 µs to wake a CPU, medians differ by chance, and otherwise
-        // in each run. What tardy does is at the same places of every run: so a place is uneven by
-        // what it is in the run that shows it least.
+        // Where the hypervisor takes 300 µs to wake a CPU, medians differ by chance, and
+        // differently in each run. What tardy does is at the same places of every run: so a place
+        // is uneven by what it is in the run that shows it least.
         const RUNS: usize = 3;
         let mut apart: Option<Vec<f64>> = None;
         for _ in 0..RUNS {

@@ -56,7 +56,7 @@ SEC("xdp/own") int own(struct xdp_md *ctx)
 		return XDP_PASS;
 	seq = (__u32)data[30] << 24 | data[31] << 16 | data[32] << 8 | data[33];
 #ifdef BARE
-	if (length < 3000)
+	if (length < 3000 && (BARE))
 		return redirect_map(&xsks_map, queue, XDP_PASS);
 #endif
 	if (seq & 1) {
@@ -298,6 +298,27 @@ fn a_program_that_leaves_no_hint_before_any_packet_is_named() {
     let is = |line: &str, event: &str| line.contains(&format!("\"event\":\"{event}\""));
     let at = |event: &str| log.lines().position(|line| is(line, event)).unwrap_or_else(|| panic!("{event}: {log}"));
     assert!(at("trial") < at("unstamped") && at("unstamped") < at("trial_kept"), "{log}");
+}
+
+/// Every frame has had a hint before, whose time is plausible.
+#[test]
+fn a_packet_without_a_hint_does_not_show_that_of_its_frames_last_packet() {
+    let test = "a_packet_without_a_hint_does_not_show_that_of_its_frames_last_packet";
+    if !can_run(test) {
+        return;
+    }
+    let place = Place::new();
+    let object = place.path("own.o");
+    let flags = ["-DNEEDED=38", "-DCLOCK=BPF_FUNC_ktime_get_tai_ns", "-DBARE=seq % 3 == 0"];
+    if !compile_own(test, &object, &flags) {
+        return;
+    }
+    let text = experiment().replace("trials = 2", "trials = 1") + "size = \"100B\"\nrx.frames = 128\n";
+    let run = place.call(place.run(&["--xdp-object", &object.display().to_string()]).arg(write(&place, &text)));
+    let seen = &record(&place, "all")["xdp"]["seen"];
+    let of = (&seen["by_hint"], &seen["unstamped"], &seen["implausible"]);
+    assert_eq!(of, (&json!({"even": 200, "odd": 200}), &json!(200), &json!(0)), "{}{}", run.stdout, run.stderr);
+    assert_eq!(run.metric("rx_xdp..receive")["count"], 400, "{}", run.stdout);
 }
 
 #[test]
