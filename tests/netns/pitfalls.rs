@@ -173,15 +173,33 @@ fn verdict<'r>(run: &'r Finished, id: &str) -> &'r Value {
     all.iter().find(|verdict| verdict["id"] == id).unwrap_or_else(|| panic!("no {id}: {}{}", run.stdout, run.stderr))
 }
 
-/// The line on stderr that named it, which came before the first trial was over.
+/// When the first packet of a run's first trial was to be sent, as events have times; `None` if no
+/// trial was kept.
+pub fn first_packet(place: &Place) -> Option<String> {
+    let read = |file: &str| std::fs::read(place.out().join(file)).ok();
+    let json = |bytes: Vec<u8>| serde_json::from_slice::<Value>(&bytes).expect("JSON");
+    let trial = json(read("trials/all/1/trial.json")?);
+    let manifest = json(read("manifest.json").expect("a manifest"));
+    let ahead = manifest["machine"]["clock.tai_offset_s"].as_i64().expect("an offset");
+    let ns = trial["base_tai_ns"].as_i64().expect("a time") - ahead * 1_000_000_000;
+    let at = format!("@{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
+    let date = Command::new("date").args(["-u", "-d", &at, "+%Y-%m-%dT%H:%M:%S.%3NZ"]).output().expect("date runs");
+    Some(String::from_utf8(date.stdout).expect("text").trim().to_owned())
+}
+
+/// The line on stderr that named it, which came before the first packet.
 fn was_named_first<'a>(place: &Place, run: &'a Finished, id: &str, program: &str) -> &'a str {
     let line = run.stderr.lines().find(|line| line.contains(&format!("all: {id}: ")));
     let line = line.unwrap_or_else(|| panic!("no line of {id}: {}", run.stderr));
     assert!(line.contains(program), "{line}");
     let events = place.events();
-    let at = |event: &str| events.iter().position(|line| line["event"] == event);
-    let found = at("found").expect("an event");
-    assert!(at("trial_kept").is_none_or(|kept| found < kept), "{events:?}");
+    let found = events.iter().find(|line| line["event"] == "found").expect("an event");
+    let found = found["at_utc"].as_str().expect("a time");
+    if let Some(first) = first_packet(place) {
+        // Both have milliseconds and one form, so their order is that of the texts.
+        assert_eq!(found.len(), first.len());
+        assert!(found <= &*first, "named at {found}, and the first packet was to be sent at {first}");
+    }
     line
 }
 

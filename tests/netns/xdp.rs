@@ -116,7 +116,7 @@ fn the_program_takes_its_streams_frames_and_lets_all_others_go_on() {
         let program = Program::stamping(FILTER, 1, clock).expect("it is loaded");
         // Without a socket each goes on; a frame that was taken has a stamp before it.
         let stamp = |packet: &[u8]| {
-            let (decided, out) = program.run_on(packet).expect("it runs");
+            let (decided, out) = program.run_on(packet, 0).expect("it runs");
             assert_eq!(decided, PASS);
             let before = out.len() - packet.len();
             assert_eq!(&out[before..], packet, "the packet is as it was");
@@ -149,6 +149,28 @@ fn the_program_takes_its_streams_frames_and_lets_all_others_go_on() {
             assert_eq!(stamp(&frame(3, FILTER.nonce, None, 9)[..length]), None, "cut at {length}");
         }
     }
+}
+
+#[test]
+fn what_another_program_left_before_a_frame_was_taken_for_its_stamp() {
+    if !can_run("what_another_program_left_before_a_frame_was_taken_for_its_stamp") {
+        return;
+    }
+    let program = Program::stamping(FILTER, 1, StampClock::Tai).expect("it is loaded");
+    let packet = frame(3, FILTER.nonce, None, 9);
+    let (_, alone) = program.run_on(&packet, 0).expect("it runs");
+    let own = &alone[..alone.len() - packet.len()];
+    // The same struct, whose first member is the time: it is long after all that follow.
+    let left = [&u64::MAX.to_ne_bytes(), &own[8..]].concat();
+    assert!(program.stamps.read(&left).is_some_and(|stamp| stamp.time_ns == u64::MAX), "{left:?}");
+    let before = clock::read_clocks().tai_ns as u64;
+    let (decided, out) = program.run_on(&[&left, &packet[..]].concat(), left.len() as u32).expect("it runs");
+    assert_eq!((decided, out.len()), (PASS, alone.len()), "one struct is before the packet, the program's own");
+    let stamp = program.stamps.read(&out[..own.len()]).expect("a stamp");
+    assert!((before..=clock::read_clocks().tai_ns as u64).contains(&stamp.time_ns), "{stamp:?} after {before}");
+    // What is before a packet of somebody else's stays.
+    let other = [&left, &frame(8, FILTER.nonce, None, 9)[..]].concat();
+    assert_eq!(program.run_on(&other, left.len() as u32).expect("it runs"), (PASS, other));
 }
 
 #[test]

@@ -358,8 +358,10 @@ fn a_users_program_that_prints_is_named_with_its_cost_before_the_first_packet() 
     run.ran();
     let line = run.stderr.lines().find(|line| line.contains("all: printk: ")).expect("it was named");
     assert!(line.contains("program `own`, by which b receives, has 1 call that write"), "{line}");
-    let at = |event: &str| place.events().iter().position(|line| line["event"] == event);
-    assert!(at("found").expect("an event") < at("trial_kept").expect("an event"), "{:?}", place.events());
+    let events = place.events();
+    let found = events.iter().find(|line| line["event"] == "found").expect("an event");
+    let first = crate::pitfalls::first_packet(&place).expect("a trial was kept");
+    assert!(found["at_utc"].as_str().is_some_and(|found| found <= &*first), "{found}, first packet at {first}");
     let all = run.cell()["verdicts"].as_array().expect("verdicts");
     let of = |id: &str| all.iter().find(|verdict| verdict["id"] == id).unwrap_or_else(|| panic!("no {id}: {all:#?}"));
     let [printk, number] = [of("printk"), of("device-number")];

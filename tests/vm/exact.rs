@@ -85,8 +85,16 @@ struct BusyHost(Vec<Child>);
 
 impl BusyHost {
     fn around(qemu: u32) -> BusyHost {
-        // Before it has blocked the signal, to wait for it, it would be ended by it.
+        // Before it has blocked the signal, to wait for it, it would be ended by it. A child that
+        // is not yet QEMU blocks all signals, and takes them as they come when it is.
+        let is_qemu = || {
+            let file = std::fs::read_link(format!("/proc/{qemu}/exe")).unwrap_or_default();
+            file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("qemu-system"))
+        };
         let blocked = || {
+            if !is_qemu() {
+                return None;
+            }
             let status = std::fs::read_to_string(format!("/proc/{qemu}/status")).unwrap_or_default();
             let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap_or_default();
             let mask = u64::from_str_radix(mask.trim(), 16).unwrap_or_default();

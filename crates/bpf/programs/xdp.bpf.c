@@ -110,6 +110,19 @@ static __always_inline __u64 now(void)
 	return settings.has_tai ? bpf_ktime_get_tai_ns() : bpf_ktime_get_ns();
 }
 
+/*
+ * Takes off what a program of somebody else left before the packet on its way here, which could
+ * pass for this program's stamp where this one finds no room for its own.
+ */
+static __always_inline void drop_metadata(struct xdp_md *ctx)
+{
+	void *data = (void *)(long)ctx->data, *meta = (void *)(long)ctx->data_meta;
+
+	/* A driver without room before the packet has `meta` behind `data`. */
+	if (meta < data)
+		bpf_xdp_adjust_meta(ctx, (int)(data - meta));
+}
+
 #ifdef DEVICE_HINTS
 /* As crates/model/src/xdp.rs numbers them. */
 #define HW_TIME 1
@@ -203,6 +216,9 @@ int tardy_rx(struct xdp_md *ctx)
 	struct rx_hints known = { .time = time, .cpu = cpu, .queue = queue };
 
 	ask_device(ctx, &known);
+#endif
+	drop_metadata(ctx);
+#ifdef DEVICE_HINTS
 	if (kind & MARK) {
 		struct mark_hints marked;
 

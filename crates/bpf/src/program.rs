@@ -208,13 +208,14 @@ impl Program {
         put.map_err(failed("giving a socket to"))
     }
 
-    /// Runs it once on a packet that came from no device. Gives what it decided (`XDP_PASS` is 2),
-    /// and the packet behind what the program wrote before it.
+    /// Runs it once on a packet that came from no device, of which the first `metadata` bytes are
+    /// what another program left before it. Gives what it decided (`XDP_PASS` is 2), and the packet
+    /// behind all that is before it then.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn run_on(&self, packet: &[u8]) -> io::Result<(u32, Vec<u8>)> {
-        bpf::run_on(self.fd.as_fd(), packet)
+    pub fn run_on(&self, packet: &[u8], metadata: u32) -> io::Result<(u32, Vec<u8>)> {
+        bpf::run_on(self.fd.as_fd(), packet, metadata)
     }
 }
 

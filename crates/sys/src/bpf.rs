@@ -93,14 +93,15 @@ pub fn attach_xdp(program: BorrowedFd<'_>, index: u32, flags: u32) -> io::Result
     unsafe { bpf(LINK_CREATE, &mut attr) }.map(owned)
 }
 
-/// Runs an XDP program once on a packet, in memory. Gives what it returned, and the packet as it
-/// left it.
+/// Runs an XDP program once on a packet, in memory, of which the first `metadata` bytes are what
+/// somebody else left before it. Gives what the program returned, and the packet behind all that
+/// is before it then.
 ///
 /// # Errors
 /// The kernel's.
-pub fn run_on(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<(u32, Vec<u8>)> {
-    // `struct xdp_md`; its second word is where the packet ends.
-    let context = [0u32, packet.len() as u32, 0, 0, 0, 0];
+pub fn run_on(program: BorrowedFd<'_>, packet: &[u8], metadata: u32) -> io::Result<(u32, Vec<u8>)> {
+    // `struct xdp_md`: its first words are where the packet begins and where it ends.
+    let context = [metadata, packet.len() as u32, 0, 0, 0, 0];
     let mut out = vec![0; packet.len() + GROWTH];
     let address = |at: *const u8| at.expose_provenance() as u64;
     let mut attr = TestRun {

@@ -23,10 +23,10 @@ pub use tardy_sys::wait::{AnyWaiter, WaitBy};
 use crate::program::{Chosen, Filter, ID, Program, ProgramError, RxTime, Stamps};
 use crate::user::StampClock;
 use shared::Memory;
+pub use socket::Latest;
 use socket::{Socket, Umem};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
 use tardy_model::xdp::{DeviceHint, TO_ONE_LINE, XdpLosses, XdpMode, XdpRefusal};
 use tardy_sys::thread::close_together;
 use tardy_sys::{SysError, bpf, nic};
@@ -83,8 +83,6 @@ pub enum XdpError {
 /// What the memory may take of that which is available, in parts: the rest of the machine needs
 /// some as well.
 const PART: u64 = 2;
-/// A queue whose socket was closed is free within this time.
-const RELEASED: Duration = Duration::from_secs(1);
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -121,34 +119,6 @@ struct Held {
     socket: usize,
     at: usize,
     length: usize,
-}
-
-/// The time of the last stamp in each frame, ns. Only a later one is new: a frame that shows the
-/// time that it had, or an earlier one, got no stamp with its packet.
-///
-/// A receiver that writes into a frame takes the cache line away from the CPU that fills it, and
-/// that CPU waits to get it back: with cleared ids a third fewer packets came in a second.
-#[derive(Clone, Debug)]
-pub struct Latest(Vec<u64>);
-
-impl Latest {
-    pub fn new(frames: usize) -> Latest {
-        Latest(vec![0; frames])
-    }
-
-    /// A packet at this byte of the memory has this stamp; not if it is an old one.
-    #[inline]
-    pub fn is_new(&self, at: usize, time_ns: u64) -> bool {
-        self.0.get(at / FRAME as usize).is_some_and(|latest| time_ns > *latest)
-    }
-
-    /// The packet at this byte had this stamp: its frame is given back.
-    #[inline]
-    pub fn keep(&mut self, at: usize, time_ns: u64) {
-        if let Some(latest) = self.0.get_mut(at / FRAME as usize) {
-            *latest = time_ns.max(*latest);
-        }
-    }
 }
 
 /// The sockets of a device. Without them no program stays attached: the kernel detaches it with
@@ -461,7 +431,7 @@ fn first_of(
         // A device writes fastest to the beginning of a line.
         let umem = Umem::Registered { memory, headroom: 0, metadata: 0 };
         let socket = Socket::new(&umem, asked.frames).map_err(|why| failed(asked, why))?;
-        match bind(&socket, index, queue, &umem, libc::XDP_ZEROCOPY) {
+        match socket.bind(index, queue, &umem, libc::XDP_ZEROCOPY) {
             Ok(()) => return Ok(socket),
             Err(why) if why.raw_os_error() == Some(libc::EBUSY) => return Err(not_bound(asked.device, queue, why)),
             Err(why) => {
@@ -474,29 +444,15 @@ fn first_of(
     // One that was not bound is not used again: what it had registered goes with it.
     let umem = Umem::Registered { memory, headroom: TO_ONE_LINE, metadata: 0 };
     let socket = Socket::new(&umem, asked.frames).map_err(|why| failed(asked, why))?;
-    bind(&socket, index, queue, &umem, libc::XDP_COPY).map_err(|why| not_bound(asked.device, queue, why))?;
+    socket.bind(index, queue, &umem, libc::XDP_COPY).map_err(|why| not_bound(asked.device, queue, why))?;
     Ok(socket)
 }
 
 /// A socket over the memory of the first one.
 fn of_first(asked: &Asked<'_>, index: u32, queue: u32, memory: &Umem<'_>) -> Result<Socket, XdpError> {
     let socket = Socket::new(memory, asked.frames).map_err(|why| failed(asked, why))?;
-    bind(&socket, index, queue, memory, 0).map_err(|why| not_bound(asked.device, queue, why))?;
+    socket.bind(index, queue, memory, 0).map_err(|why| not_bound(asked.device, queue, why))?;
     Ok(socket)
-}
-
-/// Binds a socket. A queue is free again only some moments after its last socket was closed: the
-/// kernel leaves that to a worker. So one that is taken is tried for a while.
-fn bind(socket: &Socket, index: u32, queue: u32, memory: &Umem<'_>, mode: u16) -> io::Result<()> {
-    let until = Instant::now() + RELEASED;
-    loop {
-        match socket.bind(index, queue, memory, mode) {
-            Err(why) if why.raw_os_error() == Some(libc::EBUSY) && Instant::now() < until => {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            other => return other,
-        }
-    }
 }
 
 fn failed(asked: &Asked<'_>, error: SysError) -> XdpError {

@@ -16,7 +16,7 @@
 
 use super::shared::{CompletedRing, Memory, SendRing};
 use super::socket::{Socket, Umem};
-use super::{Asked, FRAME, XdpError, bind, memory_for, not_bound};
+use super::{Asked, FRAME, XdpError, memory_for, not_bound};
 use crate::program::{Chosen, Filter, Program};
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
@@ -450,7 +450,7 @@ fn copying(asked: &ToSend<'_>, index: u32, queues: &Range<u32>) -> Result<Vec<Ou
         let socket = Socket::new(&umem, asked.frames).map_err(of_call)?;
         let rings = socket.sends(asked.frames, BATCH as u32, asked.priority, room(asked)).map_err(of_call)?;
         let refused = |why| not_bound(asked.device, queue, why);
-        bind(&socket, index, queue, &umem, libc::XDP_COPY).map_err(refused)?;
+        socket.bind(index, queue, &umem, libc::XDP_COPY).map_err(refused)?;
         Outlet::over(asked, socket, rings, memory, 0).map_err(of_call)
     };
     queues.clone().zip(memories).map(one).collect()
@@ -482,7 +482,8 @@ fn zero_copy_at(asked: &ToSend<'_>, index: u32, queue: u32, whole: Memory, link:
         socket.fill.put(frame * u64::from(FRAME));
     });
     socket.fill.publish();
-    bind(&socket, index, queue, &umem, libc::XDP_ZEROCOPY)
+    socket
+        .bind(index, queue, &umem, libc::XDP_ZEROCOPY)
         .map_err(|why| format!("the driver does not send out of a socket's memory: {why}"))?;
     let base = whole.length() / 2;
     let (received, sent) = whole.split(base);

@@ -318,6 +318,11 @@ pub struct GroupRecord {
 }
 
 impl GroupRecord {
+    /// Some were sent, and none arrived.
+    pub fn is_lost(&self) -> bool {
+        self.sent > 0 && self.arrived == 0
+    }
+
     /// What became of them, for a message.
     pub fn says(&self) -> String {
         let GroupRecord { kind, from, to, sent, kept_by, .. } = self;
@@ -396,7 +401,7 @@ impl Inspection {
         let is_way = |group: &GroupRecord, probe: &ProbeRecord| probe.from == group.from && probe.to == group.to;
         self.groups.iter().filter(move |group| {
             let passes = || self.probes.iter().any(|probe| is_way(group, probe) && probe.arrived() > 0);
-            group.sent > 0 && group.arrived == 0 && passes()
+            group.is_lost() && passes()
         })
     }
 
