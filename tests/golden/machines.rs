@@ -15,7 +15,7 @@ use tardy_lab::host::trunk::{self, Link, Trunk};
 use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
 use tardy_lab::placement;
-use tardy_lab::plan::{Kinds, Plan, PlanError, plan};
+use tardy_lab::plan::{Kinds, Plan, PlanError, awake, plan};
 use tardy_lab::station::guest;
 use tardy_lab::step::{Action, Inverse};
 use tardy_model::path::{Backend, PathKind};
@@ -169,6 +169,7 @@ fn machine_station(backends: &[Backend]) -> Station {
         append: String::new(),
         backends: backends.iter().copied().collect(),
         passthru: false,
+        macvtap_on: None,
         computes: false,
     };
     Station { host: HostId::numbered(1), machine: Some(machine), ..Station::here(StationKind::Guest) }
@@ -457,18 +458,6 @@ fn xdp_programs_meet_packets_that_are_whole_and_the_machine_gets_its_offloads_ba
 }
 
 #[test]
-fn a_machine_that_one_optional_case_asks_for_ended_the_run_where_it_cannot_be() {
-    let text = tardy_tests::experiment("machine in some cases");
-    let source = tardy_spec::Source { name: "test.toml".into(), text: text.to_owned() };
-    let experiment = tardy_spec::load(&source, &[]).expect("it is sound");
-    let hosts: Vec<HostId> = experiment.machines().into_keys().collect();
-    assert_eq!(hosts, [HostId::numbered(1), HostId::numbered(2)]);
-    assert!(!experiment.can_do_without(HostId::HERE), "the row without a machine is none of an optional case");
-    assert!(!experiment.can_do_without(hosts[0]));
-    assert!(experiment.can_do_without(hosts[1]));
-}
-
-#[test]
 fn cells_with_more_and_fewer_bystanders_share_them() {
     let with = |name: &str, count: u32| {
         let set = r#""path.kind" = "tap", "station.vm.kind" = "guest", "station.vm.bystanders""#;
@@ -486,11 +475,48 @@ fn cells_with_more_and_fewer_bystanders_share_them() {
         let hosts = cell.setup.stations["vm"].bystanders.hosts.iter();
         hosts.map(|host| (host.number(), machines[host].1.computes)).collect::<Vec<_>>()
     };
+    let awake = |cell: &str| {
+        let cell = experiment.cells.iter().find(|it| it.id == cell).expect("the cell");
+        awake(&experiment, &cell.setup).expect("there are several")
+    };
+    let idle = "vm.bystander3, vm.bystander4, vm.bystander5";
+    let crowd = "vm, vm.bystander1, vm.bystander2";
+    assert_eq!(awake("crowd"), format!("in its trials run: {crowd}; stopped meanwhile: vm.2, {idle}"));
+    let all = "vm, vm.2, vm.bystander1, vm.bystander2";
+    assert_eq!(awake("none"), format!("in its trials no virtual machine runs; stopped meanwhile: {all}, {idle}"));
     // Those that compute are other machines than those that idle.
     assert_eq!(beside("crowd"), [(3, true), (4, true)]);
     assert_eq!(beside("more"), [(5, false), (6, false), (7, false)]);
     assert_eq!((beside("fewer"), beside("one"), beside("none")), (vec![(5, false)], Vec::new(), Vec::new()));
     assert!(machines.values().filter(|(name, _)| name.contains("bystander")).all(|(_, of)| of.backends.is_empty()));
+}
+
+#[test]
+fn the_second_machine_on_a_link_is_none_that_has_a_link_of_its_own() {
+    let text = tardy_tests::experiment("two machines").to_owned();
+    let experiment =
+        tardy_spec::load(&tardy_spec::Source { name: "test.toml".into(), text }, &[]).expect("it is sound");
+    let machines: Vec<(String, Machine)> = experiment.machines().into_values().collect();
+    let of = |at: usize| (machines[at].0.as_str(), machines[at].1.backends.len(), machines[at].1.macvtap_on);
+    assert_eq!(machines.len(), 3);
+    assert_eq!([of(0), of(1), of(2)], [("a", 2, None), ("b", 1, None), ("b.2", 1, Some(HostId::numbered(1)))]);
+    let cell = experiment.cells.iter().find(|cell| cell.id == "path.kind=macvtap").expect("the cell");
+    let plan = plan(&cell.setup, Names::FIRST, &FactsByHost::default()).expect("they meet");
+    let standing: Vec<String> = plan.standing.iter().flat_map(|step| &step.does).map(ToString::to_string).collect();
+    let made: Vec<&String> = standing.iter().filter(|line| line.contains("type macvtap")).collect();
+    assert_eq!(made.len(), 2, "{standing:#?}");
+    assert!(made[0].starts_with("ip -n tardy-0-_vm1 link add link tardy0-low name tardy0-mvt index"), "{made:?}");
+    assert!(made[1].starts_with("ip -n tardy-0-_vm1 link add link tardy0-low name tardy0-mvt index"), "{made:?}");
+    assert!(made[1].contains(" netns tardy-0-_vm3 ") && !made[0].contains(" netns "), "{made:?}");
+    let does: Vec<String> = plan.steps.iter().flat_map(|step| &step.does).map(ToString::to_string).collect();
+    for (netns, device) in [(1, "tardy0-up"), (1, "tardy0-low"), (1, "tardy0-mvt"), (3, "tardy0-mvt")] {
+        let up = format!("ip -n tardy-0-_vm{netns} link set dev {device} mtu 1500 up");
+        assert_eq!(does.iter().filter(|line| **line == up).count(), 1, "{up}: {does:#?}");
+    }
+    // The second one's goes before the link that it is on.
+    let undo: Vec<String> = plan.undo().map(|command| command.to_string()).collect();
+    let at = |line: &str| undo.iter().position(|of| of == line).unwrap_or_else(|| panic!("{line}: {undo:#?}"));
+    assert!(at("ip -n tardy-0-_vm3 link del dev tardy0-mvt") < at("ip -n tardy-0-_vm1 link del dev tardy0-low"));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::analyze::fixture::{batch, healthy_packets, record};
 use std::time::Duration;
 use tardy_analyze::run::{Outcome, outcome};
 use tardy_judge::{Judge, refused};
+use tardy_lab::host::HostId;
 use tardy_model::manifest::Manifest;
 use tardy_model::result::Results;
 use tardy_report::export::{Source, exporter};
@@ -103,4 +104,16 @@ fn an_export_to_prometheus_called_a_missing_optional_cell_not_valid() {
         assert!(out.contains(line), "{line}: {out}");
     }
     assert!(out.contains("NaN if the cell is not available."), "{out}");
+}
+
+#[test]
+fn a_machine_that_one_optional_case_asks_for_ended_the_run_where_it_cannot_be() {
+    let text = tardy_tests::experiment("machine in some cases");
+    let source = tardy_spec::Source { name: "test.toml".into(), text: text.to_owned() };
+    let experiment = load(&source, &[]).expect("it is sound");
+    let hosts: Vec<HostId> = experiment.machines().into_keys().collect();
+    assert_eq!(hosts, [HostId::numbered(1), HostId::numbered(2)]);
+    assert!(!experiment.can_do_without(HostId::HERE), "the row without a machine is none of an optional case");
+    assert!(!experiment.can_do_without(hosts[0]));
+    assert!(experiment.can_do_without(hosts[1]));
 }

@@ -244,6 +244,15 @@ fn a_path_that_kept_multicast_looked_well() {
     assert_eq!(of.len(), 1);
     assert_is(&of["group-lost"], "group-lost", Level::Invalid, says);
     assert_eq!(of["group-lost"].evidence["kept_by"], "it is off".into());
+    // Sent once more, they count where none had arrived, and what has arrived stays.
+    let mut late = found.clone();
+    let [mut again, none] = [8, 0].map(|arrived| group(GroupKind::Multicast, arrived));
+    late.groups[1].sent_again(&none);
+    assert_eq!((late.groups[1].sent, late.groups[1].arrived), (16, 0));
+    again.sent_again(&none);
+    assert_eq!((again.sent, again.arrived), (8, 8), "the second time says nothing about it");
+    late.groups[1].sent_again(&again);
+    assert!((late.groups[1].sent, late.groups[1].arrived) == (24, 8) && verdicts(late).is_empty());
     // One of eight is a loss, and no filter; nobody knows what machines of others are to let pass.
     let mut some = found.clone();
     some.groups[1].arrived = 1;

@@ -319,7 +319,7 @@ fn a_bridge_that_keeps_multicast_is_named_with_its_port_and_the_smallest_change(
     let is_it = |line: &&str| line.contains("refused, no further trial is measured of it");
     let refused = run.stderr.lines().find(is_it).unwrap_or_else(|| panic!("{}", run.stderr));
     for says in [
-        "a sent 8 multicast packets to vm and none arrived, while packets for vm alone do".to_owned(),
+        "a sent 16 multicast packets to vm and none arrived, while packets for vm alone do".to_owned(),
         format!("the bridge's mcast_flood is off at {port}"),
         format!("the smallest change is `bridge link set dev {port} mcast_flood on`"),
     ] {
@@ -354,6 +354,31 @@ fn every_mode_of_a_way_into_a_virtual_machine_carries_packets() {
         let arrived = |group: &Value| group["arrived"].as_u64().is_some_and(|arrived| (1..=8).contains(&arrived));
         assert!(groups.iter().all(arrived), "{path}: {groups:#?}");
     }
+}
+
+#[test]
+fn two_machines_meet_on_each_path_that_joins_them() {
+    if !can_run("two_machines_meet_on_each_path_that_joins_them") {
+        return;
+    }
+    let place = Place::new();
+    let file = place.path("two.toml");
+    std::fs::write(&file, tardy_tests::experiment("two machines")).expect("a file");
+    let run = place.call(place.run(&["--json"]).arg(&file));
+    let cells = run.results["cells"].as_array().unwrap_or_else(|| panic!("cells: {}", run.stderr));
+    assert_eq!(cells.len(), 3, "{}", run.stderr);
+    for cell in cells {
+        let ctl = &cell["streams"]["ctl"];
+        assert_eq!(ctl["outcomes"]["received"], 20, "{}: {}", cell["id"], run.stderr);
+        assert_eq!(ctl["metrics"]["send..reply_receive"]["count"], 20, "{}: {ctl}", cell["id"]);
+    }
+    // A macvtap does not move to another link: the second machine on one is a machine of its own.
+    let manifest = manifest(&place);
+    let hosts: Vec<&String> = manifest["hosts"].as_object().expect("hosts").keys().collect();
+    assert_eq!(hosts, ["a", "b", "b.2"]);
+    assert!(!run.stderr.contains("not put back"), "{}", run.stderr);
+    assert_eq!(namespaces(&place), [""; 0]);
+    assert_eq!(given(&place), [""; 0]);
 }
 
 /// What the machine cost in each cell.

@@ -21,7 +21,7 @@ use crate::vlan;
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::harmless;
 use tardy_model::path::PathKind;
-use tardy_model::station::{Life, StationKind};
+use tardy_model::station::{Life, Machine, StationKind};
 use tardy_model::stream::Stream;
 use tardy_model::time::{Instant, Tai};
 use tardy_spec::experiment::{Experiment, Setup, Station};
@@ -351,6 +351,17 @@ const ROW_BYTES: f64 = 8.7;
 const TRIAL_BYTES: f64 = 60e3;
 /// The page and the results, bytes.
 const RUN_BYTES: f64 = 500e3;
+
+/// One line: which of the experiment's virtual machines run in a cell's trials, by the names that
+/// records have for them, and which are stopped meanwhile. `None` where none is.
+pub fn awake(experiment: &Experiment, setup: &Setup) -> Option<String> {
+    let hosts: BTreeSet<HostId> = setup.stations.values().flat_map(Station::hosts).collect();
+    let (run, rest): (Vec<_>, Vec<_>) = experiment.machines().into_iter().partition(|(host, _)| hosts.contains(host));
+    let names =
+        |of: Vec<(HostId, (String, Machine))>| of.into_iter().map(|(_, (name, _))| name).collect::<Vec<_>>().join(", ");
+    let says = if run.is_empty() { "no virtual machine runs".to_owned() } else { format!("run: {}", names(run)) };
+    (!rest.is_empty()).then(|| format!("in its trials {says}; stopped meanwhile: {}", names(rest)))
+}
 
 /// One line: how long, how much, and what that assumes. `in_guest`: it is run in one.
 pub fn estimate(experiment: &Experiment, in_guest: bool) -> String {

@@ -258,10 +258,7 @@ impl Inverse {
                 let words = ["--tx", &tx, "--rx", &rx, "--flags", &flags];
                 vec![Command::hwtstamp("restore", device, &places, &words)]
             }
-            // Which of them the device has is no failure; that there is no such device is one.
-            Action::SwitchOffloadsOn { device } => {
-                vec![shell(&format!("{}; ethtool -k {device} >/dev/null", switch_offloads(device, "on")))]
-            }
+            Action::SwitchOffloadsOn { device } => vec![shell(&offloads_on(device))],
             Action::FreeMachineThreads { cpus } => {
                 vec![machine_threads(netns.unwrap_or_default(), "all", &["any", cpus, "-o", "0"])]
             }
@@ -385,9 +382,14 @@ pub fn machine_threads(netns: &str, kind: &str, how: &[&str]) -> Command {
     Command::new("sh", &[&["-c", MACHINE_THREADS, "threads", netns, kind], how].concat())
 }
 
-/// A script that switches these offloads. A device may not have each of them.
-fn switch_offloads(device: &str, to: &str) -> String {
-    format!("for offload in {OFFLOADS}; do ethtool -K {device} $offload {to} >/dev/null 2>&1; done")
+/// A script that switches them on. That a device does not have one of them is no failure; what else
+/// `ethtool` says is.
+fn offloads_on(device: &str) -> String {
+    format!(
+        "for offload in {OFFLOADS}; do says=$(ethtool -K {device} $offload on 2>&1 >/dev/null) || case $says in \
+         *\"ould not change any device features\"*|*\"annot change \"*) ;; *) echo \"$offload: $says\" >&2; failed=1;; \
+         esac; done; [ -z \"$failed\" ]"
+    )
 }
 
 /// A script that switches them off, and fails if one of them stays on.
@@ -396,9 +398,8 @@ pub fn offloads_off(device: &str) -> String {
     let on = on.into_iter().chain(["tx-vlan-offload", "rx-vlan-offload"]).map(|name| format!("{name}:on"));
     let on = on.collect::<Vec<_>>().join("|");
     format!(
-        "{}; ethtool -k {device} | while read -r name state _; do case \"$name$state\" in {on}) echo \"$name stays on\" >&2; exit 1;; \
-         esac; done",
-        switch_offloads(device, "off")
+        "for offload in {OFFLOADS}; do ethtool -K {device} $offload off >/dev/null 2>&1; done; ethtool -k {device} | while read -r name state _; do case \"$name$state\" in {on}) echo \"$name stays on\" >&2; exit 1;; \
+         esac; done"
     )
 }
 

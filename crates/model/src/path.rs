@@ -238,7 +238,7 @@ impl PathKind {
             },
             PathKind::Tap => into_guest("tap", Backend::Tap),
             PathKind::Bridge => PathTraits { joins_machines: true, ..into_guest("bridge", Backend::Tap) },
-            PathKind::Macvtap => into_guest("macvtap", Backend::Macvtap),
+            PathKind::Macvtap => PathTraits { joins_machines: true, ..into_guest("macvtap", Backend::Macvtap) },
             PathKind::Ovs => PathTraits { joins_machines: true, ..into_guest("ovs", Backend::Tap) },
             PathKind::Xdp => PathTraits { by_xdp: true, joins_machines: true, ..into_guest("xdp", Backend::Tap) },
         }

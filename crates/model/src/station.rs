@@ -2,6 +2,7 @@
 //! Kinds of stations. What a kind *is* is one record here, [`StationTraits`], and whoever has to
 //! know asks the record, not the kind. What a kind *does* is a file in `lab/src/station`.
 
+use crate::machine::HostId;
 use crate::path::Backend;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -174,6 +175,8 @@ pub struct Machine {
     pub backends: BTreeSet<Backend>,
     /// Its macvtap has the link below it for itself. The kernel lets no macvtap change that.
     pub passthru: bool,
+    /// Its macvtap is on the link below the macvtap of this machine, which was made before it.
+    pub macvtap_on: Option<HostId>,
     /// Each of its processors computes all the time.
     pub computes: bool,
 }

@@ -2,13 +2,13 @@
 //! The virtual machines of an experiment. A machine lives for the whole run, so all cells say
 //! together what it has; and stations of one name that differ are several machines.
 
-use crate::cell::{Table, called, cpu, flag, integer, policy, text};
+use crate::cell::{Table, View, called, cpu, flag, integer, policy, text};
 use crate::error::Problem;
-use crate::experiment::{Bystanders, Cell, Experiment, MachineThreads, Station};
+use crate::experiment::{Bystanders, Cell, Experiment, MachineThreads, Setup, Station};
 use crate::schema::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::machine::HostId;
-use tardy_model::path::MacvtapMode;
+use tardy_model::path::{Backend, MacvtapMode, PathTraits};
 use tardy_model::station::{Machine, MachinePart, Net};
 use tardy_model::stream::{CpuChoice, Policy};
 
@@ -50,6 +50,7 @@ pub(crate) fn machine(table: &Table<'_>) -> Result<Machine, Problem> {
         append: append.join(" "),
         backends: BTreeSet::new(),
         passthru: false,
+        macvtap_on: None,
         computes: false,
     })
 }
@@ -109,23 +110,15 @@ pub(crate) fn assign(cells: &mut [Cell]) {
         let passthru = setup.path.macvtap_mode == MacvtapMode::Passthru;
         setup.stations.values_mut().filter_map(|of| of.machine.as_mut()).for_each(|of| of.passthru = passthru);
     }
-    let mut known: Vec<(String, Machine)> = Vec::new();
-    // As the cells have them: without what is behind their devices.
-    for (name, machine, backend) in each(cells) {
-        match known.iter_mut().find(|(of, other)| *of == name && is_same(other, &machine)) {
-            Some((_, other)) => other.backends.extend(backend),
-            None => known.push((name, Machine { backends: backend.into_iter().collect(), ..machine })),
-        }
+    let mut known = Vec::new();
+    number(cells, &mut known, false);
+    for Cell { setup, .. } in cells.iter_mut() {
+        let Some(second) = second_on_link(setup) else { continue };
+        let first = setup.stations.values().next().map(|first| first.host);
+        let second = setup.stations.get_mut(&second).and_then(|of| of.machine.as_mut());
+        second.into_iter().for_each(|of| of.macvtap_on = first);
     }
-    for (name, station) in cells.iter_mut().flat_map(|cell| cell.setup.stations.iter_mut()) {
-        let Some(machine) = &station.machine else { continue };
-        let at = known.iter().position(|(of, other)| of == name && is_same(other, machine));
-        let Some((at, id)) = at.and_then(|at| Some((at, HostId::numbered(u16::try_from(at + 1).ok()?)))) else {
-            continue;
-        };
-        station.host = id;
-        station.machine = Some(known[at].1.clone());
-    }
+    number(cells, &mut known, true);
     let mut beside: Vec<(String, Machine)> = Vec::new();
     for (name, station) in cells.iter_mut().flat_map(|cell| cell.setup.stations.iter_mut()) {
         let Some(machine) = bystander_of(station) else { continue };
@@ -139,21 +132,73 @@ pub(crate) fn assign(cells: &mut [Cell]) {
     }
 }
 
+/// The second one of two machines whose macvtaps are on one link, that of the first one. It is a
+/// machine of its own: no macvtap moves to another link.
+fn second_on_link(setup: &Setup) -> Option<String> {
+    let is_macvtap = setup.path.traits().devices.backend() == Some(Backend::Macvtap);
+    let mut machines = setup.stations.iter().filter(|(_, of)| is_macvtap && of.machine.is_some());
+    machines.nth(1).map(|(name, _)| name.clone())
+}
+
+/// Numbers the machines that are second on a link, or all others, behind those that are known; and
+/// gives each what is behind its devices.
+fn number(cells: &mut [Cell], known: &mut Vec<(String, Machine)>, second: bool) {
+    let is_meant = |setup: &Setup, name: &String| (second_on_link(setup).as_ref() == Some(name)) == second;
+    // As the cells have them: without what is behind their devices.
+    for Cell { setup, .. } in cells.iter() {
+        let backend = setup.path.traits().devices.backend();
+        for (name, machine) in setup.stations.iter().filter_map(|(name, of)| Some((name, of.machine.as_ref()?))) {
+            if !is_meant(setup, name) {
+                continue;
+            }
+            match known.iter_mut().find(|(of, other)| of == name && is_same(other, machine)) {
+                Some((_, other)) => other.backends.extend(backend),
+                None => {
+                    known.push((name.clone(), Machine { backends: backend.into_iter().collect(), ..machine.clone() }));
+                }
+            }
+        }
+    }
+    for Cell { setup, .. } in cells.iter_mut() {
+        let meant: Vec<String> = setup.stations.keys().filter(|name| is_meant(setup, name)).cloned().collect();
+        for (name, station) in setup.stations.iter_mut().filter(|(name, _)| meant.contains(name)) {
+            let Some(machine) = &station.machine else { continue };
+            let at = known.iter().position(|(of, other)| of == name && is_same(other, machine));
+            let Some((at, id)) = at.and_then(|at| Some((at, HostId::numbered(u16::try_from(at + 1).ok()?)))) else {
+                continue;
+            };
+            station.host = id;
+            station.machine = Some(known[at].1.clone());
+        }
+    }
+}
+
+/// Two machines meet by macvtaps on one link, which has to let packets pass between them.
+pub(crate) fn meet(view: &View<'_>, path: PathTraits, stations: &BTreeMap<String, Station>) -> Result<(), Problem> {
+    let are_two = stations.values().filter(|of| of.machine.is_some()).count() == 2;
+    if !are_two || path.devices.backend() != Some(Backend::Macvtap) {
+        return Ok(());
+    }
+    let why = match view.table("path", None).get("macvtap_mode", called(MacvtapMode::of))? {
+        MacvtapMode::Bridge => return Ok(()),
+        MacvtapMode::Private => "nothing passes between macvtaps on one link",
+        MacvtapMode::Vepa => {
+            "all goes out by the link, to a switch that would have to send it back (hairpin), and there is none"
+        }
+        MacvtapMode::Passthru => "a macvtap has the link for itself",
+    };
+    let names = stations.keys().cloned().collect::<Vec<_>>().join("` and `");
+    let mode = view.table("path", None).get("macvtap_mode", called(MacvtapMode::of))?.name();
+    let message = format!("`path.macvtap_mode` is \"{mode}\", in which {why}: machines `{names}` cannot meet");
+    let help = "write macvtap_mode = \"bridge\", or leave it out; or write kind = \"netns\" for one of the stations";
+    Err(view.combination(&["path.macvtap_mode".to_owned()], message, help.to_owned()))
+}
+
 /// A bystander of a station: a machine like its own, without network devices.
 fn bystander_of(station: &Station) -> Option<Machine> {
     let machine = station.machine.as_ref().filter(|_| station.bystanders.count > 0)?;
     let (backends, computes) = (BTreeSet::new(), station.bystanders.compute);
-    Some(Machine { backends, passthru: false, computes, ..machine.clone() })
-}
-
-fn each(cells: &[Cell]) -> Vec<(String, Machine, Option<tardy_model::path::Backend>)> {
-    let of = |cell: &Cell| {
-        let backend = cell.setup.path.traits().devices.backend();
-        let machines = cell.setup.stations.iter();
-        let machines = machines.filter_map(|(name, of)| Some((name.clone(), of.machine.clone()?)));
-        machines.map(|(name, machine)| (name, machine, backend)).collect::<Vec<_>>()
-    };
-    cells.iter().flat_map(of).collect()
+    Some(Machine { backends, passthru: false, macvtap_on: None, computes, ..machine.clone() })
 }
 
 fn is_same(one: &Machine, other: &Machine) -> bool {

@@ -204,6 +204,7 @@ fn stations(view: &View<'_>, path: Option<PathTraits>) -> Option<BTreeMap<String
     let stations = made.collect::<Option<BTreeMap<_, _>>>()?;
     if let Some(path) = path.filter(|_| view.is_sound("station.*.kind")) {
         view.keep(check::machines(view, path, &stations));
+        view.keep(machines::meet(view, path, &stations));
     }
     Some(stations)
 }

@@ -12,7 +12,6 @@ use crate::stamps::{Launching, PACKET_AUXDATA, TxStamps};
 use crate::udp::{UdpRx, UdpTx, buffer, get_int, set};
 use crate::{SysError, check};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::time::Duration;
 use std::{io, mem, ptr};
 
 /// One instruction of a filter, as the kernel takes it (classic BPF).
@@ -128,12 +127,9 @@ fn attach(fd: &OwnedFd, filter: &[Instruction]) -> Result<(), SysError> {
     set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program, "SO_ATTACH_FILTER")
 }
 
-/// A driver may have its device change the filter later than the call returns, and nobody hears
-/// when that is done: virtio_net leaves it to a worker (since Linux 6.7).
-const FILTER_CHANGES: Duration = Duration::from_millis(20);
-
 /// A device that filters VLANs drops frames of those that it does not know, except for a socket
-/// that listens to everything. Ends with the socket.
+/// that listens to everything. Ends with the socket. A driver may have its device change the filter
+/// some time after the call returns: virtio_net leaves it to a worker (since Linux 6.7).
 fn listen_to_all(fd: &OwnedFd, device: &str) -> Result<(), SysError> {
     let request = libc::packet_mreq {
         mr_ifindex: nic::index(device)? as i32,
@@ -141,9 +137,7 @@ fn listen_to_all(fd: &OwnedFd, device: &str) -> Result<(), SysError> {
         mr_alen: 0,
         mr_address: [0; 8],
     };
-    set(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request, "PACKET_MR_PROMISC")?;
-    std::thread::sleep(FILTER_CHANGES);
-    Ok(())
+    set(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request, "PACKET_MR_PROMISC")
 }
 
 /// How many packets one call sends at most (include/uapi/linux/if_xdp.h, Linux 6.17). Without it

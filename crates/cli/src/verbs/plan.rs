@@ -93,6 +93,9 @@ pub fn call(args: Plan) -> Result<Exit> {
             if !axes.is_empty() {
                 out.comment(&format!("  {}: {}", cell.id, axes.join(", ")));
             }
+            if let Some(says) = plan::awake(&experiment, &cell.setup) {
+                out.comment(&format!("    {}: {says}", cell.id));
+            }
             for line in of_loads(&cell.setup, guest.is_some(), &found)? {
                 out.comment(&format!("    {line}"));
             }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Into a virtual machine by a macvtap: the other one of the pair of links that it is on is the
-//! other station's device.
+//! other station's device. Or between two machines whose macvtaps are on one link.
 
 use super::link::{Laid, PathError};
 use super::meeting::Meeting;
 use super::methods::{InGuest, PathMethods, PlannedStations};
+use crate::host::place::Place;
 use crate::machine::FactsByHost;
 use crate::names::Names;
 use crate::step::{Question, Step};
@@ -17,28 +18,36 @@ pub(super) const KIND: PathMethods =
 /// Plans it.
 ///
 /// # Errors
-/// If there are not exactly one namespace and one machine.
+/// If there are not one namespace and one machine, or two machines.
 fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost) -> Result<Laid, PathError> {
     let mut meeting = Meeting::of(setup, stations, names, Backend::Macvtap)?;
     let [low, up] = names.below_macvtap();
-    meeting.near.link.clone_from(&up);
     let mode = setup.path.macvtap_mode;
     let mode_of = ["type", "macvtap", "mode", mode.name()];
-    let set = meeting.behind.ip(&[&["link", "set", "dev", &meeting.backend][..], &mode_of].concat());
-    let groups = meeting.behind.ip(&["link", "set", "dev", &meeting.backend, "allmulticast", "on"]);
-    // Each cell sets its own, so nothing is put back; one in mode passthru was made so.
-    let set =
-        (mode != MacvtapMode::Passthru).then(|| Step::new(meeting.behind, "what the macvtap lets pass", vec![set]));
-    let behind = [
+    let lets_pass = |at: &Place| {
+        let set = at.ip(&[&["link", "set", "dev", &meeting.backend][..], &mode_of].concat());
+        let groups = at.ip(&["link", "set", "dev", &meeting.backend, "allmulticast", "on"]);
+        // Each cell sets its own, so nothing is put back; one in mode passthru was made so.
+        let set = (mode != MacvtapMode::Passthru).then(|| Step::new(at, "what the macvtap lets pass", vec![set]));
         // QEMU does not say which groups its machine is a member of.
-        Step::new(meeting.behind, "multicast of all groups passes to the virtual machine", vec![groups]),
-        meeting.moved(&up, "the far one of the macvtap's pair of links into the other station"),
-        // No macvtap has a greater MTU than the link below it.
-        meeting.up(&low, "the link below the macvtap"),
-        meeting.up(&meeting.backend, "the virtual machine's macvtap"),
-    ];
-    let behind = set.into_iter().chain(behind).collect();
-    let show = meeting.behind.ip(&["-j", "-d", "link", "show", "dev", &meeting.backend]);
-    let read_back = vec![Question::at(meeting.behind, show)];
+        set.into_iter().chain([Step::new(at, "multicast of all groups passes to the virtual machine", vec![groups])])
+    };
+    // The link below both macvtaps of two machines is the first one's.
+    let owner = meeting.near_behind.unwrap_or(meeting.behind);
+    let mut behind: Vec<Step> = meeting.near_behind.into_iter().chain([meeting.behind]).flat_map(lets_pass).collect();
+    behind.push(match meeting.near_behind {
+        None => meeting.moved(&up, "the far one of the macvtap's pair of links into the other station"),
+        // Without it the link below has no carrier. Nothing else is at that end.
+        Some(_) => meeting.up_at(owner, &up, "the far one of the macvtaps' pair of links"),
+    });
+    // No macvtap has a greater MTU than the link below it.
+    behind.push(meeting.up_at(owner, &low, "the link below the macvtap"));
+    let macvtaps = meeting.near_behind.into_iter().chain([meeting.behind]);
+    behind.extend(macvtaps.clone().map(|at| meeting.up_at(at, &meeting.backend, "a virtual machine's macvtap")));
+    let show = |at: &Place| Question::at(at, at.ip(&["-j", "-d", "link", "show", "dev", &meeting.backend]));
+    let read_back = macvtaps.map(show).collect();
+    if meeting.near_behind.is_none() {
+        meeting.near.link = up;
+    }
     Ok(Laid { read_back, ..meeting.laid(behind) })
 }

@@ -164,9 +164,14 @@ impl<'a> Meeting<'a> {
 
     /// A link behind the machine, up for as long as the path is there.
     pub(super) fn up(&self, device: &str, why: &'static str) -> Step {
-        let does = self.behind.ip(&["link", "set", "dev", device, "mtu", &self.mtu, "up"]);
-        let down = Inverse::within(self.behind, Action::ClearLink { device: device.to_owned() });
-        Step::new(self.behind, why, vec![does]).undone_by(vec![down])
+        self.up_at(self.behind, device, why)
+    }
+
+    /// The same behind either machine.
+    pub(super) fn up_at(&self, at: &Place, device: &str, why: &'static str) -> Step {
+        let does = at.ip(&["link", "set", "dev", device, "mtu", &self.mtu, "up"]);
+        let down = Inverse::within(at, Action::ClearLink { device: device.to_owned() });
+        Step::new(at, why, vec![does]).undone_by(vec![down])
     }
 
     /// The path, of what was done behind the machine's device.

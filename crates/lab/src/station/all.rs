@@ -250,11 +250,11 @@ impl Stations {
     }
 
     /// Has each of these watch its devices while all of them send their probe packets, each
-    /// this number of times.
+    /// this number of times, after the devices had some time to `settle`.
     ///
     /// # Errors
     /// A station's.
-    pub(crate) fn inspect(&mut self, looks: &[Look], times: u32) -> Result<Vec<Looked>, AgentError> {
+    pub(crate) fn inspect(&mut self, looks: &[Look], times: u32, settle: Duration) -> Result<Vec<Looked>, AgentError> {
         let doing = "looking for faults on the path";
         let limit = Duration::from_nanos(ANSWER.0 as u64);
         let asked: Vec<StationId> = looks.iter().map(|look| look.station).collect();
@@ -263,6 +263,7 @@ impl Stations {
             self.agent(*station)?.tell(&ToAgent::Inspect { devices, inside, awaited })?;
         }
         self.answers(&asked, doing, limit, |_, message| matches!(message, FromAgent::Inspecting).then_some(()))?;
+        std::thread::sleep(settle);
         for Look { station, probes, .. } in looks {
             self.agent(*station)?.tell(&ToAgent::Probe { probes: probes.clone(), times })?;
         }

@@ -175,40 +175,31 @@ fn tap_step(names: Names, behind: &Place, machine: &Machine) -> Step {
         .tolerating(NO_IPV6)
 }
 
+/// The machine's macvtap, on a pair of links of its own or on that of another machine.
 fn macvtap_step(names: Names, behind: &Place, host: HostId, machine: &Machine) -> Step {
     let (macvtap, [low, up]) = (names.backend(Backend::Macvtap), names.below_macvtap());
     let (index, mac) = (names.macvtap_index(host).to_string(), names.machine_mac(host, Backend::Macvtap.slot()));
     let queues = machine.queues.to_string();
     let pair = ["numtxqueues", Names::PAIR_QUEUES, "numrxqueues", Names::PAIR_QUEUES];
     let mode = if machine.passthru { MacvtapMode::Passthru } else { MacvtapMode::Bridge };
-    let ip = |words: &[&str]| behind.ip(words);
+    let quiet = |device: &str| behind.ip(&["link", "set", "dev", device, "addrgenmode", "none"]);
+    let on = ["link", "add", "link", &low, "name", &macvtap, "index", &index, "address", &mac];
+    let of = ["numrxqueues", &queues, "numtxqueues", &queues, "type", "macvtap", "mode", mode.name()];
+    if let Some(other) = machine.macvtap_on {
+        let (below, netns) = (Place::netns_of(HostId::HERE, &names.machine_netns(other)), names.machine_netns(host));
+        let does = vec![below.ip(&[&on[..], &["netns", &netns], &of].concat()), quiet(&macvtap)];
+        let undoes = Inverse::within(behind, Action::DeleteLink { device: macvtap });
+        let why = "the virtual machine's macvtap, on the link below another machine's";
+        return Step::new(behind, why, does).undone_by(vec![undoes]).tolerating(NO_IPV6);
+    }
     // A macvtap in mode passthru takes the address of the link below it.
     let below = if machine.passthru { vec!["address", &mac] } else { Vec::new() };
     let does = vec![
-        ip(&[&["link", "add", &low], &below[..], &pair, &["type", "veth", "peer", "name", &up], &pair].concat()),
-        ip(&[
-            "link",
-            "add",
-            "link",
-            &low,
-            "name",
-            &macvtap,
-            "index",
-            &index,
-            "address",
-            &mac,
-            "numrxqueues",
-            &queues,
-            "numtxqueues",
-            &queues,
-            "type",
-            "macvtap",
-            "mode",
-            mode.name(),
-        ]),
-        ip(&["link", "set", "dev", &low, "addrgenmode", "none"]),
-        ip(&["link", "set", "dev", &up, "addrgenmode", "none"]),
-        ip(&["link", "set", "dev", &macvtap, "addrgenmode", "none"]),
+        behind.ip(&[&["link", "add", &low], &below[..], &pair, &["type", "veth", "peer", "name", &up], &pair].concat()),
+        behind.ip(&[&on[..], &of].concat()),
+        quiet(&low),
+        quiet(&up),
+        quiet(&macvtap),
     ];
     // It takes the macvtap and the other link of the pair with it.
     let undoes = Inverse::within(behind, Action::DeleteLink { device: low });

@@ -323,6 +323,14 @@ impl GroupRecord {
         self.sent > 0 && self.arrived == 0
     }
 
+    /// They were sent once more, which counts only where none had arrived: what a path has carried
+    /// it carries.
+    pub fn sent_again(&mut self, again: &GroupRecord) {
+        if self.is_lost() {
+            (self.sent, self.arrived) = (self.sent + again.sent, again.arrived);
+        }
+    }
+
     /// What became of them, for a message.
     pub fn says(&self) -> String {
         let GroupRecord { kind, from, to, sent, kept_by, .. } = self;
