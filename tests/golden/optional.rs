@@ -3,6 +3,7 @@
 //! nothing else is excused.
 
 use crate::analyze::fixture::{batch, healthy_packets, record};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tardy_analyze::run::{Outcome, outcome};
 use tardy_judge::{Judge, refused};
@@ -116,4 +117,17 @@ fn a_machine_that_one_optional_case_asks_for_ended_the_run_where_it_cannot_be() 
     assert!(!experiment.can_do_without(HostId::HERE), "the row without a machine is none of an optional case");
     assert!(!experiment.can_do_without(hosts[0]));
     assert!(experiment.can_do_without(hosts[1]));
+}
+
+#[test]
+fn a_machine_on_the_link_of_one_that_cannot_be_had_ended_the_run() {
+    let text = tardy_tests::experiment("two machines").to_owned();
+    let experiment = load(&tardy_spec::Source { name: "test.toml".into(), text }, &[]).expect("it is sound");
+    let [first, second, on_link] = [1, 2, 3].map(HostId::numbered);
+    let mut refused = BTreeMap::from([(first, WHY.to_owned())]);
+    experiment.refuse_on_links_of(&mut refused);
+    assert_eq!(refused, BTreeMap::from([(first, WHY.to_owned()), (on_link, WHY.to_owned())]));
+    let mut refused = BTreeMap::from([(second, WHY.to_owned())]);
+    experiment.refuse_on_links_of(&mut refused);
+    assert_eq!(refused.into_keys().collect::<Vec<_>>(), [second]);
 }

@@ -13,8 +13,8 @@ use tardy_model::ethernet::MOST_TAGS;
 use tardy_model::path::PathKind;
 use tardy_model::verdict::{Figure, Level, Verdict};
 use tardy_model::xdp::{
-    FaultKind, GroupKind, GroupRecord, Inspection, ProbeRecord, ProbeWay, ProgramCost, ProgramFault, ProgramHook,
-    ProgramRecord, ProgramSeen,
+    FaultKind, GroupKind, GroupRecord, Inspection, ProbeHop, ProbeRecord, ProbeWay, ProgramCost, ProgramFault,
+    ProgramHook, ProgramRecord, ProgramSeen,
 };
 
 /// A program that did this at the receiver while eight probe packets each way arrived with `tags`.
@@ -22,6 +22,7 @@ fn inspected(hook: ProgramHook, seen: Option<ProgramSeen>, tags: &[(u8, u32)]) -
     let program = ProgramRecord {
         station: "b".into(),
         device: "eth0".into(),
+        netns: None,
         hook,
         name: "watcher".into(),
         id: 7,
@@ -39,7 +40,18 @@ fn inspected(hook: ProgramHook, seen: Option<ProgramSeen>, tags: &[(u8, u32)]) -
     };
     let way = Some(way);
     let (stream, from, to) = ("ctl".into(), "a".into(), "b".into());
-    let probes = vec![ProbeRecord { stream, from, to, sent: 8, tags: 0, by_tags, let_on: None, carries: true, way }];
+    let probes = vec![ProbeRecord {
+        stream,
+        from,
+        to,
+        sent: 8,
+        tags: 0,
+        by_tags,
+        hops: Vec::new(),
+        let_on: None,
+        carries: true,
+        way,
+    }];
     Inspection { programs: vec![program], probes, ..Inspection::default() }
 }
 
@@ -98,8 +110,7 @@ fn what_programs_of_others_do_on_the_path_is_named_with_what_was_measured() {
     let seen = ProgramSeen { runs: 8, run_ns: 900, lines: 0, faults: vec![fault] };
     let some = inspected(ProgramHook::XdpNative, Some(seen.clone()), &[(0, 4)]);
     assert_eq!(some.dead_end(), None);
-    let says =
-        "the kernel could not redirect 8 packets to device number 99, which no device of its station has (errno 22)";
+    let says = "the kernel could not redirect 8 packets to device number 99, which no device there has (errno 22)";
     assert_is(&verdicts(some)["program-drops"], "program-drops", Level::Warning, says);
     let none = inspected(ProgramHook::XdpNative, Some(seen), &[]);
     assert!(none.dead_end().is_some());
@@ -226,6 +237,35 @@ fn a_program_that_took_every_probe_in_silence_cost_a_trial() {
         found.programs[0].device = device.into();
         assert_eq!(found.dead_end().is_some(), is_it, "{device} {arrived}");
     }
+}
+
+#[test]
+fn a_tag_was_added_somewhere_on_the_path_and_nobody_said_where() {
+    let hop =
+        |device: &str, tags: &[(u8, u32)]| ProbeHop { device: device.into(), by_tags: tags.iter().copied().collect() };
+    let arrives = |hops: Vec<ProbeHop>, tags: &[(u8, u32)]| {
+        let mut found = inspected(ProgramHook::XdpNative, Some(ProgramSeen::default()), tags);
+        found.programs.clear();
+        found.probes[0].hops = hops;
+        found
+    };
+    let between = |found: &Inspection| found.probes[0].adds_between().map(|places| places.map(str::to_owned));
+    // The last place before it, and the first one behind it.
+    for (at_near, at_far, places) in [(0, 0, ["far", "b"]), (0, 1, ["near", "far"]), (1, 1, ["a", "near"])] {
+        let found = arrives(vec![hop("near", &[(at_near, 8)]), hop("far", &[(at_far, 8)])], &[(1, 8)]);
+        assert_eq!(between(&found), Some(places.map(str::to_owned)));
+        let [before, behind] = places;
+        let verdict = &verdicts(found)["added-tag"];
+        assert!(verdict.says.ends_with(&format!("something between {before} and {behind} adds one")), "{verdict:?}");
+        assert_eq!((&verdict.evidence["before"], &verdict.evidence["behind"]), (&before.into(), &behind.into()));
+    }
+    // Where none was seen on the way, the way is as long as that.
+    let found = arrives(vec![hop("near", &[(0, 8)]), hop("far", &[])], &[(1, 8)]);
+    assert_eq!(between(&found), Some(["near", "b"].map(str::to_owned)));
+    assert_eq!(between(&arrives(vec![hop("near", &[(0, 8)])], &[(0, 8)])), None, "none was added");
+    let unseen = arrives(Vec::new(), &[(1, 8)]);
+    assert_eq!(between(&unseen), None);
+    assert!(verdicts(unseen)["added-tag"].says.ends_with("something on the path adds one"));
 }
 
 #[test]

@@ -53,7 +53,10 @@ fn no_word_of_a_file_becomes_a_command_of_its_plan() {
     let asks = planned.read_back.iter().map(|question| &question.command);
     let does = planned.steps.iter().flat_map(|step| &step.does).chain(asks).chain(&undoes);
     let mut commands: BTreeSet<String> = does.map(ToString::to_string).collect();
-    commands.extend(["set -e".to_owned(), "printf 'built; Enter puts everything back: '; read _".to_owned()]);
+    commands.extend([
+        "set -e".to_owned(),
+        "printf 'built; Enter puts everything back: '; read _ </dev/tty || :".to_owned(),
+    ]);
     let lines = lines_of_a_shell(&script);
     assert!(lines.len() > 20, "{script}");
     for line in lines {

@@ -265,7 +265,7 @@ fn a_redirect_to_a_device_that_is_not_there_stops_the_trial() {
         drops["evidence"]["packets"].as_u64() >= Some(8) && drops["evidence"]["errno"].as_i64() > Some(0),
         "{drops}"
     );
-    assert!(drops["says"].as_str().is_some_and(|says| says.contains("which no device of its station has")), "{drops}");
+    assert!(drops["says"].as_str().is_some_and(|says| says.contains("which no device there has")), "{drops}");
     assert!(
         verdict(&run, "refused")["says"].as_str().is_some_and(|says| says.contains("no probe packet of stream `ctl`"))
     );

@@ -2,7 +2,7 @@
 //! Faults put into the real kernel: the figures show exactly the fault, and its verdict appears
 //! and no other.
 
-use crate::command::{Place, can_run, wait};
+use crate::command::{Finished, Place, can_run, wait};
 use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -236,9 +236,19 @@ fn the_rt_bandwidth_limit_is_the_verdict_of_a_spinning_receiver() {
         );
         return;
     }
-    let place = Place::new();
     let spin = "stream.ctl.rx.wait=spin";
-    let run = place.call(place.run(&ONE).args(["--set", spin, "--set", "stream.ctl.count=8000"]));
+    let spun = || {
+        let place = Place::new();
+        place.call(place.run(&ONE).args(["--set", spin, "--set", "stream.ctl.count=8000"]))
+    };
+    // What the hypervisor takes from a spinning thread may keep it below the limit.
+    let is_spoilt = |run: &Finished| run.ids("invalid") == ["steal"];
+    let mut run = spun();
+    for _ in 0..2 {
+        if is_spoilt(&run) {
+            run = spun();
+        }
+    }
     run.only("rt-bandwidth");
     let place = Place::new();
     let calm = ["--set", spin, "--set", "stream.ctl.rx.policy=other", "--set", "stream.ctl.count=4000"];

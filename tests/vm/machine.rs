@@ -305,19 +305,15 @@ fn a_bridge_that_keeps_multicast_is_named_with_its_port_and_the_smallest_change(
         return;
     }
     let place = Place::new();
-    let file = place.path("behind.toml");
-    std::fs::write(&file, tardy_tests::experiment("machine behind a bridge")).expect("a file");
-    let child = place.start(place.run(&["--json"]).arg(&file));
-    wait(Duration::from_secs(90), || place.events().into_iter().find(|event| event["event"] == "trial_kept"))
-        .expect("a trial is kept");
+    let mut closed = String::new();
     // Somebody closes the port to the machine when the first trial is kept.
-    let (netns, port) = port_to_machine(&place).expect("the bridge has a port to the machine");
-    let close = ["-n", &netns, "link", "set", "dev", &port, "mcast_flood", "off"];
-    assert!(Command::new("bridge").args(close).status().expect("bridge is installed").success());
-    let run = place.finish(child);
-    assert_eq!(run.code, Some(4), "{}{}", run.stdout, run.stderr);
-    let is_it = |line: &&str| line.contains("refused, no further trial is measured of it");
-    let refused = run.stderr.lines().find(is_it).unwrap_or_else(|| panic!("{}", run.stderr));
+    let (run, refused) = meddled(&place, "trial_kept", |netns, port, _| {
+        let close = ["-n", netns, "link", "set", "dev", port, "mcast_flood", "off"];
+        assert!(Command::new("bridge").args(close).status().expect("bridge is installed").success());
+        port.clone_into(&mut closed);
+    });
+    let port = closed;
+    assert!(refused.contains("no further trial is measured of it"), "{refused}");
     for says in [
         "a sent 16 multicast packets to vm and none arrived, while packets for vm alone do".to_owned(),
         format!("the bridge's mcast_flood is off at {port}"),
@@ -330,7 +326,87 @@ fn a_bridge_that_keeps_multicast_is_named_with_its_port_and_the_smallest_change(
     // The other way is open, and so is the port for ARP.
     assert_eq!(lost.len(), 1, "{verdicts:#?}");
     assert_eq!((&lost[0]["level"], &lost[0]["evidence"]["to"]), (&"invalid".into(), &"vm".into()), "{lost:#?}");
-    assert_eq!(namespaces(&place), [""; 0]);
+}
+
+/// Programs that somebody attaches behind a machine: one gives each packet a further tag, the other
+/// one sends each to a device that is not there.
+const FAULTY: &str = r#"
+#include <linux/bpf.h>
+#define SEC(name) __attribute__((section(name), used))
+static long (*const push)(struct __sk_buff *, __u16, __u16) = (void *)BPF_FUNC_skb_vlan_push;
+static long (*const redirect)(__u32, __u64) = (void *)BPF_FUNC_redirect;
+char LICENSE[] SEC("license") = "GPL";
+SEC("tc") int pushes_a_tag(struct __sk_buff *skb)
+{
+	push(skb, 0x0081, 7);
+	return 0;
+}
+SEC("xdp") int goes_nowhere(struct xdp_md *ctx)
+{
+	return redirect(4242, 0);
+}
+"#;
+
+/// Runs trials over a bridge, does this to its port to the machine and its other port, and gives
+/// the run with the line that says why nothing more is measured. It does so when this event has
+/// come, and the run waits meanwhile: `built` comes before what is looked for on the path.
+fn meddled(place: &Place, when: &str, meddle: impl FnOnce(&str, &str, &str)) -> (Finished, String) {
+    let file = place.path("behind.toml");
+    std::fs::write(&file, tardy_tests::experiment("machine behind a bridge")).expect("a file");
+    let child = place.start(place.run(&["--json"]).arg(&file));
+    wait(Duration::from_secs(90), || place.events().into_iter().find(|event| event["event"] == when))
+        .unwrap_or_else(|| panic!("no event {when}"));
+    signal(child.id(), libc::SIGSTOP).expect("SIGSTOP");
+    let (netns, port) = port_to_machine(place).expect("the bridge has a port to the machine");
+    meddle(&netns, &port, &port.replace("-tap", "-brup"));
+    signal(child.id(), libc::SIGCONT).expect("SIGCONT");
+    let run = place.finish(child);
+    let code = if when == "built" { 3 } else { 4 };
+    assert_eq!(run.code, Some(code), "{}{}", run.stdout, run.stderr);
+    let refused = run.stderr.lines().find(|line| line.contains(": refused, n"));
+    let refused = refused.unwrap_or_else(|| panic!("{}", run.stderr)).to_owned();
+    assert_eq!(namespaces(place), [""; 0]);
+    (run, refused)
+}
+
+fn verdict<'r>(run: &'r Finished, id: &str) -> &'r Value {
+    let all = run.results["cells"][0]["verdicts"].as_array().expect("verdicts");
+    all.iter().find(|verdict| verdict["id"] == id).unwrap_or_else(|| panic!("no {id}: {all:#?}"))
+}
+
+#[test]
+fn programs_behind_a_machine_added_a_tag_or_lost_packets_and_nobody_knew_where() {
+    if !can_run("programs_behind_a_machine_added_a_tag_or_lost_packets_and_nobody_knew_where") {
+        return;
+    }
+    let run = |program: &str, args: &str| {
+        let output = Command::new(program).args(args.split(' ')).output().expect("it is installed");
+        assert!(output.status.success(), "{program} {args}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    let place = Place::new();
+    let (source, object) = (place.path("faulty.bpf.c"), place.path("faulty.o"));
+    std::fs::write(&source, FAULTY).expect("a file");
+    let [source, object] = [source, object].map(|path| path.display().to_string());
+    let headers = format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH);
+    run("clang", &format!("-target bpf -g -O2 -I {headers} -c {source} -o {object}"));
+    // Between the bridge's port to the other station and the machine.
+    let (tagged, refused) = meddled(&place, "built", |netns, port, _| {
+        run("tc", &format!("-n {netns} qdisc add dev {port} clsact"));
+        run("tc", &format!("-n {netns} filter add dev {port} egress bpf da obj {object} sec tc"));
+    });
+    let added = verdict(&tagged, "added-tag");
+    let [before, behind] = ["before", "behind"].map(|end| added["evidence"][end].as_str().expect("a place"));
+    assert!(before.ends_with("-brup") && behind == "vm", "{added}");
+    assert!(refused.contains(&format!("arrive at vm with 1, added between {before} and vm")), "{refused}");
+    assert!(refused.contains("program `pushes_a_tag`"), "{refused}");
+    let place = Place::new();
+    let (lost, refused) = meddled(&place, "built", |netns, _, other| {
+        run("ip", &format!("-n {netns} link set dev {other} xdpdrv obj {object} sec xdp"));
+    });
+    let drops = verdict(&lost, "program-drops");
+    assert_eq!((&drops["level"], &drops["evidence"]["to_device"]), (&"invalid".into(), &4242.into()), "{drops}");
+    assert!(drops["evidence"]["device"].as_str().is_some_and(|device| device.ends_with("-brup")), "{drops}");
+    assert!(refused.contains("program `goes_nowhere`") && refused.contains("4242"), "{refused}");
 }
 
 #[test]

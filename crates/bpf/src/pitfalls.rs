@@ -14,7 +14,7 @@ use libbpf_rs::query::ProgramInfo;
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, ProgramInput, ProgramType};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tardy_model::ethernet::{MOST_TAGS, TAGS, UNTAGGED};
 use tardy_model::frame::HEAD;
@@ -235,8 +235,13 @@ impl Watch {
         lines
     }
 
-    /// What went wrong with packets at a program's device.
-    fn faults(&self, program: &Attached) -> Vec<ProgramFault> {
+    /// What went wrong with packets at a program's device, which is in that namespace, or in the
+    /// station's.
+    fn faults(&self, program: &Attached, netns: Option<&str>) -> Vec<ProgramFault> {
+        let named = |index: u32| match netns {
+            None => nic::name(index),
+            Some(netns) => process::in_netns(&netns_file(netns), || nic::name(index)).ok().flatten(),
+        };
         let mut faults = Vec::new();
         for (key, packets) in self.counts("events") {
             let Ok(key) = <[u8; EVENT]>::try_from(key) else { continue };
@@ -253,7 +258,7 @@ impl Watch {
                 _ => continue,
             };
             let (code, by_map) = (code as i32, map != 0);
-            let to_device = nic::name(to).filter(|_| !by_map && kind != FaultKind::Abort);
+            let to_device = (!by_map && kind != FaultKind::Abort).then(|| named(to)).flatten();
             faults.push(ProgramFault { kind, packets, code: code.saturating_abs(), to, by_map, device: to_device });
         }
         faults
@@ -271,8 +276,8 @@ pub struct Seen {
 
 /// Looks at the devices of a station while probe packets pass.
 pub struct Inspector {
-    /// Each with whether its device is inside the path.
-    attached: Vec<(Attached, bool)>,
+    /// Each with the namespace and whether it belongs to the path, if its device is inside that.
+    attached: Vec<(Attached, Option<DeviceWithin>)>,
     watch: Option<Watch>,
     before: BTreeMap<u32, ProgramInfo>,
     unchecked: Option<String>,
@@ -292,19 +297,24 @@ const FARTHEST: usize = UNTAGGED + 4 * (1 + MOST_TAGS) + IP_AND_TCP;
 /// What is read of a frame: a mark is the head of a test frame.
 const MARKED: usize = FARTHEST + HEAD;
 
+/// The file by which `ip netns` knows a network namespace.
+fn netns_file(name: &str) -> PathBuf {
+    Path::new("/run/netns").join(name)
+}
+
 impl Inspector {
     /// Lists the programs on these devices, and on those inside the path, and from now on watches
     /// what they do and receives what is awaited. Where nothing is attached nothing is watched.
     pub fn begin(devices: &[String], inside: &[DeviceWithin], awaited: &[AwaitedProbes]) -> Inspector {
         let (mut all, mut unchecked, mut watch) = (Vec::new(), None, None);
         let here = devices.iter().map(|device| attached(device));
-        let elsewhere = inside.iter().map(|DeviceWithin { netns, device }| {
-            let within = process::in_netns(&Path::new("/run/netns").join(netns), || attached(device));
-            within.unwrap_or_else(|error| Err(error.to_string()))
+        let elsewhere = inside.iter().map(|of| {
+            let within = process::in_netns(&netns_file(&of.netns), || attached(&of.device));
+            (within.unwrap_or_else(|error| Err(error.to_string())), Some(of))
         });
-        for (programs, is_inside) in here.map(|of| (of, false)).chain(elsewhere.map(|of| (of, true))) {
+        for (programs, within) in here.map(|of| (of, None)).chain(elsewhere) {
             match programs {
-                Ok(programs) => all.extend(programs.into_iter().map(|program| (program, is_inside))),
+                Ok(programs) => all.extend(programs.into_iter().map(|program| (program, within.cloned()))),
                 Err(why) => unchecked = Some(why),
             }
         }
@@ -317,8 +327,15 @@ impl Inspector {
         let before = infos(&all.iter().map(|(program, _)| program.id).collect());
         let at = |from, mark: &[u8]| Arriving { from, mark: mark.to_vec(), by_tags: BTreeMap::new() };
         // Whoever makes the trial's ports ready reports a device that is gone.
-        let first =
-            |of: &AwaitedProbes| Some(at(packet::receiver(&of.device, &ALL, true, false, BUFFER).ok()?, &of.mark));
+        let first = |of: &AwaitedProbes| {
+            // A device inside the path need not listen to all: it filters nothing that comes in.
+            let open = || packet::receiver(&of.device, &ALL, of.netns.is_none(), false, BUFFER);
+            let opened = match &of.netns {
+                None => open().ok()?,
+                Some(netns) => process::in_netns(&netns_file(netns), open).ok()?.ok()?,
+            };
+            Some(at(opened, &of.mark))
+        };
         let behind =
             |of: &AwaitedProbes| Some(at(packet::behind_filters(&of.device, of.protocol?, BUFFER).ok()?, &of.mark));
         let receivers = [awaited.iter().map(first).collect(), awaited.iter().map(behind).collect()];
@@ -342,7 +359,8 @@ impl Inspector {
                        net.core.bpf_jit_enable to 1";
             self.unchecked.get_or_insert_with(|| why.to_owned());
         }
-        let record = |of: &Attached, of_path: bool| {
+        let record = |(of, within): &(Attached, Option<DeviceWithin>)| {
+            let netns = within.as_ref().map(|within| within.netns.as_str());
             let info = after.get(&of.id);
             let counted = |of: fn(&ProgramInfo) -> u64, id| {
                 let at = |infos: &BTreeMap<u32, ProgramInfo>| infos.get(id).map_or(0, of);
@@ -352,18 +370,19 @@ impl Inspector {
                 runs: counted(|info| info.run_cnt, &of.id),
                 run_ns: counted(|info| info.run_time_ns, &of.id),
                 lines: lines.get(&of.id).copied().unwrap_or(0),
-                faults: watch.faults(of),
+                faults: watch.faults(of, netns),
             });
             let tag = info.map(|info| info.tag.0.iter().map(|byte| format!("{byte:02x}")).collect());
             ProgramRecord {
                 station: String::new(),
                 device: of.device.clone(),
+                netns: netns.map(str::to_owned),
                 hook: of.hook,
                 name: info.map(|info| info.name.to_string_lossy().into_owned()).unwrap_or_default(),
                 id: of.id,
                 tag: tag.unwrap_or_default(),
                 could_be_native: of.could_be_native,
-                of_path,
+                of_path: within.as_ref().is_some_and(|within| within.has_program),
                 seen,
             }
         };
@@ -371,7 +390,7 @@ impl Inspector {
         let is_wrong = |program: &ProgramRecord| {
             program.seen.as_ref().is_none_or(|seen| seen.lines > 0 || !seen.faults.is_empty())
         };
-        let records = self.attached.iter().map(|(program, is_inside)| record(program, *is_inside));
+        let records = self.attached.iter().map(record);
         let programs: Vec<ProgramRecord> = records.filter(|program| !program.of_path || is_wrong(program)).collect();
         let [first, behind] = self.receivers;
         let mut sockets = Vec::new();

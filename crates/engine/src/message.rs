@@ -32,7 +32,7 @@ use tardy_model::xdp::{
 };
 
 /// Version of the messages, also of those to a steward. Both sides must have the same.
-pub const PROTOCOL: u32 = 22;
+pub const PROTOCOL: u32 = 23;
 /// No message is longer; a longer length prefix is not one of ours.
 pub const LONGEST: usize = 64 << 20;
 /// Rows in one piece of a half.
@@ -68,7 +68,7 @@ pub enum ToAgent {
     Inspect {
         /// Those whose programs are watched.
         devices: Vec<String>,
-        /// Those inside the path, of whose programs only what is wrong is reported.
+        /// Those inside the path.
         inside: Vec<DeviceWithin>,
         awaited: Vec<AwaitedProbes>,
     },

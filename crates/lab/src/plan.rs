@@ -290,9 +290,10 @@ impl Script {
         self.0.push('\n');
     }
 
-    /// Waits for the user.
+    /// Waits for the user. Where there is no terminal, or the script itself comes by the standard
+    /// input, everything is put back at once.
     pub fn pause(&mut self) {
-        self.0 += "printf 'built; Enter puts everything back: '; read _\n";
+        self.0 += "printf 'built; Enter puts everything back: '; read _ </dev/tty || :\n";
     }
 
     pub fn text(&self) -> &str {

@@ -386,8 +386,8 @@ pub fn machine_threads(netns: &str, kind: &str, how: &[&str]) -> Command {
 /// `ethtool` says is.
 fn offloads_on(device: &str) -> String {
     format!(
-        "for offload in {OFFLOADS}; do says=$(ethtool -K {device} $offload on 2>&1 >/dev/null) || case $says in \
-         *\"ould not change any device features\"*|*\"annot change \"*) ;; *) echo \"$offload: $says\" >&2; failed=1;; \
+        "failed=; for offload in {OFFLOADS}; do says=$(ethtool -K {device} $offload on 2>&1 >/dev/null) || case $says in \
+         *\"ould not change any device features\"*|*\"annot change \"*\"not supported\"*) ;; *) echo \"$offload: $says\" >&2; failed=1;; \
          esac; done; [ -z \"$failed\" ]"
     )
 }

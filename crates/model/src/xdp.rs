@@ -9,7 +9,7 @@ use crate::point::Point;
 pub use crate::sample::{HintColumn, Hints};
 pub use inspection::{
     ArrivedProbes, AwaitedProbes, DeviceWithin, FaultKind, GroupKind, GroupRecord, Inspection, NumberedDevice,
-    ObjectRecord, ProbeRecord, ProbeWay, ProgramCost, ProgramFault, ProgramHook, ProgramRecord, ProgramSeen,
+    ObjectRecord, ProbeHop, ProbeRecord, ProbeWay, ProgramCost, ProgramFault, ProgramHook, ProgramRecord, ProgramSeen,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;

@@ -214,6 +214,16 @@ impl Experiment {
         on_it.is_empty() && !others.is_empty()
     }
 
+    /// Adds to the machines that are not possible here, each with the reason, those whose macvtap
+    /// would be on the link of one.
+    pub fn refuse_on_links_of(&self, refused: &mut BTreeMap<HostId, String>) {
+        for (host, (_, machine)) in self.machines() {
+            if let Some(why) = machine.macvtap_on.and_then(|on| refused.get(&on).cloned()) {
+                refused.entry(host).or_insert(why);
+            }
+        }
+    }
+
     /// The virtual machines of all cells that are built, by their hosts, each with the name that
     /// records have for it: its station's, and for a further one of that name a number behind it.
     /// A bystander has the station's name and a number of its own.

@@ -201,6 +201,7 @@ const PRINTING: StationMethods = StationMethods {
             programs.push(ProgramRecord {
                 station: String::new(),
                 device: "eth0".into(),
+                netns: None,
                 hook: ProgramHook::XdpNative,
                 name: "prints".into(),
                 id: 7,

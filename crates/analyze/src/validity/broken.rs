@@ -200,21 +200,28 @@ fn added_tags(found: &Inspection) -> Vec<Verdict> {
     let added = found.probes.iter().filter(|probe| probe.with_more_tags() > 0);
     let told = added.map(|probe| {
         let came = probe.by_tags.keys().next_back().copied().unwrap_or(probe.tags);
+        let between = probe.adds_between();
         let says = format!(
-            "probe packets of {} leave {} with {} and arrive at {} with {came}: something on the path adds one",
+            "probe packets of {} leave {} with {} and arrive at {} with {came}: something {} adds one",
             probe.stream,
             probe.from,
             says::count(probe.tags.into(), "VLAN tag", "VLAN tags"),
-            probe.to
+            probe.to,
+            between
+                .map_or_else(|| "on the path".to_owned(), |[before, behind]| format!("between {before} and {behind}"))
         );
-        Verdict::new(ADDED_TAG.id, Level::Invalid, says)
+        let verdict = Verdict::new(ADDED_TAG.id, Level::Invalid, says)
             .with("stream", probe.stream.as_str())
             .with("from", probe.from.as_str())
             .with("to", probe.to.as_str())
             .with("sent", probe.sent)
             .with("sent_tags", u32::from(probe.tags))
             .with("most_tags", u32::from(came))
-            .with("with_more_tags", probe.with_more_tags())
+            .with("with_more_tags", probe.with_more_tags());
+        match between {
+            Some([before, behind]) => verdict.with("before", before).with("behind", behind),
+            None => verdict,
+        }
     });
     told.collect()
 }

@@ -142,7 +142,7 @@ pub const PAGES: &[Page] = &[
         description: &[
             "Prints what `tardy run` would do as a shell script: the cells, and for each path the commands that build it and, after the measurement, take it down. Nothing is changed, and no rights are needed. First of all it prints, as comments, about how long the run takes and what it leaves on disk, what the file would have run as root, which network devices it would take, and what is foreseen: threads that spin longer than the kernel lets them, cycles that nothing can distinguish or that a sender cannot keep with its policy and wait, senders that the kernel wakes late while their receiver is realtime, percentiles in `[expect]` that so few packets cannot resolve, fewer trials than `repeats` needs, or in exact time than `compare` does. For each stream it names the percentiles that tables and page will show as not resolved, and the count that could resolve them, and the one that the count just suffices for. With `--in` it prints how the guest is made and started; what tardy does inside is printed as comments.",
         ],
-        exits: &[Good, Usage, Internal],
+        exits: &[Good, Usage, Cannot, Internal],
         files: &[],
         environment: &[],
         examples: &[

@@ -186,6 +186,7 @@ impl Machines {
                 checked => checked.map_err(cannot)?,
             }
         }
+        experiment.refuse_on_links_of(&mut refused);
         let is_refused = |cell: &Cell| hosts_of(cell).any(|host| refused.contains_key(&host));
         if let Some(why) = refused.values().next().filter(|_| experiment.cells.iter().all(is_refused)) {
             return Err(Failure::new(Exit::Cannot, why.clone()).into());

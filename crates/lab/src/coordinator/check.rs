@@ -34,8 +34,8 @@ use tardy_model::stream::Stream;
 use tardy_model::validity::{GROUP_LOST, Validity};
 use tardy_model::verdict::Level;
 use tardy_model::xdp::{
-    ArrivedProbes, AwaitedProbes, GroupKind, GroupRecord, Inspection, ObjectRecord, ProbeRecord, ProbeWay,
-    ProgramFault, ProgramHook, ProgramRecord,
+    ArrivedProbes, AwaitedProbes, DeviceWithin, GroupKind, GroupRecord, Inspection, ObjectRecord, ProbeHop,
+    ProbeRecord, ProbeWay, ProgramFault, ProgramHook, ProgramRecord,
 };
 use tardy_spec::experiment::{Experiment, Setup};
 use tardy_sys::clock;
@@ -248,6 +248,8 @@ struct Way<'o> {
     sends: (StationId, usize),
     /// The station, and which of what it awaits.
     receives: (StationId, usize),
+    /// The same of each device inside the path by which they come in, in their order.
+    hops: Vec<(String, (StationId, usize))>,
 }
 
 /// What each station is to look at, and what that says of the ways of the streams.
@@ -286,13 +288,29 @@ fn looks<'o>(setup: &Setup, plan: &Plan, ordered: &'o [Ordered]) -> Result<(Vec<
             let sends = (from, sender.len() - 1);
             let receiver = &mut looks.get_mut(&to).ok_or_else(|| NotFound::Station(of.stream.to.clone()))?.awaited;
             let device = ends[far].device.clone();
-            receiver.push(AwaitedProbes { device, mark: mark.to_vec(), protocol: send.protocol() });
+            receiver.push(AwaitedProbes { device, netns: None, mark: mark.to_vec(), protocol: send.protocol() });
             let receives = (to, receiver.len() - 1);
+            let sender = if back { &of.stream.to } else { &of.stream.from };
+            // The first stream's probes show where a tag is added to those of all.
+            let is_first = !ways.iter().any(|way: &Way<'_>| way.sends.0 == from && !way.hops.is_empty());
+            let mut hops = Vec::new();
+            for hop in plan.inside.iter().filter(|inside| is_first && inside.from.as_ref() == Some(sender)) {
+                let DeviceWithin { netns, device, .. } = hop.device.clone();
+                let at = plan.station(&hop.station)?;
+                let awaited = &mut looks.entry(at).or_insert_with(|| Look::nothing(at)).awaited;
+                awaited.push(AwaitedProbes {
+                    device: device.clone(),
+                    netns: Some(netns),
+                    mark: mark.to_vec(),
+                    protocol: None,
+                });
+                hops.push((device, (at, awaited.len() - 1)));
+            }
             let way = way_of(setup, &of.stream, [&devices[near], &devices[far]]);
             // A one-way stream has nothing to send back, but for what its connection answers.
             let carries = !back || of.stream.kind.is_answered() || of.stream.port.traits().is_connection;
             let tags = u8::from(of.stream.tag.is_some());
-            ways.push(Way { stream: &of.stream.name, tags, carries, way, sends, receives });
+            ways.push(Way { stream: &of.stream.name, tags, carries, way, sends, receives, hops });
         }
     }
     Ok((looks.into_values().collect(), ways))
@@ -346,9 +364,14 @@ pub(super) fn inspect(
         let sent = if way.way.is_held { took } else { took + dropped };
         let arrived = at(to).and_then(|looked| looked.arrived.get(awaited)?.clone());
         let Some(ArrivedProbes { by_tags, let_on }) = arrived else { continue };
-        let Way { stream, tags, carries, way, .. } = way;
+        let Way { stream, tags, carries, way, hops, .. } = way;
+        let hop = |(device, (station, awaited)): (String, (StationId, usize))| {
+            let ArrivedProbes { by_tags, .. } = at(station)?.arrived.get(awaited)?.clone()?;
+            Some(ProbeHop { device, by_tags })
+        };
+        let hops = hops.into_iter().filter_map(hop).collect();
         let (stream, from, to, way) = (stream.to_owned(), name(from), name(to), Some(way));
-        found.probes.push(ProbeRecord { stream, from, to, sent, tags, by_tags, let_on, carries, way });
+        found.probes.push(ProbeRecord { stream, from, to, sent, tags, by_tags, hops, let_on, carries, way });
     }
     for looked in looked {
         let (at, station) = (looked.station, name(looked.station));
@@ -412,7 +435,7 @@ fn groups(
                 let sends = sender.len() - 1;
                 let receiver = &mut looks.entry(to).or_insert_with(|| Look::nothing(to)).awaited;
                 let device = ends[far].device.clone();
-                receiver.push(AwaitedProbes { device, mark: mark.to_vec(), protocol: None });
+                receiver.push(AwaitedProbes { device, netns: None, mark: mark.to_vec(), protocol: None });
                 way.insert((sends, receiver.len() - 1));
             }
         }
@@ -495,9 +518,11 @@ pub(super) fn dead_end(found: &Inspection) -> Option<String> {
         ),
         _ => {
             let came = way.by_tags.keys().next_back().unwrap_or(tags);
+            let between = way.adds_between().map(|[before, behind]| format!(", added between {before} and {behind}"));
             format!(
-                "probe packets of stream `{stream}` are sent by {from} with {tags} VLAN tags and arrive at {to} with {came}. \
-                 On its devices there is {programs}. Take off what adds a tag, then run again"
+                "probe packets of stream `{stream}` are sent by {from} with {tags} VLAN tags and arrive at {to} with {came}{}. \
+                 On its devices there is {programs}. Take off what adds a tag, then run again",
+                between.unwrap_or_default()
             )
         }
     })

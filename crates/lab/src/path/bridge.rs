@@ -43,7 +43,9 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost)
     }
     let show = |device: &str| meeting.behind.ip(&["-j", "-d", "link", "show", "dev", device]);
     let read_back = [&bridge, &uplink, &meeting.backend].map(|device| Question::at(meeting.behind, show(device)));
-    Ok(Laid { read_back: read_back.into(), ..meeting.laid(behind) })
+    let ports = [(&*uplink, Some(meeting.near.station)), (&*meeting.backend, Some(meeting.machine.station))];
+    let inside = meeting.inside(&ports, false);
+    Ok(Laid { read_back: read_back.into(), inside, ..meeting.laid(behind) })
 }
 
 /// Which of the bridge's settings keeps such frames, and the smallest change that lets them pass.

@@ -303,14 +303,17 @@ pub struct Laid {
     /// Commands that show what the kernel has made of it, in addition to the links and addresses.
     pub read_back: Vec<Question>,
     pub plugs: Vec<Plug>,
-    /// Devices inside the path whose programs a station watches while probe packets pass.
+    /// Devices inside the path that a station watches while probe packets pass.
     pub inside: Vec<Inside>,
 }
 
 /// A device inside a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inside {
-    /// The station that watches its programs, on the same host.
+    /// The station that watches it, on the same host.
     pub station: String,
     pub device: DeviceWithin,
+    /// The station whose packets come in by it; `None` where no socket sees them, for a program of
+    /// the path takes them before.
+    pub from: Option<String>,
 }

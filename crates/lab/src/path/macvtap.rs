@@ -18,7 +18,7 @@ pub(super) const KIND: PathMethods =
 /// Plans it.
 ///
 /// # Errors
-/// If there are not one namespace and one machine, or two machines.
+/// If there are neither one namespace and one machine nor two machines.
 fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost) -> Result<Laid, PathError> {
     let mut meeting = Meeting::of(setup, stations, names, Backend::Macvtap)?;
     let [low, up] = names.below_macvtap();
@@ -46,8 +46,9 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost)
     behind.extend(macvtaps.clone().map(|at| meeting.up_at(at, &meeting.backend, "a virtual machine's macvtap")));
     let show = |at: &Place| Question::at(at, at.ip(&["-j", "-d", "link", "show", "dev", &meeting.backend]));
     let read_back = macvtaps.map(show).collect();
+    let inside = meeting.inside(&[(&low, Some(meeting.near.station)), (&meeting.backend, None)], false);
     if meeting.near_behind.is_none() {
         meeting.near.link = up;
     }
-    Ok(Laid { read_back, ..meeting.laid(behind) })
+    Ok(Laid { read_back, inside, ..meeting.laid(behind) })
 }

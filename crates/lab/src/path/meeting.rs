@@ -3,7 +3,7 @@
 //! another machine, the machine, what is behind the machine's network device, and the addresses of
 //! both ends.
 
-use super::link::{Device, Laid, PathError, PathId, Plug};
+use super::link::{Device, Inside, Laid, PathError, PathId, Plug};
 use super::methods::PlannedStations;
 use super::veth::{self, Joint};
 use crate::host::place::Place;
@@ -12,6 +12,7 @@ use crate::station::{Offer, PlannedStation};
 use crate::step::{Action, Inverse, Step};
 use std::net::{IpAddr, Ipv6Addr};
 use tardy_model::path::Backend;
+use tardy_model::xdp::DeviceWithin;
 use tardy_spec::experiment::Setup;
 
 /// Both ends, and where what is behind the machine's device is.
@@ -172,6 +173,17 @@ impl<'a> Meeting<'a> {
         let does = at.ip(&["link", "set", "dev", device, "mtu", &self.mtu, "up"]);
         let down = Inverse::within(at, Action::ClearLink { device: device.to_owned() });
         Step::new(at, why, vec![does]).undone_by(vec![down])
+    }
+
+    /// Devices behind the machine that the station in a namespace watches, each with the station
+    /// whose packets come in by it. An agent in a machine sees nothing of what is behind it.
+    pub(super) fn inside(&self, devices: &[(&str, Option<&str>)], has_program: bool) -> Vec<Inside> {
+        let inside = |(device, from): &(&str, Option<&str>)| Inside {
+            station: self.near.station.to_owned(),
+            device: DeviceWithin { netns: self.behind_netns.to_owned(), device: (*device).to_owned(), has_program },
+            from: from.map(str::to_owned),
+        };
+        devices.iter().filter(|_| self.near_behind.is_none()).map(inside).collect()
     }
 
     /// The path, of what was done behind the machine's device.

@@ -60,7 +60,9 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost)
     ];
     let ask = |what: &str| Question::at(meeting.behind, meeting.behind.shell(LINES, &[DPCTL, what, &datapath]));
     let read_back = vec![ask("show"), ask("dump-flows")];
-    Ok(Laid { read_back, ..meeting.laid(behind) })
+    let ports = [(&*uplink, Some(meeting.near.station)), (&*meeting.backend, Some(meeting.machine.station))];
+    let inside = meeting.inside(&ports, false);
+    Ok(Laid { read_back, inside, ..meeting.laid(behind) })
 }
 
 /// The datapath and its ports, 1 and 2.

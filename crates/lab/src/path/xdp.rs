@@ -7,7 +7,7 @@
 //! apart from the packet, would be lost. So both stations' devices do that before they send.
 
 use super::keeper::Keeper;
-use super::link::{Inside, Laid, PathError};
+use super::link::{Laid, PathError};
 use super::meeting::Meeting;
 use super::methods::{PathMethods, PlannedStations};
 use super::veth::Joint;
@@ -16,7 +16,6 @@ use crate::machine::FactsByHost;
 use crate::names::Names;
 use crate::step::{Action, Inverse, Question, Step, offloads_off};
 use tardy_model::path::Backend;
-use tardy_model::xdp::DeviceWithin;
 use tardy_spec::experiment::Setup;
 
 pub(super) const KIND: PathMethods = PathMethods::made(lay);
@@ -45,19 +44,11 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost)
     };
     let features = |at: &Joint<'_>| Question::at(&at.place, at.place.exec(&["ethtool", "--json", "-k", &at.link]));
     let read_back = vec![features(&meeting.near), features(&meeting.machine)];
-    let is_pair = meeting.near_behind.is_none();
-    if is_pair {
+    if meeting.near_behind.is_none() {
         // The driver of a veth pair takes redirected packets only at a link that polls.
         behind.insert(1, polling_step(&meeting.near));
     }
-    // An agent in a machine sees nothing of what is behind it.
-    let watched = [&uplink, &meeting.backend].into_iter().filter(|_| is_pair);
-    let inside = watched
-        .map(|device| Inside {
-            station: meeting.near.station.to_owned(),
-            device: DeviceWithin { netns: meeting.behind_netns.to_owned(), device: device.clone() },
-        })
-        .collect();
+    let inside = meeting.inside(&[(&uplink, None), (&meeting.backend, None)], true);
     Ok(Laid { keepers: vec![keeper], read_back, inside, ..meeting.laid(behind) })
 }
 

@@ -87,7 +87,7 @@ pub struct ProgramFault {
     pub to: u32,
     /// `to` is a key in a map.
     pub by_map: bool,
-    /// The name of that device; null where none in the station has the number.
+    /// The name of that device; null where none in the program's namespace has the number.
     pub device: Option<String>,
 }
 
@@ -109,10 +109,13 @@ pub struct ProgramSeen {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "program")]
 pub struct ProgramRecord {
-    /// The station whose device it is.
+    /// The station whose device it is, or that watches a device inside the path.
     pub station: String,
-    /// The device's name in the station.
+    /// The device's name there.
     pub device: String,
+    /// The network namespace of a device inside the path; null for a station's own.
+    #[serde(default)]
+    pub netns: Option<String>,
     /// Where it is attached.
     pub hook: ProgramHook,
     /// Its name, which the kernel cuts at 15 bytes.
@@ -137,7 +140,7 @@ impl ProgramFault {
         let to = match (&self.device, self.by_map) {
             (_, true) => format!("what its map has at key {}", self.to),
             (Some(device), _) => format!("{device} (device number {})", self.to),
-            (None, _) => format!("device number {}, which no device of its station has", self.to),
+            (None, _) => format!("device number {}, which no device there has", self.to),
         };
         match self.kind {
             FaultKind::Redirect => format!("the kernel could not redirect {packets} to {to} (errno {})", self.code),
@@ -151,7 +154,11 @@ impl ProgramFault {
 impl ProgramRecord {
     /// Which one it is, for a sentence.
     pub fn called(&self) -> String {
-        format!("program `{}` (id {}, {}) on {} of {}", self.name, self.id, self.hook.name(), self.device, self.station)
+        let whose = match &self.netns {
+            Some(netns) => format!("inside the path (namespace {netns})"),
+            None => format!("of {}", self.station),
+        };
+        format!("program `{}` (id {}, {}) on {} {whose}", self.name, self.id, self.hook.name(), self.device)
     }
 }
 
@@ -175,13 +182,16 @@ pub struct ProgramCost {
 pub struct DeviceWithin {
     pub netns: String,
     pub device: String,
+    /// A program there belongs to the path: only what is wrong with it is reported.
+    pub has_program: bool,
 }
 
-/// Probe packets that are to arrive at a station.
+/// Probe packets that are to arrive at a station, or to come in by a device on their way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AwaitedProbes {
-    /// The device that they are to arrive at.
     pub device: String,
+    /// The network namespace of a device inside the path; `None` for one of the station's.
+    pub netns: Option<String>,
     /// The bytes by which each is known.
     pub mark: Vec<u8>,
     /// The EtherType of the protocol whose sockets are to get them, behind the filters of tc;
@@ -214,6 +224,9 @@ pub struct ProbeRecord {
     pub tags: u8,
     /// Packets that arrived, by the number of tags that they had then.
     pub by_tags: BTreeMap<u8, u32>,
+    /// Devices inside the path by which they came in on their way, in that order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hops: Vec<ProbeHop>,
     /// Packets that the filters of tc let on to the kernel's stack; null for a stream that is
     /// received before these filters, as frames are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -224,6 +237,16 @@ pub struct ProbeRecord {
     /// Where programs can take it; null of versions that did not keep it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub way: Option<ProbeWay>,
+}
+
+/// Probe packets of one way of a stream that came in by a device inside the path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "probe_hop")]
+pub struct ProbeHop {
+    /// The device by which they came in.
+    pub device: String,
+    /// Packets that came in, by the number of tags that they had then.
+    pub by_tags: BTreeMap<u8, u32>,
 }
 
 /// Versions that did not keep it judged every way.
@@ -263,6 +286,17 @@ impl ProbeRecord {
     /// Packets that arrived, whatever tags they had then.
     pub fn arrived(&self) -> u32 {
         self.by_tags.values().sum()
+    }
+
+    /// The places between which packets got a further tag, the last one before it and the first one
+    /// behind it: stations, or devices inside the path. `None` where nobody looked on the way.
+    pub fn adds_between(&self) -> Option<[&str; 2]> {
+        let most = |by_tags: &BTreeMap<u8, u32>| by_tags.keys().next_back().copied();
+        let hops = self.hops.iter().filter_map(|hop| Some((hop.device.as_str(), most(&hop.by_tags)?)));
+        let places = [(self.from.as_str(), self.tags)].into_iter().chain(hops);
+        let places: Vec<_> = places.chain(most(&self.by_tags).map(|tags| (self.to.as_str(), tags))).collect();
+        let added = places.windows(2).find(|pair| pair[1].1 > pair[0].1).map(|pair| [pair[0].0, pair[1].0]);
+        added.filter(|_| !self.hops.is_empty())
     }
 
     /// Packets that arrived with more tags than they were sent with.

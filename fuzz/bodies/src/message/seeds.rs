@@ -161,8 +161,13 @@ fn orders() -> Vec<ToAgent> {
         ToAgent::Measure(vec![RulerOrder { thread: thread(), sends: true }]),
         ToAgent::Inspect {
             devices: vec!["tardy0-0".into()],
-            inside: vec![DeviceWithin { netns: "tardy-0-_vm1".into(), device: "tardy0-tap".into() }],
-            awaited: vec![AwaitedProbes { device: "tardy0-0".into(), mark: vec![7; 24], protocol: Some(0x86dd) }],
+            inside: vec![DeviceWithin { netns: "tardy-0-_vm1".into(), device: "tardy0-tap".into(), has_program: true }],
+            awaited: vec![AwaitedProbes {
+                device: "tardy0-tap".into(),
+                netns: Some("tardy-0-_vm1".into()),
+                mark: vec![7; 24],
+                protocol: Some(0x86dd),
+            }],
         },
         ToAgent::Probe {
             probes: vec![ProbeOrder { device: "tardy0-0".into(), priority: 3, frame: vec![7; 60] }],
@@ -199,6 +204,7 @@ fn inspected() -> FromAgent {
     let program = ProgramRecord {
         station: String::new(),
         device: "tardy0-0".into(),
+        netns: Some("tardy-0-_vm1".into()),
         hook: ProgramHook::XdpNative,
         name: "faulty".into(),
         id: 7,
