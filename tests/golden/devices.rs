@@ -336,7 +336,7 @@ tc -n tardy-0-b -j qdisc show dev enp2s0
 # tardy agent --netns tardy-0-a
 # tardy agent --netns tardy-0-b
 # put everything back
-printf 'built; Enter puts everything back: '; read _ </dev/tty || :
+printf 'built; Enter puts everything back: '; { read _ </dev/tty; } 2>/dev/null || :
 tardy hwtstamp restore enp2s0 --netns tardy-0-b --netns tardy-0-_home --tx 0 --rx 0 --flags 0
 tardy hwtstamp restore enp1s0 --netns tardy-0-a --netns tardy-0-_home --tx 0 --rx 0 --flags 0
 ip -n tardy-0-b link set dev enp2s0 down

@@ -9,7 +9,7 @@ use tardy_lab::host::{CpuId, HostId};
 use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
 use tardy_lab::orders::is_same_path;
-use tardy_lab::placement::{PlaceError, Shown, place, place_by, refusal};
+use tardy_lab::placement::{PlaceError, Shown, in_words, place, place_by, refusal};
 use tardy_lab::plan::{Kinds, Plan, PlanError, plan};
 use tardy_lab::softirq::{asks, meant};
 use tardy_model::placement::{CpuWork, KvmWork};
@@ -284,6 +284,22 @@ fn a_receiver_is_placed_by_the_cpu_that_runs_the_xdp_program() {
     assert_eq!(rx(&by_xdp("same", wire), &four, &none), cpu(3), "any, until the warm-up has shown it");
     let wired = format!("{wire}{}", steered.replace("= 0", "= 2"));
     assert_eq!(rx(&by_xdp("same", &wired), &four, &none), cpu(2), "where its interrupts are");
+}
+
+#[test]
+fn a_plan_named_neither_the_policies_nor_the_xdp_program() {
+    assert_eq!(
+        in_words(&by_xdp("remote", "rx.queue = 0\n"), &two_cpus()).expect("placed"),
+        [
+            "stream ctl: a sends on CPU 1 under other, b receives on CPU 0 under other (rx.core = \"remote\")",
+            "tardy's own XDP program takes its packets from queue 0 of b's device while the trials run; other frames go \
+             on to the kernel",
+        ]
+    );
+    let reflected = setup("reflect = true\ntx.policy = \"fifo:90\"\nreply.policy = \"rr:7\"\n");
+    let line = "stream ctl: a asks on CPU 1 under fifo:90, b answers on CPU 0 under other, and a third thread takes the \
+                replies on CPU 1 under rr:7";
+    assert_eq!(in_words(&reflected, &two_cpus()).expect("placed"), [line]);
 }
 
 #[test]

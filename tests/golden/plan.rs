@@ -75,7 +75,7 @@ tc -n tardy-0-b -j qdisc show dev tardy0-1
 # tardy agent --netns tardy-0-a
 # tardy agent --netns tardy-0-b
 # put everything back
-printf 'built; Enter puts everything back: '; read _ </dev/tty || :
+printf 'built; Enter puts everything back: '; { read _ </dev/tty; } 2>/dev/null || :
 ip -n tardy-0-a link del dev tardy0-0
 ip netns del tardy-0-b
 ip netns del tardy-0-a

@@ -9,6 +9,7 @@ use crate::command::{Finished, Place, SHORT, agents, can_run, machine, same, wai
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tardy_store::RunFolder;
@@ -434,4 +435,33 @@ fn the_ways_a_run_ends_leave_no_descriptor_to_its_children() {
         assert!(pipes <= 3, "stdin, stdout and stderr are its pipes: {open:?}");
     }
     place.finish(child).ran();
+}
+
+#[test]
+fn a_build_went_on_for_minutes_after_tardy_was_killed() {
+    // Only root's own folders stay in the PATH of a tardy that runs as root.
+    let folder = tempfile::TempDir::with_prefix("tardy-test-").expect("a temporary folder");
+    let (program, started) = (folder.path().join("apt-get"), folder.path().join("started"));
+    let script = format!("#!/bin/sh\necho $$ >{0}.new\nmv {0}.new {0}\nexec sleep 600\n", started.display());
+    std::fs::write(&program, script).expect("a program in place of apt-get");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("it may run");
+    let path = std::env::var("PATH").expect("a PATH");
+    let mut fetch = std::process::Command::new(crate::command::tardy());
+    fetch.args(["guest", "fetch", "debian:6.12"]).env("TARDY_CACHE", folder.path().join("cache"));
+    fetch.env("PATH", format!("{}:{path}", folder.path().display())).stderr(std::process::Stdio::null());
+    let mut child = fetch.spawn().expect("tardy starts");
+    let pid = wait(Duration::from_secs(10), || std::fs::read_to_string(&started).ok()?.trim().parse::<u32>().ok());
+    child.kill().expect("SIGKILL");
+    child.wait().expect("it ends");
+    let pid = pid.expect("tardy asks apt-get for the list of packages");
+    // A zombie whose parent has not looked yet has ended.
+    let ended = || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+        stat.map_or(true, |stat| stat.contains(") Z ")).then_some(())
+    };
+    let gone = wait(Duration::from_secs(10), ended);
+    if gone.is_none() {
+        signal(pid, libc::SIGKILL).expect("it is ended by its own number");
+    }
+    assert!(gone.is_some(), "what tardy had started for the fetch goes on without it");
 }

@@ -13,7 +13,7 @@ mod trial;
 use crate::order::{AskOrder, StreamOrder};
 use crate::port::{Lent, ReceivePort, Received, SendPort, Timer};
 use crate::receiver::{Arrival, ReceiverCounters, Shared, UNTOUCHED};
-use crate::sender::{STRETCH, Sender, SentAt};
+use crate::sender::{STRETCH, STRETCH_OF_SEVERAL, Sender, SentAt};
 use progress::Progress;
 use std::sync::atomic::Ordering::Relaxed;
 use tardy_model::ethernet::Tags;
@@ -209,7 +209,7 @@ impl Requester {
         let kept = !order.port.traits().is_connection || self.order.in_flight == 1;
         if kept && stamped.into_iter().any(|point| order.wants(point)) {
             match self.order.in_flight {
-                few if few <= STRETCH => STRETCH,
+                few if few <= STRETCH_OF_SEVERAL => STRETCH.max(few),
                 // After a pause the queues at both ends would first have to grow to their length
                 // again. The kernel's allocator takes a small part of the time that a request
                 // spends in them, so pauses only make room.

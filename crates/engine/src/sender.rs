@@ -7,7 +7,7 @@ mod stamps;
 mod trial;
 
 pub use memory::{OwnLog, Sender, SenderCounters, Sending, SentRows};
-pub(crate) use stamps::STRETCH;
+pub(crate) use stamps::{STRETCH, STRETCH_OF_SEVERAL};
 
 use crate::live::Live;
 use crate::order::StreamOrder;

@@ -251,6 +251,42 @@ pub fn place(setup: &Setup, found: &FactsByHost) -> Result<(Vec<Placed>, Vec<Str
     place_by(setup, found, &Shown::new())
 }
 
+/// Where the threads of a cell's streams run, under which policy, and which XDP program takes
+/// packets out of the kernel's way meanwhile, a line each.
+///
+/// # Errors
+/// As [`place_by`].
+pub fn in_words(setup: &Setup, found: &FactsByHost) -> Result<Vec<String>, PlaceError> {
+    let (chosen, _) = place(setup, found)?;
+    let mut lines = Vec::new();
+    for (stream, placed) in setup.streams.iter().zip(chosen) {
+        let at = |cpu: Option<CpuId>, policy: Policy| {
+            let cpu = cpu.map_or("any CPU".to_owned(), |cpu| format!("CPU {}", cpu.cpu));
+            format!("on {cpu} under {policy}")
+        };
+        let core = stream.rx.core.map_or(String::new(), |core| format!(" (rx.core = \"{}\")", core.name()));
+        let [sends, receives] = if stream.kind.is_answered() { ["asks", "answers"] } else { ["sends", "receives"] };
+        let (tx, rx) = (at(placed.tx, stream.tx.policy), at(placed.rx, stream.rx.policy));
+        let Stream { name, from, to, .. } = stream;
+        let mut line = format!("stream {name}: {from} {sends} {tx}, {to} {receives} {rx}{core}");
+        if stream.kind == Kind::Reflected {
+            line += &format!(", and a third thread takes the replies {}", at(placed.reply, stream.reply.policy));
+        }
+        lines.push(line);
+        if stream.rx.port.passes_xdp() {
+            let program = match &stream.rx.object {
+                Some(object) => format!("the XDP program of {}", object.file),
+                None => "tardy's own XDP program".to_owned(),
+            };
+            let queues = stream.rx.queue.map_or("every queue".to_owned(), |queue| format!("queue {queue}"));
+            let from = "while the trials run; other frames go on to the kernel";
+            let from = if stream.rx.object.is_some() { "while the trials run" } else { from };
+            lines.push(format!("{program} takes its packets from {queues} of {}'s device {from}", stream.to));
+        }
+    }
+    Ok(lines)
+}
+
 /// The same where hints have shown on which CPUs XDP programs run.
 ///
 /// # Errors

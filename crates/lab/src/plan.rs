@@ -293,7 +293,7 @@ impl Script {
     /// Waits for the user. Where there is no terminal, or the script itself comes by the standard
     /// input, everything is put back at once.
     pub fn pause(&mut self) {
-        self.0 += "printf 'built; Enter puts everything back: '; read _ </dev/tty || :\n";
+        self.0 += "printf 'built; Enter puts everything back: '; { read _ </dev/tty; } 2>/dev/null || :\n";
     }
 
     pub fn text(&self) -> &str {

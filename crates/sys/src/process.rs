@@ -198,6 +198,29 @@ pub enum Ended {
     Signal(i32),
 }
 
+/// Has the kernel send SIGTERM to the program when the thread that starts it ends, however that
+/// ends.
+pub fn ends_with_us(command: &mut process::Command) {
+    signal_when_we_end(command, libc::SIGTERM);
+}
+
+fn signal_when_we_end(command: &mut process::Command, signal: i32) {
+    let parent = process::id();
+    // SAFETY: between fork and exec only async-signal-safe calls are made: prctl and getppid.
+    unsafe {
+        command.pre_exec(move || {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, signal) < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // The parent may have died before the call above.
+            if libc::getppid() as u32 != parent {
+                return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            }
+            Ok(())
+        });
+    }
+}
+
 /// A running program. Dropping it kills its group.
 #[derive(Debug)]
 pub struct Child {
@@ -233,20 +256,7 @@ impl Child {
         let (output, into) = io::pipe()?;
         command.process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::from(into.try_clone()?)).stderr(Stdio::from(into));
-        let parent = process::id();
-        // SAFETY: between fork and exec only async-signal-safe calls are made: prctl and getppid.
-        unsafe {
-            command.pre_exec(move || {
-                if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) < 0 {
-                    return Err(io::Error::last_os_error());
-                }
-                // The parent may have died before the call above.
-                if libc::getppid() as u32 != parent {
-                    return Err(io::Error::from_raw_os_error(libc::ESRCH));
-                }
-                Ok(())
-            });
-        }
+        signal_when_we_end(&mut command, libc::SIGKILL);
         let child = command.spawn()?;
         let output = File::from(OwnedFd::from(output));
         Ok(Child { child, output: Some(output) })

@@ -96,6 +96,9 @@ pub fn call(args: Plan) -> Result<Exit> {
             if let Some(says) = plan::awake(&experiment, &cell.setup) {
                 out.comment(&format!("    {}: {says}", cell.id));
             }
+            for line in of_streams(&cell.setup, guest.is_some(), &found)? {
+                out.comment(&format!("    {line}"));
+            }
             for line in of_loads(&cell.setup, guest.is_some(), &found)? {
                 out.comment(&format!("    {line}"));
             }
@@ -124,6 +127,14 @@ fn of_setup(setup: &Setup, in_guest: bool, found: &FactsByHost) -> Result<Script
         None => plan::plan(setup, Names::FIRST, found)?.write_to(&mut script),
     }
     Ok(script)
+}
+
+/// The threads of a cell's streams, a line each, where their CPUs can be known.
+fn of_streams(setup: &Setup, in_guest: bool, found: &FactsByHost) -> Result<Vec<String>, RunError> {
+    if setup.is_simulated() || missing(setup, in_guest, found)?.is_some() {
+        return Ok(Vec::new());
+    }
+    Ok(placement::in_words(setup, found)?)
 }
 
 /// The loads of a cell, a line each, where their commands can be known.

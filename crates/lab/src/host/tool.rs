@@ -4,12 +4,14 @@
 //!
 //! It is no command of a plan, and [`runner`](super::runner) is not for it: it may take many
 //! minutes, it works in a folder and an environment of its own, and Ctrl-C in the terminal is to
-//! end it together with tardy, because nothing has to be put back behind it.
+//! end it together with tardy, because nothing has to be put back behind it. It ends as well when
+//! tardy is killed: a build would go on for minutes, in a folder that the next tardy removes.
 
 use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 use std::process::Command;
+use tardy_sys::process;
 
 /// Such a program with its arguments.
 pub(crate) struct Tool(Command);
@@ -62,6 +64,8 @@ impl Tool {
     /// # Errors
     /// Why it could not be started, or what it said when it failed.
     pub(crate) fn run(mut self) -> Result<String, String> {
+        // make and ninja end their compilers at this signal.
+        process::ends_with_us(&mut self.0);
         let output = self.0.output().map_err(|error| error.to_string())?;
         if !output.status.success() {
             let says = String::from_utf8_lossy(&output.stderr);
