@@ -75,6 +75,21 @@ fn a_wait_that_polls_a_device_which_is_none_was_found_out_by_the_run() {
 }
 
 #[test]
+fn figures_of_a_thread_that_polls_a_device_were_of_the_devices_interrupts_too() {
+    let wire = "[path]\nkind = \"wire\"\na = \"x0\"\nb = \"x1\"\n";
+    let interrupting = Machine { interrupting: ["x1".to_owned(), "x7".to_owned()].into(), ..usual() };
+    let said = reported(&format!("rx.wait = \"busypoll\"\n{wire}"), &interrupting);
+    let says = "warning: `stream.ctl.rx.wait`: interrupts of x1 deliver packets next to the thread that polls it, for its \
+                napi_defer_hard_irqs or gro_flush_timeout is 0 (echo 2 >/sys/class/net/x1/napi_defer_hard_irqs; echo \
+                200000 >/sys/class/net/x1/gro_flush_timeout)";
+    assert_eq!(said, [says]);
+    let asked = "kind = \"pingpong\"\ntx.wait = \"busypoll\"\n";
+    assert!(reported(&format!("{asked}{wire}"), &interrupting)[0].starts_with("warning: `stream.ctl.tx.wait`: "));
+    assert_eq!(reported(wire, &interrupting), Vec::<String>::new(), "it does not poll");
+    assert_eq!(reported(&format!("rx.wait = \"busypoll\"\n{wire}"), &usual()), Vec::<String>::new());
+}
+
+#[test]
 fn an_exact_run_had_too_few_trials_to_be_compared_and_only_compare_reported_it() {
     let exact = Machine { is_exact: true, ..usual() };
     let said = reported("", &exact);
@@ -322,7 +337,14 @@ fn the_estimate_says_what_it_assumes() {
     assert!(shorter.contains("5 trials of 10 µs, 0.3 s around each"), "{shorter}");
     let load = of("count = 1_000\ncycle = \"1ms\"\n[load.x]\nkind = \"cpu\"\nfrom = \"a\"\nstart = \"-1s\"\n");
     assert!(load.contains("5 trials of 2 s"), "{load}");
-    assert!(of("kind = \"pingpong\"\ncount = 20_000\n").contains("of 1 s, 0.3 s around each, 50 µs a round trip"));
+    let rounds = of("kind = \"pingpong\"\ncount = 20_000\n");
+    assert!(
+        rounds.contains("of 3.5 s, 0.3 s around each, 50 µs a round trip, 2.5 that are not measured for each"),
+        "{rounds}"
+    );
+    // Without stamps that come back there are no pauses.
+    let plain = of("kind = \"pingpong\"\ncount = 20_000\nstamps = [\"send\", \"reply_receive\"]\n");
+    assert!(plain.contains("of 1 s, 0.3 s around each, 50 µs a round trip, 8.7"), "{plain}");
     assert!(of("port = \"sim\"\n").contains("about seconds and") && of("port = \"sim\"\n").contains("simulated"));
     assert!(estimate(&experiment(""), true).contains("by the guest's own clock"));
 }

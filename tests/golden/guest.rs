@@ -9,7 +9,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use tardy_lab::guest::apt::{and_sources, deb822, one_line};
-use tardy_lab::guest::console::{self, Means};
+use tardy_lab::guest::console::Means;
 use tardy_lab::guest::emulator::{self, Built};
 use tardy_lab::guest::kernel;
 use tardy_lab::guest::modules::Index;
@@ -192,24 +192,6 @@ fn an_interrupt_that_a_guest_injected_into_its_own_guest_came_twice() {
     assert_eq!(emulator::changed(&of("other(env);\n")), None, "another source than the one that is known");
     let twice = of("do_interrupt_x86_hardirq(env, vector, 1);\n").repeat(2);
     assert_eq!(emulator::changed(&twice), None);
-}
-
-#[test]
-fn a_consoles_end_says_what_went_wrong() {
-    let panic = b"\x1b[2J\x1b[0;37mbooting\r\n[    1.2] VFS: Cannot open root device\r\n[    1.3] Kernel panic - not syncing: VFS: \
-        Unable to mount root fs\r\n[    1.4] CPU: 0 PID: 1\r\n";
-    let end = console::how_it_ended(panic);
-    assert_eq!(end.means, Means::Panic);
-    assert_eq!(end.lines[0], "[    1.3] Kernel panic - not syncing: VFS: Unable to mount root fs");
-    assert_eq!(end.lines.len(), 2);
-    let memory =
-        b"a\n[    9.1] Out of memory: Killed process 77 (tardy)\n[    9.2] Kernel panic - not syncing: no init\n";
-    assert_eq!(console::how_it_ended(memory).means, Means::OutOfMemory);
-    let many: String = (0..100).map(|n| format!("line {n}\n")).collect();
-    let end = console::how_it_ended(many.as_bytes());
-    assert_eq!((end.means, end.lines.len(), &end.lines[7][..]), (Means::Nothing, 8, "line 99"));
-    assert_eq!(console::how_it_ended(b"\xff\xfe\x00").to_string(), "its console ends: \u{fffd}\u{fffd}");
-    assert_eq!(console::how_it_ended(b"").to_string(), "its console says nothing");
 }
 
 #[test]

@@ -29,6 +29,9 @@ struct odd { __u16 length; __u16 pad; __u64 arrival_time; __u32 seq; __u64 all; 
 struct {
 	int (*type)[BPF_MAP_TYPE_XSKMAP]; int (*max_entries)[1]; __u32 *key; __u32 *value;
 } xsks_map SEC(".maps");
+#ifdef LARGE
+struct { int (*type)[LARGE]; int (*max_entries)[1 << 22]; int (*key_size)[4]; int (*value_size)[4]; } large SEC(".maps");
+#endif
 static long (*const adjust_meta)(struct xdp_md *, int) = (void *)BPF_FUNC_xdp_adjust_meta;
 static __u64 (*const now)(void) = (void *)CLOCK;
 static __u32 (*const processor)(void) = (void *)BPF_FUNC_get_smp_processor_id;
@@ -36,6 +39,10 @@ static long (*const redirect_map)(void *, __u64, __u64) = (void *)BPF_FUNC_redir
 static long (*const print)(const char *, __u32, ...) = (void *)BPF_FUNC_trace_printk;
 static long (*const redirect)(__u32, __u64) = (void *)BPF_FUNC_redirect;
 char LICENSE[] SEC("license") = "GPL";
+#ifdef HASH
+enum xdp_rss_hash_type { SOME_TYPE = 1 };
+extern int bpf_xdp_metadata_rx_hash(const struct xdp_md *, __u32 *, enum xdp_rss_hash_type *) SEC(".ksyms");
+#endif
 SEC("xdp/own") int own(struct xdp_md *ctx)
 {
 	__u32 queue = ctx->rx_queue_index, seq;
@@ -43,7 +50,13 @@ SEC("xdp/own") int own(struct xdp_md *ctx)
 	static const char text[] = "a packet";
 	print(text, sizeof(text));
 #endif
-	__u64 time = now();
+	__u64 time = now(), all = 0;
+#ifdef HASH
+	enum xdp_rss_hash_type type = 0;
+	__u32 hash = 0;
+
+	all = bpf_xdp_metadata_rx_hash(ctx, &hash, &type) ? 0 : hash;
+#endif
 	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	__u16 length = end - data;
 
@@ -66,7 +79,7 @@ SEC("xdp/own") int own(struct xdp_md *ctx)
 		hint = (void *)(long)ctx->data_meta;
 		if ((void *)(hint + 1) > (void *)(long)ctx->data)
 			return XDP_PASS;
-		*hint = (struct odd){ length, 0, time, seq, ~(__u64)seq, {}, __builtin_btf_type_id(*(struct odd *)0, 0) };
+		*hint = (struct odd){ length, 0, time, seq, all ? all : ~(__u64)seq, {}, __builtin_btf_type_id(*(struct odd *)0, 0) };
 	} else {
 		struct even *hint;
 		if (adjust_meta(ctx, -(int)sizeof(*hint)))
@@ -176,6 +189,56 @@ fn the_members_of_a_users_own_hints_are_columns_and_its_times_are_rx_xdp() {
     same(&before);
 }
 
+#[test]
+fn a_users_program_that_asks_the_device_was_planned_and_could_not_be_loaded() {
+    let test = "a_users_program_that_asks_the_device_was_planned_and_could_not_be_loaded";
+    if !can_run(test) {
+        return;
+    }
+    let place = Place::new();
+    let object = place.path("own.o");
+    let flags = ["-DNEEDED=38", "-DCLOCK=BPF_FUNC_ktime_get_tai_ns", "-DHASH"];
+    if !compile_own(test, &object, &flags) {
+        return;
+    }
+    let file = write(&place, &(experiment().to_owned() + "size = \"100B\"\n").replace("trials = 2", "trials = 1"));
+    let run = place.call(place.run(&["--xdp-object", &object.display().to_string()]).arg(file));
+    run.ran();
+    assert_eq!(record(&place, "all")["xdp"]["mode"], "native", "{}", run.stdout);
+    let samples = tardy_store::SamplesFile::open(&place.out().join("trials/all/1/samples.parquet")).expect("samples");
+    let pages: Vec<_> =
+        samples.hints("ctl").expect("a stream").expect("hints").collect::<Result<_, _>>().expect("sound pages");
+    let all = pages[0].columns.iter().find(|column| column.name == "all").expect("a column");
+    let hashes: BTreeMap<i64, usize> = all.values.iter().flatten().fold(BTreeMap::new(), |mut seen, hash| {
+        *seen.entry(*hash).or_default() += 1;
+        seen
+    });
+    // veth computes it of a packet's addresses: one for all packets of the stream.
+    assert_eq!(hashes.values().collect::<Vec<_>>(), [&300], "{hashes:?}");
+    assert!(hashes.keys().all(|hash| (1..1 << 32).contains(hash)), "{hashes:?}");
+}
+
+#[test]
+fn a_users_maps_could_take_many_times_the_memory_that_was_counted() {
+    let test = "a_users_maps_could_take_many_times_the_memory_that_was_counted";
+    if !can_run(test) {
+        return;
+    }
+    // Four million entries of eight bytes are 32 MiB, and the kernel takes much more for them.
+    let place = Place::new();
+    let object = place.path("own.o");
+    let large = |kind: &str| format!("-DLARGE=BPF_MAP_TYPE_{kind}");
+    let file = write(&place, experiment());
+    if !compile_own(test, &object, &["-DNEEDED=38", "-DCLOCK=BPF_FUNC_ktime_get_tai_ns", &large("HASH")]) {
+        return;
+    }
+    let run = place.call(place.run(&["--xdp-object", &object.display().to_string()]).arg(file));
+    assert_eq!(run.code, Some(3), "{}{}", run.stdout, run.stderr);
+    let says =
+        "its maps need about 576 MiB of the kernel's memory, and tardy loads at most 256: give them fewer entries";
+    assert!(run.stderr.contains(says), "{}", run.stderr);
+}
+
 /// DuckDB reads the members of both structs by their names in BTF.
 fn in_duckdb(test: &str, samples: &Path) {
     let cache = std::env::var_os("TARDY_CACHE").map_or_else(|| "../.cache".into(), PathBuf::from);
@@ -206,6 +269,9 @@ struct twice { __u64 first_ns, after, wait_ns; __u32 btf_id; } __attribute__((pa
 struct {
 	int (*type)[BPF_MAP_TYPE_XSKMAP]; int (*max_entries)[1]; __u32 *key; __u32 *value;
 } xsks_map SEC(".maps");
+#ifdef LARGE
+struct { int (*type)[LARGE]; int (*max_entries)[1 << 22]; int (*key_size)[4]; int (*value_size)[4]; } large SEC(".maps");
+#endif
 static long (*const adjust_meta)(struct xdp_md *, int) = (void *)BPF_FUNC_xdp_adjust_meta;
 static __u64 (*const now)(void) = (void *)BPF_FUNC_ktime_get_ns;
 static long (*const redirect_map)(void *, __u64, __u64) = (void *)BPF_FUNC_redirect_map;

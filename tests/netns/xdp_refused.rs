@@ -6,14 +6,14 @@
 use crate::command::{Place, agents, can_run_beside_others, wait};
 use crate::packet::device;
 use crate::peers;
-use crate::xdp::{FILTER, Pair, asked, experiment, ip, write};
+use crate::xdp::{FILTER, Pair, asked, experiment, frame, ip, write};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tardy_bpf::program::{Program, ProgramError};
 use tardy_bpf::user::StampClock;
-use tardy_bpf::xsk::{Asked, Rings, XdpError};
+use tardy_bpf::xsk::{Asked, Rings, WaitBy, XdpError};
 use tardy_engine::order::{ReceiveOrder, StreamOrder};
 use tardy_engine::port::ReceivePort;
 use tardy_engine::port::xdp::XdpReceive;
@@ -22,6 +22,8 @@ use tardy_model::frame::{Heads, PacketKind};
 use tardy_model::port::Port;
 use tardy_model::stream::{Kind, Wait};
 use tardy_model::xdp::{Triggered, XdpLosses};
+use tardy_sys::packet::sender;
+use tardy_sys::stamps::TxStamps;
 use tempfile::TempDir;
 
 /// Compiles the C program; `None`, counted, where there is no compiler.
@@ -326,4 +328,46 @@ fn each_packet_that_is_lost_before_a_socket_or_at_it_is_counted_once() {
         assert!(generated >= 200_000 && rx_dropped > 0 && fill_ring_empty <= rx_dropped, "{parts}");
         assert!(!in_thread || xmit_errors > 0, "{parts}");
     }
+}
+
+/// Huge pages that the machine keeps ready for this test, and gives up again.
+struct HugePages(String);
+
+const HUGE_PAGES: &str = "/proc/sys/vm/nr_hugepages";
+
+impl HugePages {
+    fn more(count: u64) -> HugePages {
+        let was = std::fs::read_to_string(HUGE_PAGES).expect("the setting").trim().to_owned();
+        let more = was.parse::<u64>().expect("a number") + count;
+        std::fs::write(HUGE_PAGES, more.to_string()).expect("root may");
+        HugePages(was)
+    }
+}
+
+impl Drop for HugePages {
+    fn drop(&mut self) {
+        let _ = std::fs::write(HUGE_PAGES, &self.0);
+    }
+}
+
+#[test]
+fn memory_of_huge_pages_was_never_tried() {
+    if !can_run_beside_others("memory_of_huge_pages_was_never_tried") {
+        return;
+    }
+    let pair = Pair::new();
+    // 2 MiB for each of two queues, and packets that go around both memories more than once.
+    let _pages = HugePages::more(16);
+    pair.inside(|| {
+        let (mut rings, opened) = Rings::open(&Asked { frames: 512, ..asked("far") }).expect("sockets");
+        assert_eq!((opened.small_pages, opened.umem_bytes), (None, 4 << 20));
+        let mut socket = sender("near", 0, TxStamps::default(), 1 << 20, None).expect("a socket");
+        let mut waiter = rings.waiter(WaitBy::Poll).expect("it can be waited");
+        for seq in 0..1_200 {
+            socket.send(&frame(FILTER.stream, FILTER.nonce, None, seq), 0, None).expect("it is sent");
+            let came = wait(Duration::from_secs(2), || (waiter.wait(50) && rings.take(8) == 1).then_some(()));
+            came.unwrap_or_else(|| panic!("packet {seq} did not come: {:?}", rings.losses()));
+            assert!(rings.packet(0).len() >= 64 && rings.stamp(0).is_some(), "{seq}");
+        }
+    });
 }

@@ -294,6 +294,32 @@ fn a_clock_that_is_set_costs_wake_ups_and_no_packet() {
 }
 
 #[test]
+fn a_schedule_was_given_up_while_its_bulk_was_still_to_come() {
+    // Each packet is a frame of synchronisation, and a bulk takes longer than sixteen of them.
+    let (cycle_ns, count) = (5_000_000, 1_000);
+    let mut bulks = Bulks::new(Triggered { sync: 1, bulk: 64 }, Nanos(cycle_ns), count);
+    let at = |ns: i64| Instant::from_ns(1_767_225_637_000_000_000 + ns);
+    let arrives = |seq: u32| at(i64::from(seq) * cycle_ns);
+    (0..8).for_each(|seq| bulks.mark(seq, arrives(seq)));
+    let (mut now_ns, mut seen) = (7 * cycle_ns + 1, 8);
+    while seen < count {
+        match bulks.next(at(now_ns)) {
+            // No sleep of a receiver lasts longer without a look at its order.
+            Next::Sleep(left) => now_ns += left.0.min(200_000_000),
+            Next::Fetch => {
+                let here = (now_ns / cycle_ns + 1).min(i64::from(count)) as u32;
+                (seen..here).for_each(|seq| bulks.mark(seq, arrives(seq)));
+                bulks.fetched((here - seen) as usize, here - seen >= 64);
+                seen = here;
+            }
+            Next::Poll => panic!("the schedule is known: {:?} at {seen}", bulks.record()),
+        }
+    }
+    let TriggeredRecord { lost, wakeups, .. } = bulks.record();
+    assert_eq!((lost, wakeups), (0, 16), "{:?}", bulks.record());
+}
+
+#[test]
 fn after_a_late_wake_up_all_that_has_come_is_taken() {
     let mut path = Path::new(8_000, 50_000, |_| false);
     path.late_wake = 100;

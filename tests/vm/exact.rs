@@ -259,6 +259,33 @@ fn the_sender_finished_its_trial_before_the_receiver_had_the_last_packet() {
     assert!((with - without).abs() < 500, "{with} ns with tx stamps, {without} ns without");
 }
 
+/// How long a ping-pong in an exact guest takes from a reply to the next request, by its
+/// transactions per second and its mean round trip, ns.
+fn turnaround_ns(stamps: &str) -> f64 {
+    let place = Place::new();
+    let file = place.path("turnaround.toml");
+    let stream = tardy_tests::experiment("stream from a to b");
+    let text = format!("name = \"turnaround\"\ntrials = 1\n{stream}kind = \"pingpong\"\ncount = 1000\n{stamps}");
+    std::fs::write(&file, text).expect("a file");
+    let mut command = place.run(&["--in", "guest:exact", "--kernel", KERNEL, "--json"]);
+    let run = place.call(command.arg(&file));
+    run.ran();
+    let rate = run.cell()["streams"]["ctl"]["replies"]["transactions_s"].as_f64();
+    let rate = rate.unwrap_or_else(|| panic!("{}{}", run.stdout, run.stderr));
+    1e9 / rate - run.metric("send..reply_receive")["mean_ns"].as_f64().expect("a mean")
+}
+
+#[test]
+fn the_rate_of_a_ping_pong_left_out_the_time_to_the_next_request_in_each_pause() {
+    if !can_run("the_rate_of_a_ping_pong_left_out_the_time_to_the_next_request_in_each_pause") {
+        return;
+    }
+    // Without stamps that come back there are no pauses.
+    let bare = turnaround_ns("stamps = [\"send\", \"reply_receive\"]\n");
+    let paused = turnaround_ns("");
+    assert!(bare > 100.0 && (0.8..1.25).contains(&(paused / bare)), "{paused:.0} ns, without pauses {bare:.0} ns");
+}
+
 fn sending(size: &str) -> Place {
     let place = Place::new();
     let args =

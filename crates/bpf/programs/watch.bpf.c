@@ -45,7 +45,7 @@ struct printed {
 /* Something that happened to packets. tardy_bpf::pitfalls reads these 24 bytes. */
 struct event {
 	__u32 kind;
-	/* Id of the program; of FORWARD the namespace of the device that the packets came from. */
+	/* Id of the program; 0 of FORWARD, which names none. */
 	__u32 who;
 	/* Number of the device that they came from. */
 	__u32 device;
@@ -55,6 +55,8 @@ struct event {
 	__u32 map;
 	/* errno; of EXCEPTION what the program decided. */
 	__s32 code;
+	/* Namespace of the device that they came from: another one may have that number too. */
+	__u32 space;
 };
 
 struct {
@@ -107,6 +109,7 @@ int on_redirect(__u64 *ctx)
 	event.code = (__s32)ctx[3];
 	event.map = (__u32)ctx[4];
 	event.to = (__u32)ctx[6];
+	event.space = device->nd_net.net->ns.inum;
 	add(&events, &event, 1);
 	return 0;
 }
@@ -121,6 +124,7 @@ int on_exception(__u64 *ctx)
 	event.who = program->aux->id;
 	event.device = device->ifindex;
 	event.code = (__s32)ctx[2];
+	event.space = device->nd_net.net->ns.inum;
 	add(&events, &event, 1);
 	return 0;
 }
@@ -136,7 +140,7 @@ int on_forward(__u64 *ctx)
 
 	if (drops <= 0)
 		return 0;
-	event.who = from->nd_net.net->ns.inum;
+	event.space = from->nd_net.net->ns.inum;
 	event.device = from->ifindex;
 	event.to = to->ifindex;
 	event.code = (__s32)ctx[4];

@@ -40,7 +40,7 @@ fn attached(from: &str, to: &str, mode: XdpMode, name: &'static str) -> Result<O
     let (from_index, to_index) = (index(from)?, index(to)?);
     let log = Log::start();
     let libbpf = |doing, source| ProgramError::Libbpf { doing, source, said: String::new() };
-    let mut open = harmless(OBJECT).map_err(|source| libbpf("opening", source))?;
+    let mut open = harmless(OBJECT)?;
     for mut program in open.progs_mut() {
         let is_it = program.name() == name;
         program.set_autoload(is_it);

@@ -146,7 +146,7 @@ pub fn of_object(object: &UserObject<'_>) -> Result<ObjectRecord, String> {
 /// An object in the kernel, of whose programs only this one was loaded.
 fn loaded(bytes: &[u8], program: &str) -> Result<Object, String> {
     let log = Log::start();
-    let mut open = harmless(bytes).map_err(|error| format!("it is not opened: {error}"))?;
+    let mut open = harmless(bytes).map_err(|error| error.to_string())?;
     for mut of in open.progs_mut() {
         let is_it = of.name() == program;
         of.set_autoload(is_it);
@@ -183,7 +183,7 @@ struct Watch {
 }
 
 /// Bytes of `struct event`.
-const EVENT: usize = 24;
+const EVENT: usize = 28;
 const REDIRECT: u32 = 1;
 const EXCEPTION: u32 = 2;
 const FORWARD: u32 = 3;
@@ -246,15 +246,13 @@ impl Watch {
         for (key, packets) in self.counts("events") {
             let Ok(key) = <[u8; EVENT]>::try_from(key) else { continue };
             let word = |n: usize| u32::from_ne_bytes([key[4 * n], key[4 * n + 1], key[4 * n + 2], key[4 * n + 3]]);
-            let [kind, who, device, to, map, code] = [0, 1, 2, 3, 4, 5].map(word);
+            let [kind, who, device, to, map, code, space] = [0, 1, 2, 3, 4, 5, 6].map(word);
             let kind = match kind {
-                _ if device != program.index => continue,
+                _ if (device, u64::from(space)) != (program.index, program.namespace) => continue,
                 REDIRECT if who == program.id => FaultKind::Redirect,
                 EXCEPTION if who == program.id => FaultKind::Abort,
                 // It names no program; of a device's only XDP has such redirects.
-                FORWARD if u64::from(who) == program.namespace && program.hook == ProgramHook::XdpNative => {
-                    FaultKind::Drop
-                }
+                FORWARD if program.hook == ProgramHook::XdpNative => FaultKind::Drop,
                 _ => continue,
             };
             let (code, by_map) = (code as i32, map != 0);

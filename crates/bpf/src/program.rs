@@ -10,7 +10,8 @@ use crate::hints::{Accessor, Columns, Layout, Layouts, LayoutsError};
 use crate::user::{SOCKETS, StampClock, UserObject, time_of};
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions, ProgramInfo};
 use libbpf_rs::{
-    MapCore, MapFlags, MapHandle, ObjectBuilder, OpenObject, PrintLevel, ProgramType, Xdp, XdpFlags, set_print,
+    MapCore, MapFlags, MapHandle, MapType, ObjectBuilder, OpenMapMut, OpenObject, PrintLevel, ProgramType, Xdp,
+    XdpFlags, num_possible_cpus, set_print,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -56,6 +57,12 @@ pub enum ProgramError {
          program, or leave it out: tardy's own takes its place"
     )]
     UserVerifier { program: String, log: String },
+    /// The maps of a user's object are too large.
+    #[error(
+        "its maps need about {need_mib} MiB of the kernel's memory, and tardy loads at most {}: give them fewer entries",
+        MOST_OF_MAPS >> 20
+    )]
+    Maps { need_mib: u64 },
     /// Anything else on the way.
     #[error("{doing} the XDP program failed: {source}{said}: it needs root, and a kernel that has BPF")]
     Libbpf {
@@ -109,15 +116,15 @@ pub struct Program {
 }
 
 impl Program {
-    /// Loads it for a device with this number of queues. A program that asks the device is loaded
-    /// as one that does not: [`Program::asking`] loads it for its device.
+    /// Loads it for the device with this number, and with this number of queues. tardy's own that
+    /// asks the device is loaded as one that does not: for that there is [`Program::asking`].
     ///
     /// # Errors
     /// The verifier's, with the end of its log; libbpf's.
-    pub fn load(chosen: Chosen<'_>, queues: u32) -> Result<Program, ProgramError> {
+    pub fn load(chosen: Chosen<'_>, queues: u32, device: u32) -> Result<Program, ProgramError> {
         match chosen {
             Chosen::Own(filter) | Chosen::Asking(filter, _) => Program::stamping(filter, queues, best_clock()),
-            Chosen::User(object) => Program::of_user(object, queues),
+            Chosen::User(object) => Program::of_user(object, queues, device),
         }
     }
 
@@ -160,8 +167,8 @@ impl Program {
         Program::loaded(open, PROGRAM, Stamps::own()?, clock, &log, refused)
     }
 
-    /// A user's own, and nothing else of its object.
-    fn of_user(object: &UserObject<'_>, queues: u32) -> Result<Program, ProgramError> {
+    /// A user's own, and nothing else of its object. One that asks the device is bound to it.
+    fn of_user(object: &UserObject<'_>, queues: u32, device: u32) -> Result<Program, ProgramError> {
         let log = Log::start();
         let mut open = sized(object.bytes, queues)?;
         for mut program in open.progs_mut() {
@@ -170,6 +177,10 @@ impl Program {
             if is_it {
                 // libbpf knows the type by a few names of sections only.
                 program.set_prog_type(ProgramType::Xdp);
+            }
+            if is_it && object.asks_device() {
+                program.set_ifindex(device);
+                program.set_flags(libbpf_sys::BPF_F_XDP_DEV_BOUND_ONLY);
             }
         }
         let has_times = object.clock() != StampClock::Unknown;
@@ -231,6 +242,27 @@ fn failed(doing: &'static str) -> impl Fn(libbpf_rs::Error) -> ProgramError {
 
 /// Memory of all maps of an object, which the kernel has and does not give back.
 const MOST_OF_MAPS: u64 = 256 << 20;
+/// What the kernel needs for an entry of a map that is no plain array, in addition to key and
+/// value: its head and its place in the table, bytes.
+const OF_ENTRY: u64 = 128;
+/// The least that an entry takes.
+const LEAST_OF_ENTRY: u64 = 8;
+
+/// About how much memory the kernel takes for a map. One of another kind than it is known here
+/// counts as if each CPU had its own.
+fn memory_of(map: &OpenMapMut<'_>) -> u64 {
+    let cpus = num_possible_cpus().map_or(1, |cpus| cpus.max(1) as u64);
+    let [key, value] = [map.key_size(), map.value_size()].map(|size| u64::from(size).next_multiple_of(8));
+    let entry = match map.map_type() {
+        MapType::Array | MapType::RingBuf => value,
+        MapType::PercpuArray => value * cpus,
+        MapType::Hash | MapType::LruHash | MapType::LpmTrie => key + value + OF_ENTRY,
+        MapType::Queue | MapType::Stack | MapType::BloomFilter => value + LEAST_OF_ENTRY,
+        _ => key + value * cpus + OF_ENTRY,
+    };
+    u64::from(map.max_entries()).saturating_mul(entry.max(LEAST_OF_ENTRY))
+}
+
 /// A path at which nothing can be pinned: `/dev/null` is no folder.
 const NO_PINS: &str = "/dev/null/tardy";
 
@@ -238,24 +270,24 @@ const NO_PINS: &str = "/dev/null/tardy";
 /// others, nor have their memory at an address that the object chooses, nor fill the machine's.
 /// [`UserObject`] refuses the first two beforehand; here they fail whatever libbpf reads out of the
 /// object.
-pub(crate) fn harmless(bytes: &[u8]) -> Result<OpenObject, libbpf_rs::Error> {
-    let mut open = ObjectBuilder::default().pin_root_path(NO_PINS)?.open_memory(bytes)?;
+pub(crate) fn harmless(bytes: &[u8]) -> Result<OpenObject, ProgramError> {
+    let mut builder = ObjectBuilder::default();
+    let builder = builder.pin_root_path(NO_PINS).map_err(failed("opening"))?;
+    let mut open = builder.open_memory(bytes).map_err(failed("opening"))?;
     let mut memory = 0u64;
     for mut map in open.maps_mut() {
-        map.set_map_extra(0)?;
-        let entry = u64::from(map.key_size()) + u64::from(map.value_size());
-        memory = memory.saturating_add(u64::from(map.max_entries()).saturating_mul(entry.max(1)));
+        map.set_map_extra(0).map_err(failed("opening"))?;
+        memory = memory.saturating_add(memory_of(&map));
     }
     if memory > MOST_OF_MAPS {
-        let why = format!("its maps need {} MiB, and tardy loads at most {}", memory >> 20, MOST_OF_MAPS >> 20);
-        return Err(io::Error::other(why).into());
+        return Err(ProgramError::Maps { need_mib: memory >> 20 });
     }
     Ok(open)
 }
 
 /// An object with a place for the socket of each queue.
 fn sized(bytes: &[u8], queues: u32) -> Result<OpenObject, ProgramError> {
-    let mut open = harmless(bytes).map_err(failed("opening"))?;
+    let mut open = harmless(bytes)?;
     let mut map = open.maps_mut().find(|map| map.name() == SOCKETS).ok_or(ProgramError::Lacks(SOCKETS))?;
     map.set_max_entries(queues.max(1)).map_err(failed("sizing the map of"))?;
     Ok(open)

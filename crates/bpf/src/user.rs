@@ -108,6 +108,7 @@ pub struct UserObject<'a> {
     clocks: Option<Vec<(StampClock, &'static str)>>,
     clock: StampClock,
     without_time: Option<String>,
+    asks_device: bool,
 }
 
 impl<'a> UserObject<'a> {
@@ -131,7 +132,7 @@ impl<'a> UserObject<'a> {
         if layouts.is_empty() {
             return Err(UserError::NoHints(near(&layouts)));
         }
-        let clocks = match calls_device_time(&btf)? {
+        let clocks = match names_any(&btf, &[DEVICE_TIME])? {
             true => None,
             false => Some(clocks(&[chosen.instructions, text.map_or(&[], |text| text.instructions)])),
         };
@@ -145,7 +146,14 @@ impl<'a> UserObject<'a> {
             clocks,
             clock,
             without_time,
+            asks_device: names_any(&btf, &OF_DEVICE)?,
         })
+    }
+
+    /// True if its program asks the device what it knows of a packet: the kernel loads such a
+    /// program only for one device.
+    pub fn asks_device(&self) -> bool {
+        self.asks_device
     }
 
     /// The same, with these members as times, whatever their names are, and the first of them as
@@ -405,14 +413,19 @@ fn maps(btf: &Btf) -> Result<(), UserError> {
     if is_there { Ok(()) } else { Err(UserError::NoMap) }
 }
 
-/// The kernel's function by which a program takes the time that the device stamped.
+/// The kernel's function by which a program takes the time that the device stamped: what it then
+/// writes may be of the device's clock.
 const DEVICE_TIME: &str = "bpf_xdp_metadata_rx_timestamp";
 
-/// True if the object names that function: what it then writes may be of the device's clock.
-fn calls_device_time(btf: &Btf) -> Result<bool, UserError> {
+/// The kernel's functions by which a program asks the device (`Documentation/networking/
+/// xdp-rx-metadata.rst`).
+const OF_DEVICE: [&str; 3] = [DEVICE_TIME, "bpf_xdp_metadata_rx_hash", "bpf_xdp_metadata_rx_vlan_tag"];
+
+/// True if the object names one of these functions.
+fn names_any(btf: &Btf, functions: &[&str]) -> Result<bool, UserError> {
     for id in btf.ids() {
         let of = btf.get(id)?;
-        if of.kind == TypeKind::Function && btf.is_named(of.name, DEVICE_TIME) {
+        if of.kind == TypeKind::Function && functions.iter().any(|function| btf.is_named(of.name, function)) {
             return Ok(true);
         }
     }

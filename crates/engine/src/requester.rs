@@ -331,6 +331,10 @@ impl Requester {
         if went_out {
             if at.ended_ns != 0 && self.order.in_flight <= 1 && !is_lead {
                 self.paused_ns += since - std::mem::take(&mut at.ended_ns);
+                at.pauses += 1;
+            }
+            if !is_lead {
+                at.asked(since);
             }
             self.states[(packet as usize).min(last)] = State::Waiting(since);
             at.waiting += u32::from(!is_lead);

@@ -149,8 +149,10 @@ impl Bulks {
             return Next::Poll;
         }
         let now = now.ns();
-        // A frame comes at each multiple of `sync`; the clock may also have stepped far forward.
-        let fresh = i64::from(self.of.sync.max(1)).saturating_mul(self.cycle).saturating_mul(FRESH);
+        // A frame comes at each multiple of `sync`, and is seen when its bulk is fetched; the clock
+        // may also have stepped far forward.
+        let apart = i64::from(self.of.sync.max(1)).saturating_mul(self.cycle);
+        let fresh = apart.saturating_mul(FRESH).saturating_add(self.bulk_ns());
         if now.saturating_sub(self.marked) > fresh {
             self.give_up();
             return Next::Poll;

@@ -61,6 +61,9 @@ pub struct Nic {
     /// Whether it is set to take queue disciplines over (`hw-tc-offload`), and may be; `None`
     /// where it does not say.
     pub tc_offload: Option<Feature>,
+    /// Whether its interrupts stay off while a thread polls it (`napi_defer_hard_irqs` and
+    /// `gro_flush_timeout` are set); `None` where the kernel does not say.
+    pub defers_interrupts: Option<bool>,
     /// What it can stamp; else why that is not known.
     pub can: Result<TsInfo, String>,
     /// What it is set to stamp; else why that is not known.
@@ -254,6 +257,9 @@ pub fn read(device: &str) -> Result<Nic, NicError> {
         .and_then(|text| text.trim().parse().ok())
         .filter(|speed| *speed > 0);
     nic.tc_offload = nic::feature(&name, "hw-tc-offload").ok().flatten();
+    let set = |what: &str| Some(fs::read_to_string(format!("/sys/class/net/{name}/{what}")).ok()?.trim() != "0");
+    nic.defers_interrupts =
+        set("napi_defer_hard_irqs").zip(set("gro_flush_timeout")).map(|(irqs, flush)| irqs && flush);
     nic.can = nic::ts_info(&name).map_err(|error| error.to_string());
     nic.stamps = hwtstamp::read(&name).map_err(|error| error.to_string());
     Ok(nic)
@@ -322,6 +328,7 @@ impl NicTables {
             speed_mbit: None,
             link: text(link, "operstate").to_lowercase(),
             tc_offload: None,
+            defers_interrupts: None,
             can: Err("not asked".to_owned()),
             stamps: Err("not asked".to_owned()),
             name,

@@ -30,6 +30,8 @@ pub struct Machine {
     pub timer_slack_ns: Option<i64>,
     /// How fine the kernel's timers are: the length of a tick where none are finer.
     pub timer_resolution_ns: Option<i64>,
+    /// Network devices that interrupt their CPU also while a thread polls them.
+    pub interrupting: BTreeSet<String>,
     /// True for a guest in exact virtual time.
     pub is_exact: bool,
 }
@@ -219,7 +221,7 @@ fn busypoll(_: &Experiment, cell: &Cell, machine: &Machine) -> Vec<Foreseen> {
         )];
     }
     if !setup.path.traits().napi_on_request {
-        return Vec::new();
+        return interrupted(cell, machine);
     }
     let release = machine.release.as_deref();
     let is_without = release.and_then(version).is_some_and(|version| version >= VETH_WITHOUT);
@@ -251,6 +253,29 @@ fn busypoll(_: &Experiment, cell: &Cell, machine: &Machine) -> Vec<Foreseen> {
         }
     }
     found
+}
+
+/// Waits that poll a device whose interrupts deliver packets meanwhile: the figures are of both.
+fn interrupted(cell: &Cell, machine: &Machine) -> Vec<Foreseen> {
+    let setup = &cell.setup;
+    let Some(device) = setup.path.devices().into_iter().find(|device| machine.interrupting.contains(*device)) else {
+        return Vec::new();
+    };
+    let polls = |stream: &&Stream| {
+        stream.rx.wait == Wait::Busypoll || stream.kind.is_answered() && stream.tx.wait == Wait::Busypoll
+    };
+    let note = |stream: &Stream| {
+        let key =
+            format!("stream.{}.{}", stream.name, if stream.rx.wait == Wait::Busypoll { "rx.wait" } else { "tx.wait" });
+        let why = format!(
+            "interrupts of {device} deliver packets next to the thread that polls it, for its napi_defer_hard_irqs or \
+             gro_flush_timeout is 0"
+        );
+        let of = |what: &str, value: u32| format!("echo {value} >/sys/class/net/{device}/{what}");
+        let help = format!("{}; {}", of("napi_defer_hard_irqs", 2), of("gro_flush_timeout", 200_000));
+        Foreseen::new(Level::Warning, key, why, help)
+    };
+    setup.streams.iter().filter(polls).map(note).collect()
 }
 
 /// The kernel's own timer slack, assumed of a machine that was not asked, ns.

@@ -2,8 +2,10 @@
 //! A connection to an agent or a steward, whatever carries its bytes.
 
 use std::fmt;
-use std::io::{Read, Write};
-use std::time::Duration;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 /// Two byte streams to an agent or a steward, and what it runs in.
 pub struct Connection {
@@ -36,4 +38,34 @@ pub trait Carrier: Send {
 
     /// The last lines that it wrote for a person.
     fn last_words(&self) -> Vec<String>;
+}
+
+/// A socket whose other end may take long to say something, as a machine that boots: it is read
+/// until there is something, a signal comes or the time is up. The socket's own limit says how
+/// often it looks for these.
+pub struct Patient<'a> {
+    pub socket: UnixStream,
+    pub until: Instant,
+    /// How long that was when it began.
+    pub limit: Duration,
+    /// A signal has come.
+    pub stop: &'a AtomicBool,
+}
+
+impl Read for Patient<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if self.stop.load(Relaxed) {
+                return Err(io::Error::other("a signal came"));
+            }
+            if Instant::now() > self.until {
+                let says = format!("it said nothing within {} s", self.limit.as_secs());
+                return Err(io::Error::new(ErrorKind::TimedOut, says));
+            }
+            match self.socket.read(into) {
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                read => return read,
+            }
+        }
+    }
 }

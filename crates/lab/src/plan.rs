@@ -21,6 +21,7 @@ use crate::vlan;
 use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::harmless;
 use tardy_model::path::PathKind;
+use tardy_model::point::Point;
 use tardy_model::station::{Life, Machine, StationKind};
 use tardy_model::stream::Stream;
 use tardy_model::time::{Instant, Tai};
@@ -290,8 +291,8 @@ impl Script {
         self.0.push('\n');
     }
 
-    /// Waits for the user. Where there is no terminal, or the script itself comes by the standard
-    /// input, everything is put back at once.
+    /// Waits for the user, at the terminal, for the script itself may come by the standard input.
+    /// Where there is no terminal everything is put back at once.
     pub fn pause(&mut self) {
         self.0 += "printf 'built; Enter puts everything back: '; { read _ </dev/tty; } 2>/dev/null || :\n";
     }
@@ -346,6 +347,12 @@ const AROUND_S: f64 = 0.3;
 const RUN_S: f64 = 1.0;
 /// A round trip of a ping-pong, of which nobody knows before, s.
 const ROUND_TRIP_S: f64 = 50e-6;
+/// For each request of a ping-pong with few in flight this number goes out that nobody measures,
+/// around the pauses in which both ends fetch their stamps; and what is noted of the pauses, bytes.
+const UNMEASURED: f64 = 2.5;
+const PAUSES_BYTES: f64 = 13.0;
+/// With more in flight there are hardly any pauses.
+const FEW_IN_FLIGHT: u32 = 4;
 /// A row of six stages in `samples.parquet`: docs/performance.md, bytes.
 const ROW_BYTES: f64 = 8.7;
 /// The other files of a trial: its evidence and its histograms, bytes.
@@ -372,7 +379,12 @@ pub fn estimate(experiment: &Experiment, in_guest: bool) -> String {
     let packets = |setup: &Setup| setup.streams.iter().map(|stream| f64::from(stream.count)).sum::<f64>();
     let rows: f64 = trials * experiment.cells.iter().map(|cell| packets(&cell.setup)).sum::<f64>();
     let cells = experiment.cells.len();
-    let bytes = RUN_BYTES + trials * cells as f64 * TRIAL_BYTES + rows * ROW_BYTES;
+    let pausing = |setup: &Setup| {
+        let pausing = setup.streams.iter().filter(|stream| pauses(stream) && !setup.is_simulated());
+        pausing.map(|stream| f64::from(stream.count)).sum::<f64>()
+    };
+    let paused = trials * experiment.cells.iter().map(|cell| pausing(&cell.setup)).sum::<f64>();
+    let bytes = RUN_BYTES + trials * cells as f64 * TRIAL_BYTES + rows * ROW_BYTES + paused * PAUSES_BYTES;
     let spans: Vec<f64> = of_cells().flatten().collect();
     let (least, most) =
         (spans.iter().copied().fold(f64::INFINITY, f64::min), spans.iter().copied().fold(0.0, f64::max));
@@ -389,6 +401,9 @@ pub fn estimate(experiment: &Experiment, in_guest: bool) -> String {
     };
     if pingpong && !spans.is_empty() {
         assumes += ", 50 µs a round trip";
+        if experiment.cells.iter().any(|cell| cell.setup.streams.iter().any(pauses)) {
+            assumes += ", 2.5 that are not measured for each";
+        }
     }
     if in_guest {
         assumes += ", by the guest's own clock";
@@ -403,6 +418,17 @@ pub fn estimate(experiment: &Experiment, in_guest: bool) -> String {
     )
 }
 
+/// True for a closed loop that pauses every few requests, because stamps of what it sends come
+/// back.
+fn pauses(stream: &Stream) -> bool {
+    let comes_back = |point: &Point| {
+        matches!(point, Point::TxSched | Point::TxKernel | Point::TxHw | Point::ReplyTxSched | Point::ReplyTxKernel)
+    };
+    let of_one = !stream.port.traits().is_connection || stream.reply.in_flight <= 1;
+    let is_closed = !stream.kind.is_scheduled() && stream.reply.in_flight <= FEW_IN_FLIGHT;
+    is_closed && of_one && stream.stamps.iter().any(comes_back)
+}
+
 /// How long a trial of the cell takes from its first packet to its last, with loads that begin
 /// before; `None` where time is simulated.
 fn trial_s(setup: &Setup) -> Option<f64> {
@@ -411,7 +437,10 @@ fn trial_s(setup: &Setup) -> Option<f64> {
     }
     let stream_s = |stream: &Stream| match stream.kind.is_scheduled() {
         true => f64::from(stream.count) * stream.cycle.0 as f64 / 1e9,
-        false => f64::from(stream.count) * ROUND_TRIP_S / f64::from(stream.reply.in_flight.max(1)),
+        false => {
+            let each = if pauses(stream) { 1.0 + UNMEASURED } else { 1.0 };
+            f64::from(stream.count) * each * ROUND_TRIP_S / f64::from(stream.reply.in_flight.max(1))
+        }
     };
     let lead_s = setup.loads.iter().map(|load| -load.start.0 as f64 / 1e9).fold(0.0, f64::max);
     Some(lead_s + setup.streams.iter().map(stream_s).fold(0.0, f64::max))

@@ -15,7 +15,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::mem;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -221,6 +221,10 @@ fn signal_when_we_end(command: &mut process::Command, signal: i32) {
     }
 }
 
+/// Under this number a program that is started in a folder finds what it is given: far above the
+/// numbers that are in use while it is started.
+pub const GIVEN: i32 = 200;
+
 /// A running program. Dropping it kills its group.
 #[derive(Debug)]
 pub struct Child {
@@ -242,13 +246,24 @@ impl Child {
         Child::spawn(command)
     }
 
-    /// Starts a program in a folder, with this process's environment.
+    /// Starts a program in a folder, with this process's environment. It finds `given` open under
+    /// the number [`GIVEN`].
     ///
     /// # Errors
     /// If it cannot be started.
-    pub fn start_in(folder: &Path, program: &str, args: &[String]) -> io::Result<Child> {
+    pub fn start_in(folder: &Path, program: &str, args: &[String], given: BorrowedFd<'_>) -> io::Result<Child> {
         let mut command = process::Command::new(program);
         command.current_dir(folder).args(args);
+        let given = given.as_raw_fd();
+        // SAFETY: between fork and exec only dup2 is called, which is async-signal-safe. `given` is
+        // open until the program has been started, for it is borrowed. What this process may have
+        // open under the new number is left as it is: the number is the child's.
+        unsafe {
+            command.pre_exec(move || match libc::dup2(given, GIVEN) {
+                GIVEN => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            });
+        }
         Child::spawn(command)
     }
 

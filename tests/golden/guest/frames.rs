@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a guest sends: frames however they are cut, and a run told through them.
+//! What a guest sends: frames however they are cut, and a run told through them. And what its
+//! console and its registers say when it ends.
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -7,6 +8,7 @@ use std::error::Error;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use tardy_lab::coordinator::{self, Options};
+use tardy_lab::guest::console::{self, Means};
 use tardy_lab::guest::expected::Expected;
 use tardy_lab::guest::frame::{self, FrameKind, Frames};
 use tardy_lab::guest::relay::{self, Heard, Relay};
@@ -341,4 +343,42 @@ fn notes_of_a_guest_that_lies_filled_the_hosts_memory() {
     let bytes = relay::trial_bytes(&record, &streams).expect("bytes");
     let much = reported(FrameKind::Trial, &bytes, &mut Expected::of(&simulated())).expect_err("of 300 packets");
     assert!(much.contains("more notes of tardy's own work than packets"), "{much}");
+}
+
+#[test]
+fn a_consoles_end_says_what_went_wrong() {
+    let panic = b"\x1b[2J\x1b[0;37mbooting\r\n[    1.2] VFS: Cannot open root device\r\n[    1.3] Kernel panic - not syncing: VFS: \
+        Unable to mount root fs\r\n[    1.4] CPU: 0 PID: 1\r\n";
+    let end = console::how_it_ended(panic);
+    assert_eq!(end.means, Means::Panic);
+    assert_eq!(end.lines[0], "[    1.3] Kernel panic - not syncing: VFS: Unable to mount root fs");
+    assert_eq!(end.lines.len(), 2);
+    let memory =
+        b"a\n[    9.1] Out of memory: Killed process 77 (tardy)\n[    9.2] Kernel panic - not syncing: no init\n";
+    assert_eq!(console::how_it_ended(memory).means, Means::OutOfMemory);
+    let many: String = (0..100).map(|n| format!("line {n}\n")).collect();
+    let end = console::how_it_ended(many.as_bytes());
+    assert_eq!((end.means, end.lines.len(), &end.lines[7][..]), (Means::Nothing, 8, "line 99"));
+    assert_eq!(console::how_it_ended(b"\xff\xfe\x00").to_string(), "its console ends: \u{fffd}\u{fffd}");
+    assert_eq!(console::how_it_ended(b"").to_string(), "its console says nothing");
+}
+
+#[test]
+fn a_guest_that_hung_was_ended_without_a_word_on_where_it_was() {
+    // As QEMU's monitor prints it: the command as it is typed, then the registers, then the prompt.
+    let shown = "QEMU 7.2.22 monitor - type 'help' for more information\r\n(qemu) i\x1b[K\x1b[Dinfo registers -a\x1b[K\r\n\
+                 \r\nCPU#0\r\nRAX=0000000000000000 RBX=0000000000000000\r\n\
+                 RIP=ffffffff81c0e5cb RFL=00000246 [---Z-P-] CPL=0 II=0 A20=1 SMM=0 HLT=1\r\n\
+                 \r\nCPU#1\r\nRIP=00000000004011f0 RFL=00000202 [-------] CPL=3 II=0 A20=1 SMM=0 HLT=0\r\n(qemu) ";
+    assert_eq!(
+        console::processors(shown),
+        "its processors: CPU#0 RIP=ffffffff81c0e5cb RFL=00000246 [---Z-P-] CPL=0 II=0 A20=1 SMM=0 HLT=1 / \
+         CPU#1 RIP=00000000004011f0 RFL=00000202 [-------] CPL=3 II=0 A20=1 SMM=0 HLT=0"
+    );
+    let kept = console::registers(shown);
+    assert!(kept.starts_with("CPU#0\nRAX=0000") && kept.ends_with(" HLT=0\n") && !kept.contains('\r'), "{kept}");
+    for nothing in ["", "(qemu) ", "CPU#0\r\n"] {
+        assert_eq!(console::processors(nothing), "QEMU does not say where its processors are");
+    }
+    assert_eq!(console::registers("QEMU 7.2.22 monitor\r\n(qemu) "), "");
 }

@@ -37,7 +37,7 @@ pub fn judge<'a>(cells: impl IntoIterator<Item = (&'a CellResult, &'a CellTrace)
         let middle = result.figures.quantiles.p50_ns.unwrap_or(found.others_ns).unsigned_abs() as f64;
         let stamps = metric.points().len().max(2) as i64;
         let least = (stamps * stamp_ns) as f64;
-        let batch = found.from_each.or(found.class.map(|(n, _)| n)).unwrap_or(0);
+        let batch = found.from_each.or(batch_of(&found)).unwrap_or(0);
         let by_kernel = batch as i64 * CACHES_NS;
         let difference = found.difference_ns.unsigned_abs() as f64;
         if p_value >= MOST_P || difference <= least.max(by_kernel as f64).max(middle * LEAST_SHARE) {
@@ -46,18 +46,28 @@ pub fn judge<'a>(cells: impl IntoIterator<Item = (&'a CellResult, &'a CellTrace)
         let spoils = spoils(&found, place, result, least);
         let trace = FoundTrace { cell: &cell.id, stream, metric, place, found, p_value, spoils, of };
         // What differs by eight differs by 16 and 64 too: the smallest modulus shows it, unless a
-        // greater one shows more.
+        // greater one shows more, or makes the difference alone.
         let known = traces.iter_mut().find(|known| {
             place == Place::Residue
                 && (known.cell, known.stream, known.metric, known.place) == (&cell.id, stream, metric, place)
         });
         match known {
             None => traces.push(trace),
-            Some(known) if difference > 1.25 * known.found.difference_ns.unsigned_abs() as f64 => *known = trace,
+            Some(known)
+                if difference > 1.25 * known.found.difference_ns.unsigned_abs() as f64
+                    || known.found.from_each.is_some() && known.found.from_each == batch_of(&trace.found) =>
+            {
+                *known = trace;
+            }
             Some(_) => {}
         }
     }
     verdicts(traces, tests, stamp_ns)
+}
+
+/// The modulus by which a class of packets was found.
+fn batch_of(found: &Difference) -> Option<u64> {
+    found.class.map(|(modulus, _)| modulus)
 }
 
 /// The printed figures that change if `found.packets` packets take longer by the difference found.

@@ -12,9 +12,11 @@ use tardy_model::sample::MaybeNanos;
 
 /// Rows of a trial that are examined.
 pub const ROWS: usize = 65_536;
-/// Batch sizes that are tried, each with the packets of a class in a block; 8 is also twice the
-/// requests between two pauses.
-pub const MODULI: [(usize, usize); 3] = [(8, 8), (16, 8), (64, 4)];
+/// Batch sizes that are tried, each with the packets of a class in a block. One or two requests in
+/// flight pause after each second one, four after each fourth.
+pub const MODULI: [(usize, usize); 5] = [(2, 32), (4, 16), (8, 8), (16, 8), (64, 4)];
+/// With so few classes each is compared with the packets of the others: it makes up much of all.
+const FEW: usize = 4;
 /// With fewer blocks nothing is reported.
 const LEAST_BLOCKS: u64 = 16;
 
@@ -26,7 +28,8 @@ pub struct ResiduePool {
     blocks: u64,
     wins: Vec<u64>,
     losses: Vec<u64>,
-    /// By class: its median less that of all, the median itself, and that of all, in each trial.
+    /// By class: its median less that of the others, the median itself, and that of the others, in
+    /// each trial. With many classes "the others" are all packets.
     medians: Vec<Vec<(i64, i64, i64)>>,
     rows: Vec<u64>,
 }
@@ -48,8 +51,14 @@ impl ResiduePool {
         for class in 0..self.modulus {
             let mut own: Vec<i64> = values.iter().skip(class).step_by(self.modulus).filter_map(|v| v.get()).collect();
             self.rows[class] += own.len() as u64;
+            let of_others = if self.modulus <= FEW {
+                let others = values.iter().enumerate().filter(|(at, _)| at % self.modulus != class);
+                median(&mut others.filter_map(|(_, value)| value.get()).collect::<Vec<_>>()).unwrap_or(of_all)
+            } else {
+                of_all
+            };
             if let (Some(of_class), true) = (median(&mut own), self.medians[class].len() < KEPT) {
-                self.medians[class].push((of_class.saturating_sub(of_all), of_class, of_all));
+                self.medians[class].push((of_class.saturating_sub(of_others), of_class, of_others));
             }
         }
         let length = self.modulus * self.each;
@@ -85,8 +94,8 @@ impl ResiduePool {
         }
     }
 
-    /// By how much the packets of a class differ from all of their trial, ns; `None` where there
-    /// are none.
+    /// By how much the packets of a class differ from the others of their trial, ns; `None` where
+    /// there are none.
     fn difference_ns(&self, class: usize) -> Option<i64> {
         median(&mut self.medians[class].iter().map(|(difference, ..)| *difference).collect::<Vec<_>>())
     }

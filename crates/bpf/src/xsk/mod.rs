@@ -160,7 +160,7 @@ impl Rings {
         let (program, (link, is_native, mut refused)) = match asking {
             Some((program, link)) => (program, (link, true, Vec::new())),
             None => {
-                let program = Program::load(asked.program, there)?;
+                let program = Program::load(asked.program, there, index)?;
                 let attached = attached(asked.device, index, &program)?;
                 (program, attached)
             }
@@ -390,7 +390,8 @@ fn attached(device: &str, index: u32, program: &Program) -> Result<(OwnedFd, boo
     Err(XdpError::Refused { device: device(), refused })
 }
 
-/// A socket at each queue; and whether the device writes into the memory itself.
+/// A socket at each queue; and whether the device writes into the memory itself. A driver may be
+/// able to do that at some of its queues only: then none of them does.
 fn bound(
     asked: &Asked<'_>,
     index: u32,
@@ -399,23 +400,40 @@ fn bound(
     is_native: bool,
     refused: &mut Vec<XdpRefusal>,
 ) -> Result<(Vec<Socket>, bool), XdpError> {
-    let mut sockets: Vec<Socket> = Vec::with_capacity(queues.len());
-    for (n, queue) in queues.iter().enumerate() {
-        let socket = match sockets.first() {
-            Some(first) => of_first(asked, index, *queue, &Umem::Of(first.as_fd()))?,
-            None => first_of(asked, index, *queue, memory, is_native, refused)?,
-        };
-        sockets.push(socket);
-        let socket = &mut sockets[n];
-        let first = n as u64 * u64::from(asked.frames);
-        for frame in first..first + u64::from(asked.frames) {
-            socket.fill.put(frame * u64::from(FRAME));
+    let all = |try_zero_copy: bool, refused: &mut Vec<XdpRefusal>| {
+        let mut sockets: Vec<Socket> = Vec::with_capacity(queues.len());
+        let mut is_zero_copy = false;
+        for (n, queue) in queues.iter().enumerate() {
+            let socket = match sockets.first() {
+                Some(first) => of_first(asked, index, *queue, &Umem::Of(first.as_fd())),
+                None => first_of(asked, index, *queue, memory, try_zero_copy, refused),
+            };
+            let socket = match socket {
+                Ok(socket) => socket,
+                Err(error) => return Err((error, is_zero_copy)),
+            };
+            if n == 0 {
+                is_zero_copy = socket.calls().is_zero_copy().map_err(|why| (failed(asked, why), false))?;
+            }
+            sockets.push(socket);
+            let socket = &mut sockets[n];
+            let first = n as u64 * u64::from(asked.frames);
+            for frame in first..first + u64::from(asked.frames) {
+                socket.fill.put(frame * u64::from(FRAME));
+            }
+            socket.fill.publish();
         }
-        socket.fill.publish();
+        Ok((sockets, is_zero_copy))
+    };
+    match all(is_native, refused) {
+        Ok(bound) => Ok(bound),
+        Err((XdpError::Bind { queue, source, .. }, true)) => {
+            let why = format!("the driver does not write into a socket's memory at queue {queue}: {source}");
+            refused.insert(0, XdpRefusal { mode: XdpMode::ZeroCopy, why });
+            all(false, refused).map_err(|(error, _)| error)
+        }
+        Err((error, _)) => Err(error),
     }
-    let is_zero_copy =
-        sockets.first().map(|socket| socket.calls().is_zero_copy()).transpose().map_err(|why| failed(asked, why))?;
-    Ok((sockets, is_zero_copy.unwrap_or(false)))
 }
 
 /// The socket to which the memory is registered: without a copy if the driver can.
@@ -424,10 +442,10 @@ fn first_of(
     index: u32,
     queue: u32,
     memory: &Memory,
-    is_native: bool,
+    try_zero_copy: bool,
     refused: &mut Vec<XdpRefusal>,
 ) -> Result<Socket, XdpError> {
-    if is_native {
+    if try_zero_copy {
         // A device writes fastest to the beginning of a line.
         let umem = Umem::Registered { memory, headroom: 0, metadata: 0 };
         let socket = Socket::new(&umem, asked.frames).map_err(|why| failed(asked, why))?;

@@ -461,7 +461,7 @@ fn copying(asked: &ToSend<'_>, index: u32, queues: &Range<u32>) -> Result<Vec<Ou
 fn zero_copy(asked: &ToSend<'_>, index: u32, queues: &Range<u32>) -> Result<Vec<Outlet>, String> {
     let says = |error: XdpError| error.to_string();
     let receives = nic::rx_queues(asked.device).map_err(|error| error.to_string())?;
-    let program = Program::load(Chosen::Own(asked.filter), receives).map_err(|error| error.to_string())?;
+    let program = Program::load(Chosen::Own(asked.filter), receives, index).map_err(|error| error.to_string())?;
     let link = bpf::attach_xdp(program.as_fd(), index, bpf::XDP_FLAGS_DRV_MODE)
         .map_err(|why| format!("the driver needs an XDP program to send so, and refuses tardy's: {why}"))?;
     let memories = memories(asked, queues, 2).map_err(says)?;

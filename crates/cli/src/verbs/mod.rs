@@ -87,6 +87,12 @@ fn foresee(
         release: here.release.clone(),
         timer_slack_ns: slack.filter(|_| guest.is_none()),
         timer_resolution_ns: clock::timer_resolution_ns().filter(|_| guest.is_none()),
+        interrupting: found
+            .iter()
+            .flat_map(|(_, host)| &host.nics)
+            .filter(|(_, nic)| nic.defers_interrupts == Some(false))
+            .map(|(device, _)| device.clone())
+            .collect(),
         is_exact: guest.is_some_and(|guest| guest.mode == GuestMode::Exact),
     };
     foresight::foresee(experiment, &machine)

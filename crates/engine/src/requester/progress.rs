@@ -24,6 +24,13 @@ pub(super) struct Progress {
     pub(super) fell_silent: bool,
     /// When the latest request was given up, TAI, ns.
     pub(super) gave_up_ns: i64,
+    /// When the reply came on which the next request follows, TAI, ns; 0 where none does.
+    pub(super) heard_ns: i64,
+    /// How long it took from such a reply to the request: all together, and how often.
+    pub(super) turnarounds_ns: i64,
+    pub(super) turnarounds: u32,
+    /// Pauses whose time was taken.
+    pub(super) pauses: u32,
     /// Where several are in flight: replies of the stretch, the sum of their round trips, and the
     /// mean of those of the stretch before, ns.
     pub(super) replies: u32,
@@ -55,8 +62,28 @@ impl Progress {
         self.round_trips_ns += round_trip_ns;
         match std::mem::take(&mut self.ended_ns) {
             0 => 0,
-            _ => (now_ns - before_ns.max(self.gave_up_ns) - self.round_trip_ns).max(0),
+            _ => {
+                self.pauses += 1;
+                (now_ns - before_ns.max(self.gave_up_ns) - self.round_trip_ns).max(0)
+            }
         }
+    }
+
+    /// A request of the trial went out at `since_ns`.
+    #[inline]
+    pub(super) fn asked(&mut self, since_ns: i64) {
+        let heard_ns = std::mem::take(&mut self.heard_ns);
+        if heard_ns != 0 {
+            self.turnarounds_ns += since_ns - heard_ns;
+            self.turnarounds += 1;
+        }
+    }
+
+    /// What the pauses took away with the time between a reply and the request that follows on it,
+    /// ns: without a pause that time would have passed too. By its mean.
+    pub(super) fn turned_in_pauses_ns(&self) -> i64 {
+        let mean_ns = self.turnarounds_ns.checked_div(i64::from(self.turnarounds)).unwrap_or(0);
+        mean_ns * i64::from(self.pauses)
     }
 
     /// The stretch is over.

@@ -123,6 +123,7 @@ impl Requester {
             return false;
         }
         at.ended_ns = self.replied_last_ns.max(at.gave_up_ns);
+        at.heard_ns = 0;
         at.end_replies();
         if turns.stretch < count {
             self.pause(timer, to, at);
@@ -159,6 +160,7 @@ impl Requester {
         };
         turns.heard = if taken.seq == LEAD { turns.heard } else { now };
         if !shared.stop.load(Relaxed) {
+            at.heard_ns = if taken.seq == LEAD { 0 } else { now.ns() };
             self.ask_all(timer, to, at);
         }
         if self.order.in_flight > 1
@@ -220,6 +222,6 @@ impl Requester {
         // the rest is not sent.
         let reached = if stopped || self.counters.broken_errno == 0 { at.next } else { count };
         self.sender.truncate(reached);
-        self.sender.counters.paused_ns = self.paused_ns;
+        self.sender.counters.paused_ns = self.paused_ns - at.turned_in_pauses_ns();
     }
 }

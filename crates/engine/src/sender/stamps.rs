@@ -25,10 +25,11 @@ const APART: Nanos = Nanos(50_000);
 /// In a slow stream stamps are taken this long after a packet, not in the middle of the cycle.
 const LATEST_MIDDLE: Nanos = Nanos(1_000_000);
 /// A closed loop empties its queues after this number of requests. With the unmeasured ones around
-/// them each end then holds seven stamps, and two ends on one CPU fourteen. They fit into one slab
-/// of the kernel's allocator (14 heads of messages, 16 of their records): what is freed by then
-/// serves the next ones. With more, the requests at which the allocator changes its slab take
-/// longer, each time in the same places: with four requests it was every eighth.
+/// them each end then holds seven stamps, if each packet has one, and two ends on one CPU fourteen.
+/// They fit into one slab of the kernel's allocator (14 heads of messages, 16 of their records):
+/// what is freed by then serves the next ones. With more, the requests at which the allocator
+/// changes its slab take longer, each time in the same places: with four requests it was every
+/// eighth.
 pub(crate) const STRETCH: u32 = 2;
 /// With up to this number in flight a stretch is as long as that.
 pub(crate) const STRETCH_OF_SEVERAL: u32 = 4;

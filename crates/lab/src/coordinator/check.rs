@@ -510,10 +510,10 @@ pub(super) fn dead_end(found: &Inspection) -> Option<String> {
     Some(match way.with_more_tags() {
         0 if way.arrived() > 0 => format!(
             "probe packets of stream `{stream}` from {from} arrive at the device of {to}, and the filters of tc there let none \
-             on. On its devices there is {programs}. Take the program off, or have it let the stream's packets on, then run again"
+             on. On the path there is {programs}. Take the program off, or have it let the stream's packets on, then run again"
         ),
         0 => format!(
-            "no probe packet of stream `{stream}` from {from} arrives at {to}. On its devices there is {programs}. Take \
+            "no probe packet of stream `{stream}` from {from} arrives at {to}. On the path there is {programs}. Take \
              the program off, or have it send packets where they are wanted, then run again"
         ),
         _ => {
@@ -521,7 +521,7 @@ pub(super) fn dead_end(found: &Inspection) -> Option<String> {
             let between = way.adds_between().map(|[before, behind]| format!(", added between {before} and {behind}"));
             format!(
                 "probe packets of stream `{stream}` are sent by {from} with {tags} VLAN tags and arrive at {to} with {came}{}. \
-                 On its devices there is {programs}. Take off what adds a tag, then run again",
+                 On the path there is {programs}. Take off what adds a tag, then run again",
                 between.unwrap_or_default()
             )
         }

@@ -373,7 +373,7 @@ impl Apt {
 
 pub(super) fn said(doing: &str, tool: Tool) -> Result<String, FetchError> {
     let program = tool.program();
-    tool.run().map_err(|says| FetchError::Program { doing: doing.to_owned(), program, says })
+    tool.run_with_its_children().map_err(|says| FetchError::Program { doing: doing.to_owned(), program, says })
 }
 
 /// The value of a field in what `apt-cache show` prints first.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a guest's console says about its end: a panic, memory that ran out, or only where it
-//! stopped. Pure.
+//! stopped. And where its processors are. Pure.
 
 use std::fmt;
 
@@ -67,4 +67,25 @@ pub fn how_it_ended(log: &[u8]) -> ConsoleEnd {
     // From where it went wrong on, if that is known; a panic's own line leads.
     let from = memory.or(panic).unwrap_or(lines.len().saturating_sub(LINES));
     ConsoleEnd { means, lines: lines.into_iter().skip(from).take(LINES).collect() }
+}
+
+/// Registers that say where a processor is, in what QEMU's monitor prints of them.
+const WHERE: [&str; 2] = ["RIP=", "EIP="];
+
+/// Where each processor is, in words, of what QEMU's monitor prints of the registers.
+pub fn processors(registers: &str) -> String {
+    let lines: Vec<String> = registers.lines().map(plain).collect();
+    let numbers = lines.iter().filter(|line| line.starts_with("CPU#"));
+    let at = lines.iter().filter(|line| WHERE.iter().any(|name| line.starts_with(name)));
+    let each: Vec<String> = numbers.zip(at).map(|(number, at)| format!("{number} {at}")).collect();
+    match each.is_empty() {
+        true => "QEMU does not say where its processors are".to_owned(),
+        false => format!("its processors: {}", each.join(" / ")),
+    }
+}
+
+/// The same registers for a file: without what moves the cursor, from the first processor on.
+pub fn registers(shown: &str) -> String {
+    let lines = shown.lines().map(plain).skip_while(|line| !line.starts_with("CPU#"));
+    lines.filter(|line| !line.starts_with("(qemu)")).map(|line| line + "\n").collect()
 }

@@ -55,14 +55,17 @@ pub enum GuestError {
     Memory { needed_mib: u64, available_mib: u64 },
     /// It did not come up.
     #[error(
-        "station `{name}`, a virtual machine, {what}{}; {console}; try another kernel (station.{of}.kernel), or leave \
+        "station `{name}`, a virtual machine, {what}{}{}; {console}; try another kernel (station.{of}.kernel), or leave \
          station.{of}.append out",
         said(.qemu),
+        also(.processors),
         of = .name.split('.').next().unwrap_or_default()
     )]
     NotUp {
         name: String,
         what: String,
+        /// Where its processors were; empty if it runs no more.
+        processors: String,
         /// The end of its console.
         console: console::ConsoleEnd,
         qemu: String,
@@ -82,14 +85,18 @@ pub enum GuestError {
     },
     /// It says nothing any more.
     #[error(
-        "the guest has said nothing for {wall_s} s, {cpu_s} s of processor time, and was ended; {console}; a slower machine needs more: \
-         TARDY_GUEST_SILENCE_S"
+        "the guest has said nothing for {wall_s} s, {cpu_s} s of processor time, and was ended; {processors}; {console}; all of \
+         both is in guest/{} and guest/{} of the run's folder; a slower machine needs more: TARDY_GUEST_SILENCE_S",
+        qemu::REGISTERS,
+        qemu::CONSOLE
     )]
     Silent {
         /// Time by the wall clock.
         wall_s: u64,
         /// Time that QEMU computed.
         cpu_s: u64,
+        /// Where its processors were.
+        processors: String,
         /// The end of its console.
         console: console::ConsoleEnd,
     },
@@ -120,6 +127,10 @@ pub enum GuestError {
         /// The exit code that a run on this machine would have had.
         exit: u8,
     },
+}
+
+fn also(processors: &str) -> String {
+    if processors.is_empty() { String::new() } else { format!("; {processors}") }
 }
 
 fn said(qemu: &str) -> String {

@@ -8,8 +8,9 @@ use super::folder::{self, INITRAMFS, TRUNK};
 use super::nested::{AllPacked, Packed};
 use super::parts::{Guest, GuestOptions};
 use super::qemu::{self, Accelerator, VirtualMachine};
-use super::{probe, watch};
+use super::{console, probe, watch};
 use crate::command::Command;
+use crate::connection::Patient;
 use crate::host::distant::Distant;
 use crate::host::place::Place;
 use crate::host::qemu::{self as process, Qemu};
@@ -23,7 +24,6 @@ use crate::step::{Action, Inverse, Step};
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, Read};
 use std::net::Shutdown;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, symlink};
@@ -409,9 +409,11 @@ fn accelerator(guest: &Guest, options: &BootOptions<'_>, folder: &Path) -> Resul
 fn meet(name: &str, folder: &Path, qemu: &mut Qemu, options: &BootOptions<'_>) -> Result<Distant<Trunk>, RunError> {
     let broke = |qemu: &mut Qemu, what: &str| {
         qemu.wait(LOOK * 4);
+        let runs = qemu.ended().is_none();
         GuestError::NotUp {
             name: name.to_owned(),
             what: what.to_owned(),
+            processors: if runs { console::processors(&qemu.registers()) } else { String::new() },
             console: watch::console(folder),
             qemu: qemu.said(),
         }
@@ -422,14 +424,14 @@ fn meet(name: &str, folder: &Path, qemu: &mut Qemu, options: &BootOptions<'_>) -
     let socket = connect(folder, qemu, options.stop).map_err(|what| broke(qemu, &what))?;
     let clone = || socket.try_clone().map_err(failed);
     socket.set_write_timeout(Some(TAKES)).map_err(failed)?;
-    let from = Patient { socket: clone()?, until: Instant::now() + BOOTS };
+    let mut from = Patient { socket: clone()?, until: Instant::now() + BOOTS, limit: BOOTS, stop: options.stop };
     socket.set_read_timeout(Some(HEARS)).map_err(failed)?;
     let (at, ends) = (folder.to_owned(), clone()?);
     let link = Link {
         why: Box::new(move || format!("with the virtual machine: {}", watch::console(&at))),
         cut: Box::new(move || drop(ends.shutdown(Shutdown::Both))),
     };
-    let heard = Trunk::hear(&mut from.heard_by(options.stop));
+    let heard = Trunk::hear(&mut from);
     heard.map_err(|error| broke(qemu, &format!("did not come up ({error})")))?;
     // From now on whoever waits sets the time. The limit is the socket's, whoever reads it.
     socket.set_read_timeout(None).map_err(failed)?;
@@ -441,37 +443,6 @@ fn limit_files(pid: u32) -> rustix::io::Result<()> {
     let limit = Rlimit { current: Some(CONSOLE_MOST), maximum: Some(CONSOLE_MOST) };
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     prlimit(pid, Resource::Fsize, limit).map(drop)
-}
-
-/// A port while the machine boots: it is read until the machine says something, a signal comes or
-/// the time is up.
-struct Patient {
-    socket: UnixStream,
-    until: Instant,
-}
-
-impl Patient {
-    fn heard_by(self, stop: &AtomicBool) -> impl Read + '_ {
-        struct Heard<'a>(Patient, &'a AtomicBool);
-        impl Read for Heard<'_> {
-            fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-                loop {
-                    if self.1.load(Relaxed) {
-                        return Err(io::Error::other("a signal came"));
-                    }
-                    if Instant::now() > self.0.until {
-                        let says = format!("it said nothing within {} s", BOOTS.as_secs());
-                        return Err(io::Error::new(io::ErrorKind::TimedOut, says));
-                    }
-                    match self.0.socket.read(into) {
-                        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
-                        read => return read,
-                    }
-                }
-            }
-        }
-        Heard(self, stop)
-    }
 }
 
 fn connect(folder: &Path, qemu: &mut Qemu, stop: &AtomicBool) -> Result<UnixStream, String> {

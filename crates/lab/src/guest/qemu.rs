@@ -8,6 +8,8 @@ use tardy_model::manifest::GuestMode;
 
 /// What the guest's kernel writes to its console, in the folder that QEMU is started in.
 pub const CONSOLE: &str = "console.log";
+/// What the registers of its processors held when tardy gave it up, in the same folder.
+pub const REGISTERS: &str = "registers.txt";
 
 /// The emulated processor: all that QEMU has, but for two things. If the processor claims to copy
 /// strings fast, the kernel lets it copy them byte by byte. Each byte would count as an

@@ -14,7 +14,7 @@ use crate::coordinator;
 use crate::host::qemu::Qemu;
 use crate::run::{Ended, Event, RunError, Sink, What};
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -76,6 +76,17 @@ pub(super) fn console(folder: &Path) -> ConsoleEnd {
         std::io::Result::Ok(bytes)
     };
     console::how_it_ended(&read().unwrap_or_default())
+}
+
+/// Where the processors of a guest are that says nothing. All of their registers go into a file.
+pub(super) fn processors(qemu: &mut Qemu, folder: &Path) -> Result<String, GuestError> {
+    let shown = qemu.registers();
+    let path = folder.canonicalize().map_err(file("find", folder))?.join(qemu::REGISTERS);
+    // Never through a link that somebody has put there.
+    folder::remove(&path).map_err(file("remove", &path))?;
+    let new = File::options().write(true).create_new(true).open(&path);
+    new.and_then(|mut new| new.write_all(console::registers(&shown).as_bytes())).map_err(file("write", &path))?;
+    Ok(console::processors(&shown))
 }
 
 fn how(ended: process::Ended, console: &ConsoleEnd, memory_mib: u64) -> String {
@@ -215,15 +226,17 @@ impl Followed<'_> {
     }
 
     /// Gives up a guest that has computed for too long without a word.
-    fn lives(&mut self, news: bool, qemu: &Qemu) -> Result<(), RunError> {
+    fn lives(&mut self, news: bool, qemu: &mut Qemu) -> Result<(), RunError> {
         if news {
             self.heard_at = (Instant::now(), qemu.cpu_time());
             return Ok(());
         }
         let (wall, cpu) = (self.heard_at.0.elapsed(), qemu.cpu_time().saturating_sub(self.heard_at.1));
         if cpu > self.options.silence || wall > self.options.silence * WALL {
+            let processors = processors(qemu, self.options.folder)?;
             let console = console(self.options.folder);
-            return Err(GuestError::Silent { wall_s: wall.as_secs(), cpu_s: cpu.as_secs(), console }.into());
+            let (wall_s, cpu_s) = (wall.as_secs(), cpu.as_secs());
+            return Err(GuestError::Silent { wall_s, cpu_s, processors, console }.into());
         }
         Ok(())
     }

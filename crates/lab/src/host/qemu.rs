@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The process that runs a guest's machine: QEMU. It dies with tardy.
+//! The process that runs a guest's machine: QEMU. It dies with tardy, which alone can reach its
+//! monitor: that is a socket without a name.
 
 use crate::command::Command;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tardy_sys::proc::Stat;
-use tardy_sys::process::{Child, Ended};
+use tardy_sys::process::{Child, Ended, GIVEN};
 
 /// The program, as Debian calls it.
 pub const PROGRAM: &str = "qemu-system-x86_64";
@@ -69,10 +72,17 @@ pub fn has_sandbox() -> io::Result<bool> {
     }
 }
 
+/// How long QEMU may take to show the registers, and how long it is quiet when it has.
+const SHOWS: Duration = Duration::from_secs(2);
+const QUIET: Duration = Duration::from_millis(300);
+/// The most that is read of what it shows.
+const SHOWN: usize = 256 << 10;
+
 /// A running QEMU. Dropped, it is killed; killed with tardy too, by the kernel.
 pub struct Qemu {
     child: Child,
     said: Vec<u8>,
+    monitor: UnixStream,
 }
 
 impl Qemu {
@@ -81,7 +91,16 @@ impl Qemu {
     /// # Errors
     /// If it cannot be started.
     pub fn start(folder: &Path, program: &str, arguments: &[String]) -> io::Result<Qemu> {
-        Ok(Qemu { child: Child::start_in(folder, program, arguments)?, said: Vec::new() })
+        let (monitor, given) = UnixStream::pair()?;
+        let with = [
+            "-chardev".to_owned(),
+            format!("socket,id=monitor,fd={GIVEN}"),
+            "-mon".to_owned(),
+            "chardev=monitor,mode=readline".to_owned(),
+        ];
+        let arguments = [arguments, &with].concat();
+        let child = Child::start_in(folder, program, &arguments, given.as_fd())?;
+        Ok(Qemu { child, said: Vec::new(), monitor })
     }
 
     /// Starts it in a folder by a command that ends by becoming QEMU. The same holds for the thread
@@ -91,7 +110,33 @@ impl Qemu {
     /// If it cannot be started.
     pub fn start_by(folder: &Path, command: &Command) -> io::Result<Qemu> {
         let [program, arguments @ ..] = command.argv() else { return Err(io::ErrorKind::InvalidInput.into()) };
-        Ok(Qemu { child: Child::start_in(folder, program, arguments)?, said: Vec::new() })
+        Qemu::start(folder, program, arguments)
+    }
+
+    /// What the registers of the guest's processors hold, as the monitor prints them; empty if QEMU
+    /// does not answer.
+    pub fn registers(&mut self) -> String {
+        let mut shown = Vec::new();
+        // What comes before an error, or before the time is up, is worth reading as well.
+        let _ = self.show_registers(&mut shown);
+        String::from_utf8_lossy(&shown).into_owned()
+    }
+
+    fn show_registers(&mut self, shown: &mut Vec<u8>) -> io::Result<()> {
+        let until = Instant::now() + SHOWS;
+        self.monitor.set_write_timeout(Some(SHOWS))?;
+        self.monitor.write_all(b"info registers -a\n")?;
+        let mut piece = [0; 4_096];
+        while Instant::now() < until && shown.len() < SHOWN {
+            let left = until.saturating_duration_since(Instant::now());
+            let limit = if shown.is_empty() { left } else { left.min(QUIET) };
+            self.monitor.set_read_timeout(Some(limit.max(Duration::from_millis(1))))?;
+            match self.monitor.read(&mut piece)? {
+                0 => return Ok(()),
+                bytes => shown.extend_from_slice(&piece[..bytes]),
+            }
+        }
+        Ok(())
     }
 
     pub fn pid(&self) -> u32 {

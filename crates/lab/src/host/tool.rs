@@ -5,10 +5,12 @@
 //! It is no command of a plan, and [`runner`](super::runner) is not for it: it may take many
 //! minutes, it works in a folder and an environment of its own, and Ctrl-C in the terminal is to
 //! end it together with tardy, because nothing has to be put back behind it. It ends as well when
-//! tardy is killed: a build would go on for minutes, in a folder that the next tardy removes.
+//! tardy is killed, with all that it has started: a build would go on for minutes, in a folder that
+//! the next tardy removes.
 
 use std::ffi::OsStr;
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use tardy_sys::process;
@@ -64,8 +66,6 @@ impl Tool {
     /// # Errors
     /// Why it could not be started, or what it said when it failed.
     pub(crate) fn run(mut self) -> Result<String, String> {
-        // make and ninja end their compilers at this signal.
-        process::ends_with_us(&mut self.0);
         let output = self.0.output().map_err(|error| error.to_string())?;
         if !output.status.success() {
             let says = String::from_utf8_lossy(&output.stderr);
@@ -73,7 +73,30 @@ impl Tool {
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
+
+    /// Runs it to its end in a process group that ends with tardy, however that ends: compilers and
+    /// scripts that it starts hear nothing of tardy's death themselves.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub(crate) fn run_with_its_children(self) -> Result<String, String> {
+        let mut group = Command::new("sh");
+        group.args(["-c", IN_A_GROUP, "sh"]).arg(self.0.get_program()).args(self.0.get_args());
+        for (name, value) in self.0.get_envs() {
+            match value {
+                Some(value) => group.env(name, value),
+                None => group.env_remove(name),
+            };
+        }
+        self.0.get_current_dir().map(|folder| group.current_dir(folder));
+        group.process_group(0);
+        process::ends_with_us(&mut group);
+        Tool(group).run()
+    }
 }
+
+/// What a shell does that leads a group: at the end of its parent it ends the whole group.
+const IN_A_GROUP: &str = "trap 'trap \"\" TERM; kill 0' TERM; \"$@\" & wait $!";
 
 /// True unless this machine has no such program.
 pub(crate) fn is_there(program: &str) -> bool {
