@@ -55,17 +55,15 @@ pub enum GuestError {
     Memory { needed_mib: u64, available_mib: u64 },
     /// It did not come up.
     #[error(
-        "station `{name}`, a virtual machine, {what}{}{}; {console}; try another kernel (station.{of}.kernel), or leave \
+        "station `{name}`, a virtual machine, {what}{}; {console}; try another kernel (station.{of}.kernel), or leave \
          station.{of}.append out",
         said(.qemu),
-        also(.processors),
         of = .name.split('.').next().unwrap_or_default()
     )]
     NotUp {
         name: String,
+        /// And where its processors were, if it still runs.
         what: String,
-        /// Where its processors were; empty if it runs no more.
-        processors: String,
         /// The end of its console.
         console: console::ConsoleEnd,
         qemu: String,
@@ -127,10 +125,6 @@ pub enum GuestError {
         /// The exit code that a run on this machine would have had.
         exit: u8,
     },
-}
-
-fn also(processors: &str) -> String {
-    if processors.is_empty() { String::new() } else { format!("; {processors}") }
 }
 
 fn said(qemu: &str) -> String {

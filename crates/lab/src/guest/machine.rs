@@ -409,11 +409,10 @@ fn accelerator(guest: &Guest, options: &BootOptions<'_>, folder: &Path) -> Resul
 fn meet(name: &str, folder: &Path, qemu: &mut Qemu, options: &BootOptions<'_>) -> Result<Distant<Trunk>, RunError> {
     let broke = |qemu: &mut Qemu, what: &str| {
         qemu.wait(LOOK * 4);
-        let runs = qemu.ended().is_none();
+        let at = qemu.ended().is_none().then(|| console::processors(&qemu.registers()));
         GuestError::NotUp {
             name: name.to_owned(),
-            what: what.to_owned(),
-            processors: if runs { console::processors(&qemu.registers()) } else { String::new() },
+            what: what.to_owned() + &at.map_or(String::new(), |at| format!("; {at}")),
             console: watch::console(folder),
             qemu: qemu.said(),
         }
