@@ -42,7 +42,7 @@ struct printed {
 	__u64 at[FRAMES];
 };
 
-/* Something that happened to packets. tardy_bpf::pitfalls reads these 24 bytes. */
+/* Something that happened to packets. tardy_bpf::pitfalls reads these 28 bytes. */
 struct event {
 	__u32 kind;
 	/* Id of the program; 0 of FORWARD, which names none. */

@@ -252,15 +252,21 @@ const LEAST_OF_ENTRY: u64 = 8;
 /// counts as if each CPU had its own.
 fn memory_of(map: &OpenMapMut<'_>) -> u64 {
     let cpus = num_possible_cpus().map_or(1, |cpus| cpus.max(1) as u64);
+    let entries = u64::from(map.max_entries());
     let [key, value] = [map.key_size(), map.value_size()].map(|size| u64::from(size).next_multiple_of(8));
     let entry = match map.map_type() {
-        MapType::Array | MapType::RingBuf => value,
+        // Its entries are bytes.
+        MapType::RingBuf | MapType::UserRingBuf => return entries,
+        MapType::Array => value,
+        MapType::StackTrace => value + OF_ENTRY,
+        // [`UserObject`] refuses them: the map that libbpf makes for those inside may be large.
+        MapType::ArrayOfMaps | MapType::HashOfMaps => return u64::MAX,
         MapType::PercpuArray => value * cpus,
         MapType::Hash | MapType::LruHash | MapType::LpmTrie => key + value + OF_ENTRY,
         MapType::Queue | MapType::Stack | MapType::BloomFilter => value + LEAST_OF_ENTRY,
         _ => key + value * cpus + OF_ENTRY,
     };
-    u64::from(map.max_entries()).saturating_mul(entry.max(LEAST_OF_ENTRY))
+    entries.saturating_mul(entry.max(LEAST_OF_ENTRY))
 }
 
 /// A path at which nothing can be pinned: `/dev/null` is no folder.

@@ -30,6 +30,9 @@ pub const SOCKETS: &str = "xsks_map";
 const XSKMAP: u32 = 17;
 /// BPF_MAP_TYPE_ARENA: memory that libbpf maps into the process which loads it.
 const ARENA: u32 = 33;
+/// BPF_MAP_TYPE_ARRAY_OF_MAPS and BPF_MAP_TYPE_HASH_OF_MAPS. libbpf makes a map like those in it,
+/// of which nobody knows how large it is.
+const OF_MAPS: [u32; 2] = [12, 13];
 /// Names in one message.
 const MOST_NAMES: usize = 8;
 
@@ -81,6 +84,8 @@ pub enum UserError {
         "its map `{map}` has the member `{member}` twice, and which of them counts is not certain: leave one of them out"
     )]
     Twice { map: String, member: String },
+    #[error("its map `{0}` holds maps, whose memory is not known beforehand: use another kind of map")]
+    OfMaps(String),
     #[error(
         "its map `{0}` is an arena or has `map_extra`, which would put its memory at an address of the measuring \
          process: use another kind of map"
@@ -405,6 +410,9 @@ fn maps(btf: &Btf) -> Result<(), UserError> {
         // LIBBPF_PIN_NONE is 0.
         if parameter(btf, &map, "pinning").is_some_and(|pinning| pinning != 0) {
             return Err(UserError::Pinned(name.to_owned()));
+        }
+        if OF_MAPS.contains(&kind) {
+            return Err(UserError::OfMaps(name.to_owned()));
         }
         if kind == ARENA || members.contains("map_extra") {
             return Err(UserError::Arena(name.to_owned()));

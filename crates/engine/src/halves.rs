@@ -330,6 +330,7 @@ fn reply_record(stream: &Stream, reply: &ReplyHalves, halves: &Halves, matched: 
     let first = halves.tx_counters.sent_ns.map(|(first, _)| first);
     let last = reply.arrivals.iter().map(|arrival| arrival.receive_ns).max();
     ReplyRecord {
+        in_flight: stream.reply.in_flight,
         thread: reply.thread.clone(),
         counters: counters(&reply.tx_counters, &reply.rx_counters, matched),
         spin_gaps: reply.gaps,

@@ -258,24 +258,28 @@ fn busypoll(_: &Experiment, cell: &Cell, machine: &Machine) -> Vec<Foreseen> {
 /// Waits that poll a device whose interrupts deliver packets meanwhile: the figures are of both.
 fn interrupted(cell: &Cell, machine: &Machine) -> Vec<Foreseen> {
     let setup = &cell.setup;
-    let Some(device) = setup.path.devices().into_iter().find(|device| machine.interrupting.contains(*device)) else {
-        return Vec::new();
+    let devices = setup.path.devices();
+    // The path has them in the order of the stations.
+    let device_of = |station: &str| {
+        let at = setup.stations.keys().position(|name| name.as_str() == station)?;
+        devices.get(at).copied().filter(|device| machine.interrupting.contains(*device))
     };
-    let polls = |stream: &&Stream| {
-        stream.rx.wait == Wait::Busypoll || stream.kind.is_answered() && stream.tx.wait == Wait::Busypoll
+    let ends = |stream: &Stream| -> Vec<(&'static str, String)> {
+        let rx = ("rx.wait", stream.rx.wait, &stream.to);
+        let tx = stream.kind.is_answered().then_some(("tx.wait", stream.tx.wait, &stream.from));
+        let polls = [Some(rx), tx].into_iter().flatten().filter(|(_, wait, _)| *wait == Wait::Busypoll);
+        polls.filter_map(|(key, _, station)| Some((key, device_of(station)?.to_owned()))).collect()
     };
-    let note = |stream: &Stream| {
-        let key =
-            format!("stream.{}.{}", stream.name, if stream.rx.wait == Wait::Busypoll { "rx.wait" } else { "tx.wait" });
+    let note = |stream: &Stream, (key, device): (&str, String)| {
         let why = format!(
             "interrupts of {device} deliver packets next to the thread that polls it, for its napi_defer_hard_irqs or \
              gro_flush_timeout is 0"
         );
         let of = |what: &str, value: u32| format!("echo {value} >/sys/class/net/{device}/{what}");
         let help = format!("{}; {}", of("napi_defer_hard_irqs", 2), of("gro_flush_timeout", 200_000));
-        Foreseen::new(Level::Warning, key, why, help)
+        Foreseen::new(Level::Warning, format!("stream.{}.{key}", stream.name), why, help)
     };
-    setup.streams.iter().filter(polls).map(note).collect()
+    setup.streams.iter().flat_map(|stream| ends(stream).into_iter().map(|end| note(stream, end))).collect()
 }
 
 /// The kernel's own timer slack, assumed of a machine that was not asked, ns.

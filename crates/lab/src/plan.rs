@@ -351,6 +351,8 @@ const ROUND_TRIP_S: f64 = 50e-6;
 /// around the pauses in which both ends fetch their stamps; and what is noted of the pauses, bytes.
 const UNMEASURED: f64 = 2.5;
 const PAUSES_BYTES: f64 = 13.0;
+/// Both ends note this number of pauses at most, each after two requests.
+const MOST_PAUSES: u32 = 1 << 19;
 /// With more in flight there are hardly any pauses.
 const FEW_IN_FLIGHT: u32 = 4;
 /// A row of six stages in `samples.parquet`: docs/performance.md, bytes.
@@ -381,7 +383,7 @@ pub fn estimate(experiment: &Experiment, in_guest: bool) -> String {
     let cells = experiment.cells.len();
     let pausing = |setup: &Setup| {
         let pausing = setup.streams.iter().filter(|stream| pauses(stream) && !setup.is_simulated());
-        pausing.map(|stream| f64::from(stream.count)).sum::<f64>()
+        pausing.map(|stream| f64::from(stream.count.min(MOST_PAUSES))).sum::<f64>()
     };
     let paused = trials * experiment.cells.iter().map(|cell| pausing(&cell.setup)).sum::<f64>();
     let bytes = RUN_BYTES + trials * cells as f64 * TRIAL_BYTES + rows * ROW_BYTES + paused * PAUSES_BYTES;

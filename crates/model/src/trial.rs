@@ -79,6 +79,9 @@ pub struct ObserverRecord {
 /// The replies of a stream in one trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReplyRecord {
+    /// Round trips that may be in flight; 0 of versions that did not keep it.
+    #[serde(default)]
+    pub in_flight: u32,
     /// The thread that receives the replies, where it is one of its own.
     pub thread: Option<ThreadRecord>,
     /// Events; those of sending are the reflector's.

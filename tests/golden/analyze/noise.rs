@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The verdict `own-trace` on noise: whatever kind of noise is in the figures of a trial, it is a
-//! trace of tardy not more often than once in a thousand runs.
+//! trace of tardy not more often than once in a thousand runs. And on round trips that queue for
+//! one another.
 
 use super::fixture::{BASE_NS, CYCLE_NS};
-use super::own_trace::{ONE_WAY, ROUND_TRIP, cell, cyclic, pingpong, reported, seeded};
+use super::own_trace::{ONE_WAY, ROUND_TRIP, cell, cyclic, number, only, pingpong, reported, seeded, trials};
 use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 use std::collections::BTreeMap;
 use tardy_analyze::own_trace::{MOST_P, Place};
 use tardy_model::point::Metric;
+use tardy_model::sample::Batch;
 use tardy_model::stream::Side;
-use tardy_model::trial::{OwnReason, OwnWork};
+use tardy_model::trial::{OwnReason, OwnWork, TrialRecord};
 
 /// How values of a process follow each other.
 #[derive(Clone, Copy, Debug)]
@@ -180,4 +182,33 @@ fn noise_of_any_kind_is_no_trace_more_often_than_once_in_a_thousand_runs() {
             assert!(verdicts as f64 <= runs as f64 * MOST_P, "{verdicts} verdicts in {runs} runs without a cause");
         }
     });
+}
+
+/// The same trials with this number of round trips in flight.
+fn in_flight(number: u32, mut trials: Vec<(TrialRecord, Batch)>) -> Vec<(TrialRecord, Batch)> {
+    let replies = trials.iter_mut().flat_map(|(record, _)| record.streams.values_mut().flat_map(|of| &mut of.reply));
+    replies.for_each(|reply| reply.in_flight = number);
+    trials
+}
+
+#[test]
+fn places_of_round_trips_that_queue_for_one_another_were_called_tardys_own_trace() {
+    for several in [2, 4, 16] {
+        // Each waits for those before it in its bunch.
+        let queues = move |_, values: &mut Vec<Option<i64>>| {
+            values.iter_mut().enumerate().for_each(|(at, ns)| *ns = ns.map(|ns| ns + 5_000 * (at % several) as i64));
+        };
+        let of = |number: u32| cell("all", &[ROUND_TRIP], &in_flight(number, trials(8_000, true, queues)));
+        assert!(reported(&[of(several as u32)]).is_empty(), "{several} in flight");
+        assert!(!reported(&[of(1)]).is_empty(), "with one in flight nothing queues");
+        // What tardy does to one of 64 shows at its place.
+        let slow = move |n, values: &mut Vec<Option<i64>>| {
+            queues(n, values);
+            values.iter_mut().skip(3).step_by(64).flatten().for_each(|ns| *ns += 40_000);
+        };
+        let slow = in_flight(several as u32, trials(16_000, true, slow));
+        let verdict = only(&[cell("all", &[ROUND_TRIP], &slow)]);
+        assert_eq!((number(&verdict, "modulus"), number(&verdict, "remainder")), (64, 3), "{}", verdict.says);
+        assert!(verdict.says.contains("where all at their place in flight take"), "{}", verdict.says);
+    }
 }

@@ -85,7 +85,7 @@ pub(super) fn seeded(seed: u64) -> Pcg64Mcg {
 }
 
 /// The only verdict on some cells, and no other.
-fn only(cells: &[CellAnswer]) -> Verdict {
+pub(super) fn only(cells: &[CellAnswer]) -> Verdict {
     let mut verdicts = reported(cells);
     assert_eq!(verdicts.len(), 1, "{verdicts:#?}");
     verdicts.remove(0)
@@ -102,7 +102,7 @@ fn text(value: serde_json::Value) -> String {
     value.as_str().expect("a text").to_owned()
 }
 
-fn number(verdict: &Verdict, name: &str) -> i64 {
+pub(super) fn number(verdict: &Verdict, name: &str) -> i64 {
     match verdict.evidence[name] {
         Figure::Int(number) => number,
         ref other => panic!("{name} is no number: {other:?}"),
@@ -163,6 +163,17 @@ fn batches_of_another_size_are_told_as_such_and_not_as_eights() {
         let class = (number(&verdict, "modulus"), number(&verdict, "remainder"));
         assert_eq!(class, (size as i64, 3), "{}", verdict.says);
     }
+}
+
+#[test]
+fn half_of_all_round_trips_were_slow_and_the_median_was_not_among_the_spoilt() {
+    let slow =
+        |_, values: &mut Vec<Option<i64>>| values.iter_mut().skip(1).step_by(2).flatten().for_each(|ns| *ns += 21_000);
+    let verdict = only(&[cell("all", &[ROUND_TRIP], &trials(8_000, true, slow))]);
+    assert_eq!(number(&verdict, "modulus"), 2, "{}", verdict.says);
+    assert!(texts(&verdict, "spoils").contains(&"p50".to_owned()), "{verdict:#?}");
+    let says = ["in each second round trip (seq mod 2 = ", " where the others take "];
+    assert!(says.iter().all(|part| verdict.says.contains(part)), "{}", verdict.says);
 }
 
 #[test]

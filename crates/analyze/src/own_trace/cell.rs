@@ -102,6 +102,7 @@ pub struct OwnTraceStream {
     /// Of a closed loop.
     body: Option<Stretch>,
     intervals: Option<intervals::Pass>,
+    in_flight: u32,
 }
 
 /// A stream of one trial.
@@ -116,6 +117,8 @@ pub struct OfStream {
     pub intervals: Intervals,
     /// Recorded work by its reason, of all streams of the trial.
     pub reasons: BTreeMap<String, u64>,
+    /// Round trips in flight of a closed loop.
+    pub in_flight: u32,
 }
 
 impl OwnTraceStream {
@@ -135,6 +138,7 @@ impl OwnTraceStream {
             tail: Stretch::new(intended - rows, intended, metrics.len()),
             body: closed_loop.then(|| Stretch::new(0, (residues::ROWS as i64).min(intended), metrics.len())),
             intervals: intervals::Pass::new(works, metrics, closed_loop),
+            in_flight: of.reply.as_ref().map_or(1, |reply| reply.in_flight.max(1)),
         }
     }
 
@@ -199,6 +203,7 @@ impl OwnTraceStream {
             body,
             intervals: self.intervals.map(intervals::Pass::finish).unwrap_or_default(),
             reasons,
+            in_flight: self.in_flight,
         }
     }
 }
@@ -218,6 +223,7 @@ pub(super) struct StreamTrace {
     pub(super) intervals: Intervals,
     pub(super) reasons: BTreeMap<String, u64>,
     pub(super) left_out: u64,
+    pub(super) in_flight: u32,
 }
 
 /// What the trials of a cell are judged by.
@@ -274,10 +280,12 @@ impl CellTrace {
         for (name, of) in trial.streams {
             let all = self.streams.entry(name.clone()).or_default();
             if all.metrics.is_empty() {
+                let pool = |modulus: &(usize, usize)| ResiduePool::new(*modulus, of.in_flight);
                 let fresh = || MetricTrace {
                     edges: Default::default(),
-                    residues: residues::MODULI.iter().map(|modulus| ResiduePool::new(*modulus)).collect(),
+                    residues: residues::MODULI.iter().filter_map(pool).collect(),
                 };
+                all.in_flight = of.in_flight;
                 all.by_metric = of.metrics.iter().map(|_| fresh()).collect();
                 all.metrics = of.metrics;
             }

@@ -3,6 +3,7 @@
 //! each stream and kind of place, with the figures of the clearest metric.
 
 use super::cell::{CellTrace, StreamTrace};
+use super::residues::ResiduePool;
 use super::{CACHES_NS, Difference, ID, LEAST_SHARE, MOST_P, Place};
 use crate::says;
 use std::collections::BTreeMap;
@@ -88,7 +89,7 @@ fn spoils(found: &Difference, place: Place, result: &MetricResult, least_ns: f64
     ];
     for (name, quantile, value) in printed {
         // What lies beyond it can be affected packets alone.
-        let reached = if longer { 1.0 - quantile < share } else { quantile < share };
+        let reached = if longer { 1.0 - quantile <= share } else { quantile <= share };
         if value.is_some() && reached {
             spoils.push(name);
         }
@@ -201,7 +202,7 @@ fn sentence(speaks: &FoundTrace<'_>, metrics: &[String], cells: &[String], spoil
         what(speaks),
         speaks.metric,
         says::time(found.affected_ns),
-        beside(speaks.place),
+        beside(speaks),
         says::time(found.others_ns),
         says::count(found.packets, "packet", "packets"),
         speaks.cell,
@@ -255,18 +256,23 @@ fn what(trace: &FoundTrace<'_>) -> String {
         }
         (Place::Residue, class) => {
             let (modulus, remainder) = class.unwrap_or((1, 0));
-            format!("tardy itself shows in each {modulus}th round trip (seq mod {modulus} = {remainder})")
+            let each = if modulus == 2 { "second".to_owned() } else { format!("{modulus}th") };
+            format!("tardy itself shows in each {each} round trip (seq mod {modulus} = {remainder})")
         }
     }
 }
 
 /// Whom the affected packets are compared with.
-fn beside(place: Place) -> &'static str {
-    match place {
-        Place::First => "those after it",
-        Place::Last => "those before it",
-        Place::Interval | Place::Forced => "those next to them",
-        Place::Residue => "all together",
+fn beside(trace: &FoundTrace<'_>) -> &'static str {
+    let by_others = batch_of(&trace.found).is_some_and(ResiduePool::compares_with_others);
+    match (trace.place, by_others, trace.of.in_flight > 1) {
+        (Place::First, ..) => "those after it",
+        (Place::Last, ..) => "those before it",
+        (Place::Interval | Place::Forced, ..) => "those next to them",
+        (Place::Residue, true, false) => "the others",
+        (Place::Residue, true, true) => "the others at their place in flight",
+        (Place::Residue, false, false) => "all together",
+        (Place::Residue, false, true) => "all at their place in flight",
     }
 }
 

@@ -5,6 +5,10 @@
 //! with the least loses; by chance each of m classes does so in one of m blocks. Blocks begin one
 //! number later each time, so that every class is once at every place in a block, and a drift
 //! within the blocks favours none.
+//!
+//! Where several round trips are in flight they queue for one another, each at its place among
+//! them, which is the remainder of its number too. That is no work of tardy's, so each packet is
+//! compared with those at its place alone.
 
 use super::{Difference, KEPT};
 use crate::statistics::{binomial_tail, median};
@@ -25,6 +29,8 @@ const LEAST_BLOCKS: u64 = 16;
 pub struct ResiduePool {
     modulus: usize,
     each: usize,
+    /// Places among those in flight that the remainder tells apart; 1 with one in flight.
+    places: usize,
     blocks: u64,
     wins: Vec<u64>,
     losses: Vec<u64>,
@@ -34,30 +40,41 @@ pub struct ResiduePool {
     rows: Vec<u64>,
 }
 
+/// The greatest number that divides both.
+fn common_divisor(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { common_divisor(b, a % b) }
+}
+
 impl ResiduePool {
     /// For packets by the remainder of their number divided by `modulus`, `each` of a class in a
-    /// block.
-    pub fn new((modulus, each): (usize, usize)) -> Self {
+    /// block, with this number of round trips in flight; `None` where each class has its own place
+    /// among those.
+    pub fn new((modulus, each): (usize, usize), in_flight: u32) -> Option<Self> {
+        let places = common_divisor(in_flight.max(1) as usize, modulus);
         let empty = vec![0; modulus];
         let (wins, losses, rows) = (empty.clone(), empty.clone(), empty);
-        ResiduePool { modulus, each, blocks: 0, wins, losses, medians: vec![Vec::new(); modulus], rows }
+        let medians = vec![Vec::new(); modulus];
+        (places < modulus).then_some(ResiduePool { modulus, each, places, blocks: 0, wins, losses, medians, rows })
+    }
+
+    /// True if a class of this modulus is compared with the others, and not with all packets.
+    pub(super) fn compares_with_others(modulus: u64) -> bool {
+        modulus <= FEW as u64
     }
 
     /// Adds the values of packets 0 and on of one trial.
     pub fn add(&mut self, values: &[MaybeNanos]) {
         let values = &values[..values.len().min(ROWS)];
-        let mut all: Vec<i64> = values.iter().filter_map(|value| value.get()).collect();
-        let Some(of_all) = median(&mut all) else { return };
         for class in 0..self.modulus {
-            let mut own: Vec<i64> = values.iter().skip(class).step_by(self.modulus).filter_map(|v| v.get()).collect();
+            let at_place = || values.iter().enumerate().filter(|(at, _)| at % self.places == class % self.places);
+            let is_own = |at: usize| at % self.modulus == class;
+            let mut own: Vec<i64> = at_place().filter(|(at, _)| is_own(*at)).filter_map(|(_, v)| v.get()).collect();
             self.rows[class] += own.len() as u64;
-            let of_others = if self.modulus <= FEW {
-                let others = values.iter().enumerate().filter(|(at, _)| at % self.modulus != class);
-                median(&mut others.filter_map(|(_, value)| value.get()).collect::<Vec<_>>()).unwrap_or(of_all)
-            } else {
-                of_all
-            };
-            if let (Some(of_class), true) = (median(&mut own), self.medians[class].len() < KEPT) {
+            let few = self.modulus <= FEW;
+            let others = at_place().filter(|(at, _)| !few || !is_own(*at)).filter_map(|(_, value)| value.get());
+            let of_others = median(&mut others.collect::<Vec<_>>());
+            let of_class = median(&mut own).filter(|_| self.medians[class].len() < KEPT);
+            if let Some((of_class, of_others)) = of_class.zip(of_others) {
                 self.medians[class].push((of_class.saturating_sub(of_others), of_class, of_others));
             }
         }
@@ -72,6 +89,15 @@ impl ResiduePool {
     }
 
     fn block(&mut self, first: usize, block: &[MaybeNanos]) {
+        // The median of each place among those in flight: a class's is compared with it.
+        let every = |places: usize, from: usize| {
+            let own = block.iter().skip(from).step_by(places).filter_map(|value| value.get());
+            median(&mut own.collect::<Vec<_>>())
+        };
+        let of_places: Vec<i64> = match self.places {
+            1 => vec![0],
+            places => (0..places).map(|from| every(places, from).unwrap_or(0)).collect(),
+        };
         let mut medians = Vec::with_capacity(self.modulus);
         for place in 0..self.modulus {
             let mut own: Vec<i64> = block.iter().skip(place).step_by(self.modulus).filter_map(|v| v.get()).collect();
@@ -79,7 +105,7 @@ impl ResiduePool {
                 return;
             }
             let Some(of_class) = median(&mut own) else { return };
-            medians.push((of_class, (first + place) % self.modulus));
+            medians.push((of_class.saturating_sub(of_places[place % self.places]), (first + place) % self.modulus));
         }
         medians.sort_unstable();
         self.blocks += 1;

@@ -410,7 +410,11 @@ fn bound(
             };
             let socket = match socket {
                 Ok(socket) => socket,
-                Err(error) => return Err((error, is_zero_copy)),
+                Err(error) => {
+                    // The next try needs their queues.
+                    close_together(sockets);
+                    return Err((error, is_zero_copy));
+                }
             };
             if n == 0 {
                 is_zero_copy = socket.calls().is_zero_copy().map_err(|why| (failed(asked, why), false))?;

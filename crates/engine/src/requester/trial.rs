@@ -123,7 +123,6 @@ impl Requester {
             return false;
         }
         at.ended_ns = self.replied_last_ns.max(at.gave_up_ns);
-        at.heard_ns = 0;
         at.end_replies();
         if turns.stretch < count {
             self.pause(timer, to, at);
@@ -160,8 +159,11 @@ impl Requester {
         };
         turns.heard = if taken.seq == LEAD { turns.heard } else { now };
         if !shared.stop.load(Relaxed) {
-            at.heard_ns = if taken.seq == LEAD { 0 } else { now.ns() };
+            // What is asked here follows on this reply, be it an unmeasured one's. What is asked
+            // elsewhere follows on none.
+            at.heard_ns = now.ns();
             self.ask_all(timer, to, at);
+            at.heard_ns = 0;
         }
         if self.order.in_flight > 1
             && let Some(since_ns) = taken.since_ns

@@ -78,15 +78,21 @@ pub(super) fn console(folder: &Path) -> ConsoleEnd {
     console::how_it_ended(&read().unwrap_or_default())
 }
 
-/// Where the processors of a guest are that says nothing. All of their registers go into a file.
-pub(super) fn processors(qemu: &mut Qemu, folder: &Path) -> Result<String, GuestError> {
+/// Where the processors of a guest are that says nothing. All of their registers go into a file; if
+/// that fails, the sentence says why.
+pub(super) fn processors(qemu: &mut Qemu, folder: &Path) -> String {
     let shown = qemu.registers();
-    let path = folder.canonicalize().map_err(file("find", folder))?.join(qemu::REGISTERS);
-    // Never through a link that somebody has put there.
-    folder::remove(&path).map_err(file("remove", &path))?;
-    let new = File::options().write(true).create_new(true).open(&path);
-    new.and_then(|mut new| new.write_all(console::registers(&shown).as_bytes())).map_err(file("write", &path))?;
-    Ok(console::processors(&shown))
+    let write = || {
+        let path = folder.canonicalize().map_err(file("find", folder))?.join(qemu::REGISTERS);
+        // Never through a link that somebody has put there.
+        folder::remove(&path).map_err(file("remove", &path))?;
+        let new = File::options().write(true).create_new(true).open(&path);
+        new.and_then(|mut new| new.write_all(console::registers(&shown).as_bytes())).map_err(file("write", &path))
+    };
+    match write() {
+        Ok(()) => console::processors(&shown),
+        Err(error) => format!("{} (their registers are in no file: {error})", console::processors(&shown)),
+    }
 }
 
 fn how(ended: process::Ended, console: &ConsoleEnd, memory_mib: u64) -> String {
@@ -233,7 +239,7 @@ impl Followed<'_> {
         }
         let (wall, cpu) = (self.heard_at.0.elapsed(), qemu.cpu_time().saturating_sub(self.heard_at.1));
         if cpu > self.options.silence || wall > self.options.silence * WALL {
-            let processors = processors(qemu, self.options.folder)?;
+            let processors = processors(qemu, self.options.folder);
             let console = console(self.options.folder);
             let (wall_s, cpu_s) = (wall.as_secs(), cpu.as_secs());
             return Err(GuestError::Silent { wall_s, cpu_s, processors, console }.into());

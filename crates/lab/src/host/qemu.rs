@@ -75,6 +75,8 @@ pub fn has_sandbox() -> io::Result<bool> {
 /// How long QEMU may take to show the registers, and how long it is quiet when it has.
 const SHOWS: Duration = Duration::from_secs(2);
 const QUIET: Duration = Duration::from_millis(300);
+/// Each processor's registers begin with this.
+const PROCESSOR: &[u8] = b"CPU#";
 /// The most that is read of what it shows.
 const SHOWN: usize = 256 << 10;
 
@@ -129,11 +131,15 @@ impl Qemu {
         let mut piece = [0; 4_096];
         while Instant::now() < until && shown.len() < SHOWN {
             let left = until.saturating_duration_since(Instant::now());
-            let limit = if shown.is_empty() { left } else { left.min(QUIET) };
+            // The monitor's greeting has waited since the start, and says nothing of processors.
+            let answers = shown.windows(PROCESSOR.len()).any(|some| some == PROCESSOR);
+            let limit = if answers { left.min(QUIET) } else { left };
             self.monitor.set_read_timeout(Some(limit.max(Duration::from_millis(1))))?;
-            match self.monitor.read(&mut piece)? {
-                0 => return Ok(()),
-                bytes => shown.extend_from_slice(&piece[..bytes]),
+            match self.monitor.read(&mut piece) {
+                Ok(0) => return Ok(()),
+                Ok(bytes) => shown.extend_from_slice(&piece[..bytes]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(())

@@ -39,7 +39,7 @@ struct { int (*type)[TYPE]; int (*max_entries)[4]; __u32 *key; __u32 *value;
 #endif
 } xsks_map SEC(".maps");
 #ifdef ARENA
-struct { int (*type)[33]; int (*max_entries)[1]; } memory SEC(".maps");
+struct { int (*type)[ARENA]; int (*max_entries)[1]; } memory SEC(".maps");
 #endif
 #ifdef TABLE
 char second[8] SEC(".BTX") = "table";
@@ -195,7 +195,9 @@ fn an_object_that_cannot_take_the_programs_place_is_refused_with_what_it_lacks()
         (vec!["-g", "-DTYPE=2"], "", "it has no map `xsks_map` of type BPF_MAP_TYPE_XSKMAP"),
         (vec!["-g", "-Dxsks_map=mine"], "", "it has no map `xsks_map` of type"),
         (vec!["-g", "-DPINNED"], "", "its map `xsks_map` is pinned, and would be left behind"),
-        (vec!["-g", "-DARENA"], "", "its map `memory` is an arena or has `map_extra`"),
+        (vec!["-g", "-DARENA=33"], "", "its map `memory` is an arena or has `map_extra`"),
+        (vec!["-g", "-DARENA=12"], "", "its map `memory` holds maps, whose memory is not known beforehand"),
+        (vec!["-g", "-DARENA=13"], "", "its map `memory` holds maps, whose memory is not known beforehand"),
         (vec!["-g", "-DEXTRA"], "", "its map `xsks_map` is an arena or has `map_extra`"),
         (vec!["-g", "-DLAST=__u32 id"], "", "it has no hint struct, whose last member is `__u32 btf_id`"),
         (vec!["-g", "-DLAST=__u64 btf_id"], "", "seen has a btf_id of type `__u64`"),
