@@ -8,13 +8,14 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tardy_analyze::validity::{RULES, found};
-use tardy_bpf::pitfalls::{Arriving, count_marks, has_mark, in_pairs};
+use tardy_bpf::pitfalls::in_pairs;
+use tardy_bpf::probes::{Arriving, Came, count_marks, has_mark, lacks_sum};
 use tardy_model::ethernet::MOST_TAGS;
 use tardy_model::path::PathKind;
 use tardy_model::verdict::{Figure, Level, Verdict};
 use tardy_model::xdp::{
-    FaultKind, GroupKind, GroupRecord, Inspection, ProbeHop, ProbeRecord, ProbeWay, ProgramCost, ProgramFault,
-    ProgramHook, ProgramRecord, ProgramSeen,
+    FaultKind, Inspection, ProbeHop, ProbeRecord, ProbeWay, ProgramCost, ProgramFault, ProgramHook, ProgramRecord,
+    ProgramSeen, SpecialKind, SpecialRecord,
 };
 
 /// A program that did this at the receiver while eight probe packets each way arrived with `tags`.
@@ -268,16 +269,33 @@ fn a_tag_was_added_somewhere_on_the_path_and_nobody_said_where() {
     assert!(verdicts(unseen)["added-tag"].says.ends_with("something on the path adds one"));
 }
 
+/// What became of 8 special frames from a to b.
+fn special(kind: SpecialKind, sent: u32, arrived: u32) -> SpecialRecord {
+    let (from, to) = ("a".into(), "b".into());
+    SpecialRecord {
+        kind,
+        from,
+        to,
+        sent,
+        arrived,
+        without_checksum: 0,
+        bytes: (kind == SpecialKind::Longest).then_some(9_000),
+        longest_bytes: None,
+        is_certain: true,
+        kept_by: None,
+    }
+}
+
 #[test]
 fn a_path_that_kept_multicast_looked_well() {
     let group = |kind, arrived| {
-        let (from, to) = ("a".into(), "b".into());
-        GroupRecord { kind, from, to, sent: 8, arrived, is_certain: true, kept_by: Some("it is off".into()) }
+        let kept_by = Some("it is off".into());
+        SpecialRecord { kept_by, ..special(kind, 8, arrived) }
     };
     let mut found = inspected(ProgramHook::XdpNative, Some(ProgramSeen::default()), &[(0, 8)]);
     found.programs.clear();
     assert!(found.is_clean());
-    found.groups = vec![group(GroupKind::Arp, 8), group(GroupKind::Multicast, 0)];
+    found.special = vec![group(SpecialKind::Arp, 8), group(SpecialKind::Multicast, 0)];
     assert!(!found.is_clean() && found.dead_end().is_none());
     let says = "a sent 8 multicast packets to b and none arrived, while packets for b alone do: it is off";
     let of = verdicts(found.clone());
@@ -286,19 +304,19 @@ fn a_path_that_kept_multicast_looked_well() {
     assert_eq!(of["group-lost"].evidence["kept_by"], "it is off".into());
     // Sent once more, they count where none had arrived, and what has arrived stays.
     let mut late = found.clone();
-    let [mut again, none] = [8, 0].map(|arrived| group(GroupKind::Multicast, arrived));
-    late.groups[1].sent_again(&none);
-    assert_eq!((late.groups[1].sent, late.groups[1].arrived), (16, 0));
+    let [mut again, none] = [8, 0].map(|arrived| group(SpecialKind::Multicast, arrived));
+    late.special[1].sent_again(&none);
+    assert_eq!((late.special[1].sent, late.special[1].arrived), (16, 0));
     again.sent_again(&none);
     assert_eq!((again.sent, again.arrived), (8, 8), "the second time says nothing about it");
-    late.groups[1].sent_again(&again);
-    assert!((late.groups[1].sent, late.groups[1].arrived) == (24, 8) && verdicts(late).is_empty());
+    late.special[1].sent_again(&again);
+    assert!((late.special[1].sent, late.special[1].arrived) == (24, 8) && verdicts(late).is_empty());
     // One of eight is a loss, and no filter; nobody knows what machines of others are to let pass.
     let mut some = found.clone();
-    some.groups[1].arrived = 1;
+    some.special[1].arrived = 1;
     assert!(verdicts(some).is_empty());
     let mut theirs = found.clone();
-    (theirs.groups[1].is_certain, theirs.groups[1].kept_by) = (false, None);
+    (theirs.special[1].is_certain, theirs.special[1].kept_by) = (false, None);
     let says = "look for a filter or a switch between them that keeps such frames";
     assert_is(&verdicts(theirs)["group-lost"], "group-lost", Level::Warning, says);
     // Where nothing arrives at all, or only on another way, it is no matter of groups.
@@ -310,8 +328,78 @@ fn a_path_that_kept_multicast_looked_well() {
 }
 
 #[test]
+fn a_path_that_lost_long_packets_or_checksums_looked_well() {
+    let mut found = inspected(ProgramHook::XdpNative, Some(ProgramSeen::default()), &[(0, 8)]);
+    found.programs.clear();
+    let mut of = |record: SpecialRecord| {
+        found.special = SpecialKind::ALL.map(|kind| special(kind, 8, 8)).into();
+        found.special.push(record);
+        verdicts(found.clone())
+    };
+    let long = SpecialRecord { longest_bytes: Some(1_500), ..special(SpecialKind::Longest, 8, 0) };
+    let judged = of(long.clone());
+    let says = "a sent 8 packets of 9000 bytes (path.mtu) to b and none arrived, while shorter ones do: the longest that \
+                arrive have 1500 bytes: raise the MTU of the devices between them, or set path.mtu to 1500";
+    assert_eq!(judged.len(), 1);
+    assert_is(&judged["long-lost"], "long-lost", Level::Invalid, says);
+    let evidence = &judged["long-lost"].evidence;
+    assert_eq!((&evidence["bytes"], &evidence["longest_bytes"]), (&9_000_u32.into(), &1_500_u32.into()));
+    let theirs = of(SpecialRecord { is_certain: false, longest_bytes: None, ..long });
+    let says = "shorter ones do: look for a device between them with a smaller MTU";
+    assert_is(&theirs["long-lost"], "long-lost", Level::Warning, says);
+
+    let bare = SpecialRecord { without_checksum: 8, ..special(SpecialKind::Unsummed, 8, 0) };
+    let judged = of(bare);
+    let says = "a sent 8 packets whose checksum its device is to write to b and 8 arrived without one, which the kernel there \
+                drops: something between them hands packets on without what the kernel keeps next to them";
+    assert_is(&judged["checksum-lost"], "checksum-lost", Level::Invalid, says);
+    assert_eq!(judged["checksum-lost"].evidence["without_checksum"], 8_u32.into());
+    let lost = of(special(SpecialKind::Unsummed, 8, 0));
+    assert_is(
+        &lost["checksum-lost"],
+        "checksum-lost",
+        Level::Invalid,
+        "none arrived, while packets with a checksum do",
+    );
+}
+
+#[test]
+fn a_run_folder_of_a_version_that_knew_two_special_frames_can_be_read() {
+    let group =
+        json!({"kind": "arp", "from": "a", "to": "b", "sent": 8, "arrived": 0, "is_certain": true, "kept_by": null});
+    let old = json!({"programs": [], "unchecked": {}, "probes": [], "groups": [group]});
+    let read: Inspection = serde_json::from_value(old).expect("it is read");
+    assert_eq!(read.special, [special(SpecialKind::Arp, 8, 0)]);
+}
+
+#[test]
+fn a_checksum_that_nobody_wrote_is_seen_in_the_frame() {
+    // The head of Ethernet with this many tags, and a packet of UDP with this checksum.
+    let over_4 = |tags: usize, sum: u16| {
+        let ip = [0x45, 0, 0, 32, 0, 0, 0x40, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
+        let udp = [0x30, 0x39, 0x30, 0x39, 0, 12];
+        let head = [vec![2; 12], [0x81, 0, 0, 5].repeat(tags), vec![8, 0]].concat();
+        [head, ip.to_vec(), udp.to_vec(), sum.to_be_bytes().to_vec(), vec![1, 2, 3, 4]].concat()
+    };
+    // By hand: c000 + 0201 + c000 + 0202, protocol 17, length 12 twice, ports 3039, 0102 + 0304.
+    let sum = {
+        let words = [0xc000_u32, 0x0201, 0xc000, 0x0202, 17, 12, 0x3039, 0x3039, 12, 0x0102, 0x0304];
+        let sum: u32 = words.iter().sum();
+        !(((sum >> 16) + (sum & 0xffff)) as u16)
+    };
+    for tags in 0..=2 {
+        assert!(!lacks_sum(&over_4(tags, sum)), "{tags} tags");
+        assert!(lacks_sum(&over_4(tags, sum ^ 1)), "{tags} tags");
+        assert!(!lacks_sum(&over_4(tags, 0)), "zero says that there is none");
+        // Of a packet that is cut off, nothing is known.
+        let cut = over_4(tags, sum ^ 1);
+        assert!((0..cut.len()).all(|length| !lacks_sum(&cut[..length])), "{tags} tags");
+    }
+}
+
+#[test]
 fn what_keeps_multicast_in_a_bridge_is_named_with_the_smallest_change() {
-    let keeps = tardy_lab::path::kind(PathKind::Bridge).keeps_group;
+    let keeps = tardy_lab::path::kind(PathKind::Bridge).keeps;
     // What `ip -j -d link show` prints, but for what is not asked for.
     let answers = |snooping: u8, flood: [bool; 2], routers: [u8; 2]| {
         let bridge =
@@ -324,24 +412,19 @@ fn what_keeps_multicast_in_a_bridge_is_named_with_the_smallest_change() {
         [bridge, port(0), port(1)]
     };
     let says = |answers: [Value; 3], kind| keeps(&answers, kind).unwrap_or_default();
-    let closed = says(answers(0, [true, false], [1, 1]), GroupKind::Multicast);
+    let closed = says(answers(0, [true, false], [1, 1]), SpecialKind::Multicast);
     assert_eq!(
         closed,
         "the bridge's mcast_flood is off at port1; the smallest change is `bridge link set dev port1 mcast_flood on`"
     );
-    let snoops = says(answers(1, [true, true], [1, 2]), GroupKind::Multicast);
+    let snoops = says(answers(1, [true, true], [1, 2]), SpecialKind::Multicast);
     assert!(snoops.starts_with("bridge br snoops (mcast_snooping 1), knows of a querier"), "{snoops}");
     let change = "the smallest change is `ip link set dev port0 type bridge_slave mcast_router 2`";
     assert!(snoops.ends_with(change), "{snoops}");
     // Neither keeps ARP, and without either nothing is known.
-    assert_eq!(says(answers(1, [true, false], [1, 1]), GroupKind::Arp), "");
-    assert_eq!(says(answers(0, [true, true], [1, 1]), GroupKind::Multicast), "");
-    assert_eq!(keeps(&[], GroupKind::Multicast), None);
-}
-
-/// A device at which frames wait.
-fn waiting<S>(from: S, mark: &[u8]) -> Arriving<S> {
-    Arriving { from, mark: mark.to_vec(), by_tags: BTreeMap::new() }
+    assert_eq!(says(answers(1, [true, false], [1, 1]), SpecialKind::Arp), "");
+    assert_eq!(says(answers(0, [true, true], [1, 1]), SpecialKind::Multicast), "");
+    assert_eq!(keeps(&[], SpecialKind::Multicast), None);
 }
 
 /// A frame with this many tags, in which `mark` comes after `between` bytes of other headers.
@@ -354,7 +437,7 @@ fn a_flood_at_one_device_kept_the_inspection_for_ever_and_hid_the_probes_at_anot
     let mark = [7; 24];
     let flood = marked(0, 40, &[9; 24]);
     let probes = vec![marked(1, 0, &mark); 8];
-    let (mut flooded, mut other) = (waiting(None, &mark), waiting(Some(probes), &mark));
+    let (mut flooded, mut other) = (Arriving::at(None, &mark), Arriving::at(Some(probes), &mark));
     let (began, mut looked) = (Instant::now(), 0_u64);
     let is_whole = count_marks(&mut [&mut flooded, &mut other], 8, |from: &mut Option<Vec<Vec<u8>>>, bytes| {
         looked += 1;
@@ -364,7 +447,7 @@ fn a_flood_at_one_device_kept_the_inspection_for_ever_and_hid_the_probes_at_anot
         };
         let length = frame.len().min(bytes.len());
         bytes[..length].copy_from_slice(&frame[..length]);
-        Some((length, 1))
+        Some(Came { length, tags_taken: 1, is_unsummed: false })
     });
     assert!(began.elapsed() < Duration::from_secs(10) && looked < 100_000, "{looked} frames in {:?}", began.elapsed());
     assert!(!is_whole, "frames of the flood were left");

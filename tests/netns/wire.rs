@@ -42,9 +42,28 @@ impl Host {
         Host { name, place: Place::new() }
     }
 
+    /// With the cards enp1s0 and enp2s0 at a switch of such settings, and its ports too.
+    fn switched(switch: &str, port: &str) -> Host {
+        let host = Host::empty();
+        host.ip(format!("link add switch0 type bridge {switch}").trim());
+        for n in [1, 2] {
+            host.ip(&format!("link add enp{n}s0 type veth peer name port{n}"));
+            host.ip(&format!("link set dev port{n} {port}master switch0 up"));
+            host.ip(&format!("link set dev enp{n}s0 up"));
+        }
+        host.ip("link set dev switch0 up");
+        host
+    }
+
     fn ip(&self, args: &str) -> String {
         let words: Vec<&str> = ["-n", &self.name].into_iter().chain(args.split(' ')).collect();
         ip(&words)
+    }
+
+    fn ethtool(&self, args: &str) {
+        let output = Command::new("ip").args(["netns", "exec", &self.name, "ethtool"]).args(args.split(' ')).output();
+        let output = output.expect("ip is installed");
+        assert!(output.status.success(), "ethtool {args}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
     /// `tardy run` there, with the cards as path; not by `ip netns exec`, whose mounts end with it.
@@ -123,29 +142,25 @@ impl Drop for Host {
 
 const TAKE: [&str; 2] = ["--set", "path.take=true"];
 
+/// The verdicts of a rule.
+fn verdicts(run: &Finished, rule: &str) -> Vec<Value> {
+    let verdicts = run.cell()["verdicts"].as_array().expect("verdicts").iter();
+    verdicts.filter(|verdict| verdict["id"] == rule).cloned().collect()
+}
+
 #[test]
 fn a_switch_that_keeps_multicast_was_not_noticed() {
     if !can_run_beside_others("a_switch_that_keeps_multicast_was_not_noticed") {
         return;
     }
-    let host = Host::empty();
     // A querier is known when the first answers to its queries could have come.
-    host.ip("link add switch0 type bridge mcast_query_response_interval 1");
+    let host = Host::switched("mcast_query_response_interval 1", "");
     host.ip("link set dev switch0 type bridge mcast_snooping 1 mcast_querier 1");
-    for n in [1, 2] {
-        host.ip(&format!("link add enp{n}s0 type veth peer name port{n}"));
-        host.ip(&format!("link set dev port{n} master switch0 up"));
-        host.ip(&format!("link set dev enp{n}s0 up"));
-    }
-    host.ip("link set dev switch0 up");
-    let lost = |run: &Finished| -> Vec<Value> {
-        let verdicts = run.cell()["verdicts"].as_array().expect("verdicts").iter();
-        verdicts.filter(|verdict| verdict["id"] == "group-lost").cloned().collect()
-    };
     // Nobody is a member of the group; ARP passes. It is a switch of others, which may do so.
     let run = host.call(&[]);
     run.ran();
-    let ways: Vec<Value> = lost(&run).into_iter().map(|it| json!([it["level"], it["evidence"]["kind"]])).collect();
+    let lost = verdicts(&run, "group-lost");
+    let ways: Vec<Value> = lost.iter().map(|it| json!([it["level"], it["evidence"]["kind"]])).collect();
     // Each way, in each of two trials, is one verdict of the cell.
     assert!(!ways.is_empty() && ways.iter().all(|it| *it == json!(["warning", "multicast packets"])), "{ways:?}");
     assert!(run.stderr.contains("group-lost: "), "before the first packet: {}", run.stderr);
@@ -156,7 +171,50 @@ fn a_switch_that_keeps_multicast_was_not_noticed() {
     let again = Place::new();
     let run = again.call(&mut host.run(&again, &[]));
     run.ran();
-    assert_eq!(lost(&run), [Value::Null; 0], "{}", run.stderr);
+    assert_eq!(verdicts(&run, "group-lost"), [Value::Null; 0], "{}", run.stderr);
+}
+
+#[test]
+fn a_switch_whose_ports_have_a_smaller_mtu_was_not_noticed() {
+    if !can_run_beside_others("a_switch_whose_ports_have_a_smaller_mtu_was_not_noticed") {
+        return;
+    }
+    let run = Host::switched("", "mtu 1300 ").call(&[]);
+    run.ran();
+    let long = verdicts(&run, "long-lost");
+    assert!(!long.is_empty(), "{}", run.stdout);
+    for verdict in long {
+        let of = &verdict["evidence"];
+        assert_eq!((&of["bytes"], &of["longest_bytes"]), (&json!(1_500), &json!(1_300)), "{verdict}");
+    }
+    assert!(run.stderr.contains("set path.mtu to 1300"), "before the first packet: {}", run.stderr);
+    assert_eq!(verdicts(&run, "checksum-lost"), [Value::Null; 0], "{}", run.stdout);
+}
+
+#[test]
+fn a_program_that_hands_packets_on_without_their_checksum_was_a_loss_without_a_reason() {
+    if !can_run_beside_others("a_program_that_hands_packets_on_without_their_checksum_was_a_loss_without_a_reason") {
+        return;
+    }
+    let host = Host::empty();
+    for n in [1, 2] {
+        host.ip(&format!("link add enp{n}s0 type veth peer name port{n}"));
+        // A veth takes frames of XDP where its peer has NAPI.
+        host.ethtool(&format!("-K enp{n}s0 gro on"));
+    }
+    for (from, to) in [(1, 2), (2, 1)] {
+        let index: Value = serde_json::from_str(&host.ip(&format!("-j link show dev port{to}"))).expect("JSON");
+        let target = format!("TARGET={}", index[0]["ifindex"]);
+        let object = crate::pitfalls::object(&host.place, &["FORWARDS", &target]);
+        host.ip(&format!("link set dev port{from} xdpdrv obj {} sec xdp", object.display()));
+        host.ip(&format!("link set dev port{from} up"));
+        host.ip(&format!("link set dev enp{from}s0 up"));
+    }
+    let run = host.call(&[]);
+    let bare = verdicts(&run, "checksum-lost");
+    let is_bare = |of: &Value| of["without_checksum"] == of["sent"];
+    assert!(!bare.is_empty() && bare.iter().all(|of| is_bare(&of["evidence"])), "{bare:?}: {}", run.stderr);
+    assert!(run.stderr.contains("arrived without one, which the kernel there drops"), "{}", run.stderr);
 }
 
 #[test]

@@ -8,10 +8,10 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
-use tardy_bpf::pitfalls::has_mark;
+use tardy_bpf::probes::{has_mark, lacks_sum};
 use tardy_bpf::program::device_columns;
 use tardy_engine::halves::{Halves, join};
-use tardy_engine::order::SendOrder;
+use tardy_engine::order::{Checksum, SendOrder, SpecialFrame};
 use tardy_engine::port::{XdpStamp, sim};
 use tardy_engine::triggered::{Bulks, Next};
 use tardy_model::placement::ThreadRecord;
@@ -22,7 +22,7 @@ use tardy_model::shaper::Shaper;
 use tardy_model::stream::Stream;
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::{Instant, Nanos, Tai};
-use tardy_model::xdp::{Core, CoreRecord, DeviceHint, GroupKind, Triggered, TriggeredRecord, XdpClock, XdpRecord};
+use tardy_model::xdp::{Core, CoreRecord, DeviceHint, SpecialKind, Triggered, TriggeredRecord, XdpClock, XdpRecord};
 use tardy_tests::xdp_record;
 
 /// From the XDP program to the end of the receive call.
@@ -364,32 +364,46 @@ fn a_packet_of_a_receiver_by_the_schedule_is_late_by_when_the_xdp_program_saw_it
 }
 
 #[test]
-fn frames_for_more_than_one_receiver_are_known_apart() {
+fn special_frames_are_known_apart() {
     let (here, there) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
     let over = [("192.0.2.1", [1, 0, 0x5e, 0x7f, 0x54, 0x44]), ("2001:db8::1", [0x33, 0x33, 0x54, 0x44, 0x59, 1])];
     for (ip, group) in over {
         let address: IpAddr = ip.parse().expect("an address");
         let send = SendOrder { macs: [there, here], local: address, peer: address, ..sender_order(1, 1_000) };
-        let all = [false, true].map(|back| GroupKind::ALL.map(|kind| send.group_probe(kind, back, false)));
+        let all = [false, true].map(|back| SpecialKind::ALL.map(|kind| send.special_probe(kind, back, false, 9_000)));
         let mut marks = vec![send.probe(false, false).1, send.probe(true, false).1];
-        for (of_way, from) in all.iter().zip([here, there]) {
-            for ((frame, mark), to) in of_way.iter().zip([group, [0xff; 6]]) {
+        for (of_way, [from, other]) in all.iter().zip([[here, there], [there, here]]) {
+            for (SpecialFrame { frame, mark, .. }, to) in of_way.iter().zip([group, [0xff; 6], other, other]) {
                 assert_eq!((&frame[..6], &frame[6..12]), (&to[..], &from[..]), "{ip}");
                 assert!(has_mark(frame, mark) && !marks.contains(mark), "{ip}");
                 marks.push(*mark);
             }
         }
         // Who has 192.0.2.84, asks one that has no address.
-        let (arp, _) = &all[0][1];
+        let [SpecialFrame { frame: multicast, .. }, SpecialFrame { frame: arp, .. }, long, unsummed] = &all[0];
         assert_eq!(arp[12..22], [8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
         assert_eq!((&arp[22..28], &arp[28..42]), (&here[..], &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 192, 0, 2, 84][..]));
         // The sum over the whole head of an IPv4 packet is that of a sound one.
-        let (multicast, _) = &all[0][0];
         if address.is_ipv4() {
             let words = multicast[14..34].chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
             let sum: u32 = words.sum();
             assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
             assert_eq!(multicast[30..34], [239, 255, 84, 68]);
         }
+        // As long as it was asked for, with a sum that is right.
+        assert_eq!((long.frame.len(), long.checksum), (14 + 9_000, Checksum::Written), "{ip}");
+        assert!(!lacks_sum(&long.frame) && !lacks_sum(multicast), "{ip}");
+        // Without its sum until somebody adds up all bytes from there on; then it is right.
+        assert!(lacks_sum(&unsummed.frame), "{ip}");
+        let Checksum::ByDevice { from, at } = unsummed.checksum else { panic!("{ip}: who writes it?") };
+        let from = usize::from(from);
+        assert_eq!((from, at), (14 + if address.is_ipv4() { 20 } else { 40 }, 6), "{ip}");
+        let words = unsummed.frame[from..].chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
+        let sum: u32 = words.sum();
+        let sum = !(((sum & 0xffff) + (sum >> 16)) as u16);
+        let mut summed = unsummed.frame.clone();
+        let place = from + usize::from(at);
+        summed[place..place + 2].copy_from_slice(&sum.to_be_bytes());
+        assert!(!lacks_sum(&summed), "{ip}");
     }
 }

@@ -424,9 +424,9 @@ fn every_mode_of_a_way_into_a_virtual_machine_carries_packets() {
         assert_eq!(cell["streams"]["ctl"]["outcomes"]["received"], 20, "{}: {}", cell["id"], run.stderr);
     }
     for (path, record) in glob(&place) {
-        let groups = record["inspection"]["groups"].as_array().expect("frames for more than one receiver");
-        assert_eq!(groups.len(), 4, "{path}");
-        assert!(groups.iter().all(|group| group["arrived"] == 8), "{path}: {groups:#?}");
+        let special = record["inspection"]["special"].as_array().expect("special frames");
+        assert_eq!(special.len(), 8, "{path}");
+        assert!(special.iter().all(|probe| probe["arrived"] == 8), "{path}: {special:#?}");
     }
 }
 

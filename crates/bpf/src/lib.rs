@@ -7,6 +7,7 @@ pub mod btf;
 pub mod forward;
 pub mod hints;
 pub mod pitfalls;
+pub mod probes;
 pub mod program;
 pub mod scan;
 pub mod source;

@@ -6,6 +6,7 @@
 //! attached to a device are judged by what they do while probe packets pass ([`Inspector`]), for
 //! the kernel gives their calls away only in a form that differs from kernel to kernel.
 
+use crate::probes::{Arriving, BUFFER, Came, count_marks};
 use crate::program::{Attached, Log, attached, harmless, infos};
 pub use crate::scan::{Call, MOST_CALLS, Scan, scan, without};
 use crate::source::ObjectError;
@@ -16,8 +17,6 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use tardy_model::ethernet::{MOST_TAGS, TAGS, UNTAGGED};
-use tardy_model::frame::HEAD;
 use tardy_model::xdp::{
     ArrivedProbes, AwaitedProbes, DeviceWithin, FaultKind, NumberedDevice, ObjectRecord, ProgramCost, ProgramFault,
     ProgramHook, ProgramRecord, ProgramSeen,
@@ -26,7 +25,6 @@ use tardy_sys::bpf::count_runs;
 use tardy_sys::nic;
 use tardy_sys::packet::{self, Instruction};
 use tardy_sys::process;
-use tardy_sys::stamps::TxStamps;
 use tardy_sys::thread::close_together;
 use tardy_sys::udp::{Heard, UdpRx};
 
@@ -285,15 +283,6 @@ pub struct Inspector {
 
 /// A socket filter that takes every frame whole.
 const ALL: [Instruction; 1] = [Instruction { code: 6, yes: 0, no: 0, k: u32::MAX }];
-const BUFFER: i32 = 1 << 20;
-/// A probe packet that has not arrived after this time does not.
-const LATEST: Duration = Duration::from_millis(100);
-/// Bytes of the longest headers of IP and of UDP or TCP that a probe has.
-const IP_AND_TCP: usize = 40 + 20;
-/// The last place at which a mark can begin: a probe has at most one tag of its own.
-const FARTHEST: usize = UNTAGGED + 4 * (1 + MOST_TAGS) + IP_AND_TCP;
-/// What is read of a frame: a mark is the head of a test frame.
-const MARKED: usize = FARTHEST + HEAD;
 
 /// The file by which `ip netns` knows a network namespace.
 fn netns_file(name: &str) -> PathBuf {
@@ -323,7 +312,7 @@ impl Inspector {
             }
         }
         let before = infos(&all.iter().map(|(program, _)| program.id).collect());
-        let at = |from, mark: &[u8]| Arriving { from, mark: mark.to_vec(), by_tags: BTreeMap::new() };
+        let at = |from, mark: &[u8]| Arriving::at(from, mark);
         // Whoever makes the trial's ports ready reports a device that is gone.
         let first = |of: &AwaitedProbes| {
             // A device inside the path need not listen to all: it filters nothing that comes in.
@@ -346,7 +335,8 @@ impl Inspector {
         let is_whole = count_marks(&mut places, each, |socket, bytes| {
             let mut heard = Heard::default();
             let packets = socket.receive(bytes, &mut heard, false).unwrap_or(0);
-            (packets > 0).then_some((heard.length, u8::from(heard.taken.is_some())))
+            let Heard { length, taken, is_unsummed, .. } = heard;
+            (packets > 0).then_some(Came { length, tags_taken: u8::from(taken.is_some()), is_unsummed })
         });
         let after = infos(&self.attached.iter().map(|(program, _)| program.id).collect());
         let lines = self.watch.as_ref().map(|watch| watch.lines(&after)).unwrap_or_default();
@@ -394,114 +384,18 @@ impl Inspector {
         let mut sockets = Vec::new();
         let came = |(first, behind): (Option<Arriving<UdpRx>>, Option<Arriving<UdpRx>>)| {
             let mut known = |place: Option<Arriving<UdpRx>>| {
-                let Arriving { from, by_tags, .. } = place?;
+                let Arriving { from, by_tags, without_checksum, .. } = place?;
                 sockets.push(from);
                 let count: u32 = by_tags.values().sum();
                 // What was not read is not missing.
-                (is_whole || count >= each).then_some((by_tags, count))
+                (is_whole || count >= each).then_some((by_tags, without_checksum, count))
             };
-            let let_on = known(behind).map(|(_, count)| count);
-            Some(ArrivedProbes { by_tags: known(first)?.0, let_on })
+            let let_on = known(behind).map(|(.., count)| count);
+            let (by_tags, without_checksum, _) = known(first)?;
+            Some(ArrivedProbes { by_tags, without_checksum, let_on })
         };
         let arrived = first.into_iter().zip(behind).map(came).collect();
         close_together(sockets);
         Seen { programs, unchecked: self.unchecked, arrived }
     }
-}
-
-/// Where probe packets arrive: how each is known, and how many came by their tags.
-pub struct Arriving<S> {
-    /// What gives the frames.
-    pub from: S,
-    pub mark: Vec<u8>,
-    pub by_tags: BTreeMap<u8, u32>,
-}
-
-/// Frames of one device that are checked before the next device has its turn, and before the clock
-/// is read.
-const TURN: u32 = 64;
-/// Frames that are checked in all: on a busy segment the probes are among them, or are lost.
-const MOST_FRAMES: u32 = 1 << 16;
-
-/// Counts the frames with a mark until `each` of every mark have arrived, or [`LATEST`] has
-/// passed; true if all frames that had arrived by then were read. Other traffic does not make it
-/// longer than by a turn of each device, and each has its first turn even if the thread was held up
-/// for that long. `next` puts the next frame that waits into the bytes, and says how long it was
-/// and how many tags were taken out of it; `None` if none waits.
-pub fn count_marks<S>(
-    places: &mut [&mut Arriving<S>],
-    each: u32,
-    mut next: impl FnMut(&mut S, &mut [u8]) -> Option<(usize, u8)>,
-) -> bool {
-    let (until, mut left) = (Instant::now() + LATEST, MOST_FRAMES);
-    let mut bytes = [0; MARKED];
-    loop {
-        let before = left;
-        for Arriving { from, mark, by_tags } in places.iter_mut().map(|place| &mut **place) {
-            for _ in 0..TURN {
-                if left == 0 {
-                    return false;
-                }
-                let Some((length, taken)) = next(from, &mut bytes) else { break };
-                left -= 1;
-                let frame = &bytes[..length.min(MARKED)];
-                if has_mark(frame, mark) {
-                    *by_tags.entry(tags_in(frame) + taken).or_default() += 1;
-                }
-            }
-        }
-        let has_all = |place: &&mut Arriving<S>| place.by_tags.values().sum::<u32>() >= each;
-        if places.iter().all(has_all) {
-            return true;
-        }
-        if Instant::now() > until {
-            return left == before;
-        }
-        if left == before {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-}
-
-/// True of a frame that has this mark where a probe can have it: behind the Ethernet header, the
-/// tags that it was sent with and got on its way, and the headers of IP and of UDP or TCP.
-pub fn has_mark(frame: &[u8], mark: &[u8]) -> bool {
-    let begins = |at: usize| frame.get(at..).is_some_and(|rest| rest.starts_with(mark));
-    !mark.is_empty() && (UNTAGGED..=FARTHEST).any(begins)
-}
-
-/// How many VLAN tags a frame begins with.
-fn tags_in(frame: &[u8]) -> u8 {
-    let is_tag = |n: &usize| {
-        let at = UNTAGGED - 2 + 4 * n;
-        frame.get(at..at + 2).is_some_and(|kind| TAGS.iter().any(|tag| tag.to_be_bytes() == *kind))
-    };
-    (0..=MOST_TAGS).take_while(is_tag).count() as u8
-}
-
-/// Frames that are sent before the sockets of all of them are closed.
-const SENT_TOGETHER: usize = 32;
-
-/// Sends frames, each out of a device with a priority and several times. Gives how many of each the
-/// device took, and how many were dropped before it, by a filter or a queue discipline: the kernel
-/// says ENOBUFS then.
-pub fn send(frames: &[(&str, u32, &[u8])], times: u32) -> Vec<(u32, u32)> {
-    let mut sent = Vec::with_capacity(frames.len());
-    for some in frames.chunks(SENT_TOGETHER) {
-        let mut sockets = Vec::new();
-        for (device, priority, frame) in some {
-            let Ok(mut socket) = packet::sender(device, *priority, TxStamps::default(), BUFFER, None) else {
-                sent.push((0, 0));
-                continue;
-            };
-            sent.push((0..times).fold((0, 0), |(took, dropped), _| match socket.send(frame, 0, None) {
-                Ok(_) => (took + 1, dropped),
-                Err(libc::ENOBUFS) => (took, dropped + 1),
-                Err(_) => (took, dropped),
-            }));
-            sockets.push(socket);
-        }
-        close_together(sockets);
-    }
-    sent
 }

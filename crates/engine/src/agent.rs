@@ -17,7 +17,7 @@ pub use threads::{BindEnd, BoundEnd, bind_to};
 use crate::live::Digest;
 use crate::load::{LoadSide, Work};
 use crate::message::{self, ActivityId, ActivityOrder, EndReady, FromAgent, MessageError, ToAgent};
-use crate::order::{CostOrder, ObjectOrder, RulerOrder};
+use crate::order::{CostOrder, ObjectOrder, ProbeOrder, RulerOrder};
 use crate::ruler;
 use end::StreamEnd;
 use link::Event;
@@ -26,6 +26,7 @@ use std::io::{Read, Write};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{self, Duration};
 use tardy_bpf::pitfalls::{self, Inspector, Seen};
+use tardy_bpf::probes::{self, Outgoing};
 use tardy_model::time::{Instant, Tai};
 use tardy_sys::clock;
 
@@ -117,9 +118,8 @@ impl Station {
                 Ok(Some(FromAgent::Inspecting))
             }
             ToAgent::Probe { probes, times } => {
-                let frames = probes.iter().map(|of| (&*of.device, of.priority, &*of.frame));
-                let frames: Vec<(&str, u32, &[u8])> = frames.collect();
-                Ok(Some(FromAgent::Probed { sent: pitfalls::send(&frames, times) }))
+                let frames: Vec<Outgoing<'_>> = probes.iter().map(ProbeOrder::outgoing).collect();
+                Ok(Some(FromAgent::Probed { sent: probes::send(&frames, times) }))
             }
             ToAgent::Inspected { each, objects } => self.end_inspection(each, &objects).map(Some),
             ToAgent::Cost(of) => self.cost(of).map(Some),

@@ -4,7 +4,7 @@
 
 mod probe;
 
-pub use probe::ProbeOrder;
+pub use probe::{Checksum, ProbeOrder, SpecialFrame};
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

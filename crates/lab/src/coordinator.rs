@@ -4,6 +4,7 @@
 //! a file format.
 
 mod check;
+mod inspection;
 mod record;
 mod under_way;
 
@@ -374,12 +375,12 @@ impl Run<'_, '_> {
         let (nonce, ordered) = orders(&cell.setup, plan, &chosen, &mut random)?;
         let (places, _) = loads::place(&cell.setup, &chosen, &self.found)?;
         let mut loads = Loads::of(&cell.setup, plan, &places, &mut random)?;
-        let mut inspection = check::inspect(stations, (&cell.setup, plan), &ordered, &mut self.costs)?;
-        self.explain_groups(cell, plan, &mut inspection);
+        let mut inspection = inspection::inspect(stations, (&cell.setup, plan), &ordered, &mut self.costs)?;
+        self.explain_lost(cell, plan, &mut inspection);
         self.tell_found(cell, &inspection);
-        let attached_before = || check::attached_before(&cell.setup.streams, plan, &inspection);
-        let lost_group = || check::lost_group(&inspection, &self.experiment.validity);
-        if let Some(why) = check::dead_end(&inspection).or_else(attached_before).or_else(lost_group) {
+        let attached_before = || inspection::attached_before(&cell.setup.streams, plan, &inspection);
+        let lost_special = || inspection::lost_special(&inspection, &self.experiment.validity);
+        if let Some(why) = inspection::dead_end(&inspection).or_else(attached_before).or_else(lost_special) {
             self.refuse_for(cell, why, Some(inspection));
             return Ok(());
         }

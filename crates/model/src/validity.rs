@@ -54,6 +54,12 @@ pub const CLOCK_BOUND: &str = "clock-bound";
 /// The rule about frames for more than one receiver.
 pub const GROUP_LOST: &str = "group-lost";
 
+/// The rule about frames as long as the path's MTU.
+pub const LONG_LOST: &str = "long-lost";
+
+/// The rule about packets whose checksum the sender's device is to write.
+pub const CHECKSUM_LOST: &str = "checksum-lost";
+
 /// All rules that can be set, in the order in which verdicts are reported.
 pub const RULES: &[RuleDefault] = &[
     fact("failed"),
@@ -63,6 +69,8 @@ pub const RULES: &[RuleDefault] = &[
     fact("added-tag"),
     fact("program-drops"),
     condition(GROUP_LOST, Level::Invalid),
+    condition(LONG_LOST, Level::Invalid),
+    condition(CHECKSUM_LOST, Level::Invalid),
     fact("tai-offset"),
     fact("clock-step"),
     fact("causality"),

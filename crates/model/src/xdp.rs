@@ -3,15 +3,17 @@
 //! there, and where the XDP program ran.
 
 mod inspection;
+mod special;
 
 use crate::frame::MOST_PACKETS;
 use crate::point::Point;
 pub use crate::sample::{HintColumn, Hints};
 pub use inspection::{
-    ArrivedProbes, AwaitedProbes, DeviceWithin, FaultKind, GroupKind, GroupRecord, Inspection, NumberedDevice,
-    ObjectRecord, ProbeHop, ProbeRecord, ProbeWay, ProgramCost, ProgramFault, ProgramHook, ProgramRecord, ProgramSeen,
+    ArrivedProbes, AwaitedProbes, DeviceWithin, FaultKind, Inspection, NumberedDevice, ObjectRecord, ProbeHop,
+    ProbeRecord, ProbeWay, ProgramCost, ProgramFault, ProgramHook, ProgramRecord, ProgramSeen,
 };
 use serde::{Deserialize, Deserializer, Serialize};
+pub use special::{SpecialKind, SpecialRecord};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

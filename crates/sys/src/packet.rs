@@ -47,6 +47,30 @@ pub fn sender(
     Ok(UdpTx::over(fd, priority, stamps, error_queue_bytes, launching)?.reports_drops())
 }
 
+/// A socket that sends frames whose checksum the device is to write, as it does for sockets of UDP
+/// and TCP: in front of each frame are the bytes of [`summed_by_device`].
+///
+/// # Errors
+/// As [`sender`].
+pub fn sender_without_checksum(device: &str, priority: u32, send_buffer_bytes: i32) -> Result<UdpTx, SysError> {
+    let fd = socket(device)?;
+    set(&fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1i32, "PACKET_VNET_HDR")?;
+    bind(&fd, device, 0)?;
+    Ok(UdpTx::over(fd, priority, TxStamps::default(), send_buffer_bytes, None)?.reports_drops())
+}
+
+/// That head (`struct virtio_net_hdr`) for a frame of which the device sums up all bytes from this
+/// one on, and writes the sum `at` bytes behind that.
+pub fn summed_by_device(from: u16, at: u16) -> [u8; 10] {
+    /// VIRTIO_NET_HDR_F_NEEDS_CSUM; then no segments, and no lengths of them.
+    const NEEDS_SUM: [u8; 6] = [1, 0, 0, 0, 0, 0];
+    let mut head = [0; 10];
+    head[..6].copy_from_slice(&NEEDS_SUM);
+    head[6..8].copy_from_slice(&from.to_ne_bytes());
+    head[8..].copy_from_slice(&at.to_ne_bytes());
+    head
+}
+
 /// A socket that receives the frames on `device` that `filter` lets through, but for those that
 /// this station sends; `stamp` asks for the kernel's stamps. `tagged` has frames of any VLAN let
 /// in by the device.

@@ -165,10 +165,11 @@ pub(crate) fn rx_stamp(message: &libc::msghdr) -> Option<Instant<Realtime>> {
     stamp
 }
 
-/// The VLAN tag that was taken out of a frame before a packet socket got it.
+/// The VLAN tag that was taken out of a frame before a packet socket got it, and whether its
+/// checksum is still to be written.
 #[inline]
-pub(crate) fn rx_tag(message: &libc::msghdr) -> Option<Taken> {
-    let mut tag = None;
+pub(crate) fn rx_aux(message: &libc::msghdr) -> (Option<Taken>, bool) {
+    let (mut tag, mut is_unsummed) = (None, false);
     for_each(message, |level, kind, data| {
         if level == libc::SOL_PACKET
             && kind == PACKET_AUXDATA
@@ -178,7 +179,8 @@ pub(crate) fn rx_tag(message: &libc::msghdr) -> Option<Taken> {
             let has_tpid = aux.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
             let tpid = if has_tpid { aux.tp_vlan_tpid } else { TAG };
             tag = (aux.tp_status & libc::TP_STATUS_VLAN_VALID != 0).then_some((tpid, aux.tp_vlan_tci));
+            is_unsummed = aux.tp_status & libc::TP_STATUS_CSUMNOTREADY != 0;
         }
     });
-    tag
+    (tag, is_unsummed)
 }

@@ -10,7 +10,7 @@ use tardy_model::point::Point;
 use tardy_model::validity;
 use tardy_model::verdict::{Figure, Level, Verdict};
 use tardy_model::xdp::{
-    GroupRecord, Inspection, ObjectRecord, ProbeRecord, ProgramCost, ProgramRecord, ProgramSeen, XdpMode,
+    Inspection, ObjectRecord, ProbeRecord, ProgramCost, ProgramRecord, ProgramSeen, SpecialRecord, XdpMode,
 };
 
 /// `failed`: something broke during the trial.
@@ -143,7 +143,14 @@ pub(super) const ADDED_TAG: Rule = inspecting("added-tag", Spoils::Path, |of| by
 /// `program-drops`: packets that a program decided about went nowhere.
 pub(super) const PROGRAM_DROPS: Rule = inspecting("program-drops", Spoils::Path, |of| by(of, drops));
 /// `group-lost`: frames for more than one receiver do not arrive, and those for one do.
-pub(super) const GROUP_LOST: Rule = inspecting(validity::GROUP_LOST, Spoils::Path, |of| by(of, lost_groups));
+pub(super) const GROUP_LOST: Rule =
+    inspecting(validity::GROUP_LOST, Spoils::Path, |of| by(of, |found| lost(found, validity::GROUP_LOST)));
+/// `long-lost`: frames as long as the path's MTU do not arrive, and shorter ones do.
+pub(super) const LONG_LOST: Rule =
+    inspecting(validity::LONG_LOST, Spoils::Path, |of| by(of, |found| lost(found, validity::LONG_LOST)));
+/// `checksum-lost`: packets whose checksum the sender's device is to write arrive without it.
+pub(super) const CHECKSUM_LOST: Rule =
+    inspecting(validity::CHECKSUM_LOST, Spoils::Path, |of| by(of, |found| lost(found, validity::CHECKSUM_LOST)));
 /// `printk`: a program writes lines into the kernel's trace.
 pub(super) const PRINTK: Rule = inspecting("printk", Spoils::Measuring, |of| by(of, printks));
 /// `device-number`: a user's program has the number of a device in its code.
@@ -159,10 +166,13 @@ fn by(evidence: &Evidence<'_>, judge: fn(&Inspection) -> Vec<Verdict>) -> Vec<Ve
 
 /// The verdicts on what was found on a path, also where no trial followed.
 pub fn found(found: &Inspection) -> Vec<Verdict> {
-    [added_tags, drops, lost_groups, printks, numbered, generic, programs]
-        .iter()
-        .flat_map(|judge| judge(found))
-        .collect()
+    let of_special = [validity::GROUP_LOST, validity::LONG_LOST, validity::CHECKSUM_LOST];
+    let special = of_special.iter().flat_map(|rule| lost(found, rule));
+    let judged = |those: &[fn(&Inspection) -> Vec<Verdict>]| -> Vec<Verdict> {
+        those.iter().flat_map(|judge| judge(found)).collect()
+    };
+    let programs = judged(&[printks, numbered, generic, programs]);
+    judged(&[added_tags, drops]).into_iter().chain(special).chain(programs).collect()
 }
 
 /// A verdict on a program, with what identifies it.
@@ -176,20 +186,30 @@ fn on(id: &str, level: Level, program: &ProgramRecord, says: String) -> Verdict 
         .with("hook", program.hook.name())
 }
 
-fn lost_groups(found: &Inspection) -> Vec<Verdict> {
-    let verdict = |group: &GroupRecord| {
-        let level = if group.is_certain { Level::Invalid } else { Level::Warning };
-        let verdict = Verdict::new(GROUP_LOST.id, level, group.says())
-            .with("from", group.from.as_str())
-            .with("to", group.to.as_str())
-            .with("kind", group.kind.says())
-            .with("sent", group.sent);
-        match &group.kept_by {
+/// The verdicts of a rule about special frames.
+fn lost(found: &Inspection, rule: &'static str) -> Vec<Verdict> {
+    let verdict = |of: &SpecialRecord| {
+        let level = if of.is_certain { Level::Invalid } else { Level::Warning };
+        let mut verdict = Verdict::new(rule, level, of.says())
+            .with("from", of.from.as_str())
+            .with("to", of.to.as_str())
+            .with("kind", of.kind.says())
+            .with("sent", of.sent);
+        if of.without_checksum > 0 {
+            verdict = verdict.with("without_checksum", of.without_checksum);
+        }
+        for (name, bytes) in [("bytes", of.bytes), ("longest_bytes", of.longest_bytes)] {
+            verdict = match bytes {
+                Some(bytes) => verdict.with(name, bytes),
+                None => verdict,
+            };
+        }
+        match &of.kept_by {
             Some(kept_by) => verdict.with("kept_by", kept_by.as_str()),
             None => verdict,
         }
     };
-    found.lost_groups().map(verdict).collect()
+    found.lost_special().filter(|of| of.kind.rule() == rule).map(verdict).collect()
 }
 
 fn watched(found: &Inspection) -> impl Iterator<Item = (&ProgramRecord, &ProgramSeen)> {

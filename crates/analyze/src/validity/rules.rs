@@ -10,7 +10,7 @@ use tardy_model::validity::Validity;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
 /// All rules, in the order in which their verdicts are reported: the most severe causes first.
-pub const RULES: [Rule; 48] = [
+pub const RULES: [Rule; 50] = [
     broken::FAILED,
     broken::LATE_START,
     broken::RECEIVER_BROKE,
@@ -18,6 +18,8 @@ pub const RULES: [Rule; 48] = [
     broken::ADDED_TAG,
     broken::PROGRAM_DROPS,
     broken::GROUP_LOST,
+    broken::LONG_LOST,
+    broken::CHECKSUM_LOST,
     stamps::TAI_OFFSET,
     stamps::CLOCK_STEP,
     stamps::CAUSALITY,

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Probe packets: whole frames like those of a stream, and frames for more than one receiver, for
-//! the inspection of its path before the first packet.
+//! Probe packets: whole frames like those of a stream, and special ones, which a path may treat
+//! otherwise, for the inspection of its path before the first packet.
 
 use super::{SendOrder, StreamOrder};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use tardy_bpf::probes::Outgoing;
 use tardy_model::ethernet::{self, Mac};
 use tardy_model::frame::{Frame, HEAD, PROBE, PacketKind};
-use tardy_model::xdp::GroupKind;
+use tardy_model::xdp::SpecialKind;
 
 /// Probe packets of one way of a stream, whole frames, so that a station without a port for
 /// them can send them.
@@ -17,6 +18,36 @@ pub struct ProbeOrder {
     pub device: String,
     pub priority: u32,
     pub frame: Vec<u8>,
+    pub checksum: Checksum,
+}
+
+/// Who writes the checksum of UDP or TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Checksum {
+    /// It is in the frame.
+    Written,
+    /// The device that the frame leaves by, as with packets of sockets: where in the frame the
+    /// bytes begin that are summed up, and where behind that the sum belongs.
+    ByDevice { from: u16, at: u16 },
+}
+
+/// A special frame, with the mark in it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SpecialFrame {
+    pub frame: Vec<u8>,
+    pub mark: [u8; HEAD],
+    pub checksum: Checksum,
+}
+
+impl ProbeOrder {
+    /// As it is sent.
+    pub fn outgoing(&self) -> Outgoing<'_> {
+        let sum_by_device = match self.checksum {
+            Checksum::Written => None,
+            Checksum::ByDevice { from, at } => Some([from, at]),
+        };
+        Outgoing { device: &self.device, priority: self.priority, frame: &self.frame, sum_by_device }
+    }
 }
 
 /// Protocol numbers of IP.
@@ -58,32 +89,56 @@ impl SendOrder {
         ([ethernet::head(macs[0], macs[1], tag.filter(|_| !by_vlan_device), ethertype), packet].concat(), head)
     }
 
-    /// A frame for more than one receiver, there or back, with the stream's tag, and the mark in
-    /// it. No receiver takes it for a packet of the trial, and nobody answers it.
-    pub fn group_probe(&self, kind: GroupKind, back: bool, by_vlan_device: bool) -> (Vec<u8>, [u8; HEAD]) {
+    /// A special frame, there or back, with the stream's tag, and the mark in it. No receiver takes
+    /// it for a packet of the trial, and nobody answers it. `longest` is the length of the longest
+    /// kind as an IP packet, bytes.
+    pub fn special_probe(&self, kind: SpecialKind, back: bool, by_vlan_device: bool, longest: u32) -> SpecialFrame {
         let StreamOrder { stream, nonce, tag, .. } = self.order;
         let ([far, near], [local, peer]) = (self.macs, [self.local, self.peer]);
-        let (packet_kind, mac, ip) =
-            if back { (PacketKind::WarmUpReply, far, peer) } else { (PacketKind::WarmUp, near, local) };
+        let (packet_kind, [mac, other], [ip, other_ip]) = if back {
+            (PacketKind::WarmUpReply, [far, near], [peer, local])
+        } else {
+            (PacketKind::WarmUp, [near, far], [local, peer])
+        };
         // The size is the mark's difference from those of other probes.
         let size = match kind {
-            GroupKind::Multicast => 1,
-            GroupKind::Arp => 2,
+            SpecialKind::Multicast => 1,
+            SpecialKind::Arp => 2,
+            SpecialKind::Longest => 3,
+            SpecialKind::Unsummed => 4,
         };
         let mut mark = [0; HEAD];
         Frame { kind: packet_kind, stream: stream.number(), size, nonce, seq: PROBE }.write(&mut mark);
-        let (to, ethertype, packet) = match kind {
-            GroupKind::Arp => (BROADCAST, ARP, [&arp_request(mac, NOBODY)[..], &mark].concat()),
-            GroupKind::Multicast => {
+        let udp = |to: IpAddr, payload: &[u8]| ip_packet([ip, to], UDP, self.port, payload);
+        let (to, (ethertype, mut packet)) = match kind {
+            SpecialKind::Arp => (BROADCAST, (ARP, [&arp_request(mac, NOBODY)[..], &mark].concat())),
+            SpecialKind::Multicast => {
                 let (group, to) = match ip {
                     IpAddr::V4(_) => (IpAddr::from(GROUP4.0), GROUP4.1),
                     IpAddr::V6(_) => (IpAddr::from(GROUP6.0), GROUP6.1),
                 };
-                let (ethertype, packet) = ip_packet([ip, group], UDP, self.port, &mark);
-                (to, ethertype, packet)
+                (to, udp(group, &mark))
             }
+            SpecialKind::Longest => {
+                let payload = (longest as usize).saturating_sub(ip_head(ip) + UDP_HEAD).max(HEAD);
+                let mut payload = vec![0; payload];
+                payload[..HEAD].copy_from_slice(&mark);
+                (other, udp(other_ip, &payload))
+            }
+            SpecialKind::Unsummed => (other, udp(other_ip, &mark)),
         };
-        ([ethernet::head(to, mac, tag.filter(|_| !by_vlan_device), ethertype), packet].concat(), mark)
+        let ethernet = ethernet::head(to, mac, tag.filter(|_| !by_vlan_device), ethertype);
+        let checksum = match kind {
+            SpecialKind::Unsummed => {
+                // The device adds up what is behind the head of IP, and finds there what is in it.
+                let at = ip_head(ip) + UDP_SUM_AT;
+                packet[at..at + 2]
+                    .copy_from_slice(&(!checksum(&pseudo_head([ip, other_ip], UDP, UDP_HEAD + HEAD))).to_be_bytes());
+                Checksum::ByDevice { from: (ethernet.len() + ip_head(ip)) as u16, at: UDP_SUM_AT as u16 }
+            }
+            _ => Checksum::Written,
+        };
+        SpecialFrame { frame: [ethernet, packet].concat(), mark, checksum }
     }
 }
 
@@ -107,6 +162,25 @@ fn arp_request(from: Mac, of: Ipv4Addr) -> Vec<u8> {
 /// Payload bytes of a probe: it fits into one frame of any path.
 const LONGEST_PROBE: usize = 256;
 
+/// Bytes of IP's head, of UDP's, and where in that one the checksum is.
+fn ip_head(address: IpAddr) -> usize {
+    if address.is_ipv6() { 40 } else { 20 }
+}
+const UDP_HEAD: usize = 8;
+const UDP_SUM_AT: usize = 6;
+
+/// What both versions of IP sum up in front of a segment of `length` bytes comes to the same.
+fn pseudo_head([from, to]: [IpAddr; 2], protocol: u8, length: usize) -> Vec<u8> {
+    [address_bytes(from), address_bytes(to), vec![0, protocol], (length as u16).to_be_bytes().to_vec()].concat()
+}
+
+fn address_bytes(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}
+
 /// A packet of IP from one address to another, from and to the same port of TCP or UDP, with its
 /// EtherType.
 fn ip_packet([from, to]: [IpAddr; 2], protocol: u8, port: u16, payload: &[u8]) -> (u16, Vec<u8>) {
@@ -118,22 +192,18 @@ fn ip_packet([from, to]: [IpAddr; 2], protocol: u8, port: u16, payload: &[u8]) -
             16
         }
         _ => {
-            segment.extend((8 + payload.len() as u16).to_be_bytes());
+            segment.extend(((UDP_HEAD + payload.len()) as u16).to_be_bytes());
             segment.extend([0, 0]);
-            6
+            UDP_SUM_AT
         }
     };
     segment.extend(payload);
-    let bytes = |address: IpAddr| match address {
-        IpAddr::V4(address) => address.octets().to_vec(),
-        IpAddr::V6(address) => address.octets().to_vec(),
-    };
     let length = segment.len() as u16;
-    // What both versions sum up in front of the segment comes to the same.
-    let before = [bytes(from), bytes(to), vec![0, protocol], length.to_be_bytes().to_vec()].concat();
-    let sum = checksum(&[before, segment.clone()].concat());
+    let sum = checksum(&[pseudo_head([from, to], protocol, segment.len()), segment.clone()].concat());
+    // Zero would say that there is none.
+    let sum = if sum == 0 { 0xffff } else { sum };
     segment[sum_at..sum_at + 2].copy_from_slice(&sum.to_be_bytes());
-    let addresses = [bytes(from), bytes(to)].concat();
+    let addresses = [address_bytes(from), address_bytes(to)].concat();
     if from.is_ipv6() {
         let head = [vec![0x60, 0, 0, 0], length.to_be_bytes().to_vec(), vec![protocol, 64]].concat();
         return (IPV6, [head, addresses, segment].concat());
@@ -156,6 +226,5 @@ fn checksum(bytes: &[u8]) -> u16 {
     while sum > 0xffff {
         sum = (sum >> 16) + (sum & 0xffff);
     }
-    // Zero would say that there is none.
-    if sum == 0xffff { 0xffff } else { !(sum as u16) }
+    !(sum as u16)
 }

@@ -103,18 +103,18 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Looks for what keeps frames for more than one receiver, where some do not arrive: the kernel
-    /// is asked once more what it has built. If it does not answer, there is no explanation.
-    pub(super) fn explain_groups(&mut self, cell: &Cell, plan: &Plan, found: &mut Inspection) {
-        if found.lost_groups().next().is_none() {
+    /// Looks for what keeps special frames, where some do not arrive: the kernel is asked once more
+    /// what it has built. If it does not answer, there is no explanation.
+    pub(super) fn explain_lost(&mut self, cell: &Cell, plan: &Plan, found: &mut Inspection) {
+        if found.lost_special().next().is_none() {
             return;
         }
         let answers = self.hosts.read_back(&plan.read_back).unwrap_or_default();
         let answers = answers.iter().filter_map(|read| serde_json::from_str(read.says.text()).ok());
         let answers: Vec<serde_json::Value> = answers.collect();
-        let keeps_group = (self.options.kinds.path)(cell.setup.path.kind).keeps_group;
-        for group in found.groups.iter_mut().filter(|group| group.arrived == 0) {
-            group.kept_by = keeps_group(&answers, group.kind);
+        let keeps = (self.options.kinds.path)(cell.setup.path.kind).keeps;
+        for lost in found.special.iter_mut().filter(|of| of.arrived == 0) {
+            lost.kept_by = keeps(&answers, lost.kind);
         }
     }
 

@@ -10,14 +10,11 @@ use crate::names::{LinkNumber, Names};
 use crate::step::{Action, Inverse, Question, Step};
 use serde_json::Value;
 use tardy_model::path::Backend;
-use tardy_model::xdp::GroupKind;
+use tardy_model::xdp::SpecialKind;
 use tardy_spec::experiment::Setup;
 
-pub(super) const KIND: PathMethods = PathMethods {
-    keeps_group: keeps,
-    guest: InGuest { modules: || &["bridge"], ..InGuest::NOTHING },
-    ..PathMethods::made(lay)
-};
+pub(super) const KIND: PathMethods =
+    PathMethods { keeps, guest: InGuest { modules: || &["bridge"], ..InGuest::NOTHING }, ..PathMethods::made(lay) };
 
 /// Plans it.
 ///
@@ -52,13 +49,14 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost)
 /// A port that floods none has to flood them. A bridge that snoops, and knows of a querier, sends
 /// multicast only where it has heard of a member or a router, so each port has to be one of a
 /// router's.
-pub fn keeps(answers: &[Value], kind: GroupKind) -> Option<String> {
+pub fn keeps(answers: &[Value], kind: SpecialKind) -> Option<String> {
     let links = || answers.iter().filter_map(Value::as_array).flatten();
     let is_port = |link: &&Value| link["linkinfo"]["info_slave_kind"] == "bridge";
     let name = |link: &Value| link["ifname"].as_str().unwrap_or("?").to_owned();
     let setting = match kind {
-        GroupKind::Multicast => "mcast_flood",
-        GroupKind::Arp => "bcast_flood",
+        SpecialKind::Multicast => "mcast_flood",
+        SpecialKind::Arp => "bcast_flood",
+        SpecialKind::Longest | SpecialKind::Unsummed => return None,
     };
     let all = |those: &dyn Fn(&Value) -> bool, command: &dyn Fn(&str) -> String| -> (Vec<String>, String) {
         let ports: Vec<String> = links().filter(is_port).filter(|port| those(port)).map(name).collect();
@@ -73,7 +71,7 @@ pub fn keeps(answers: &[Value], kind: GroupKind) -> Option<String> {
         return Some(format!("the bridge's {setting} is off at {ports}; the smallest change is {commands}"));
     }
     let snoops = |link: &&Value| link["linkinfo"]["info_data"]["mcast_snooping"] == 1;
-    let bridge = links().find(snoops).filter(|_| kind == GroupKind::Multicast).map(name)?;
+    let bridge = links().find(snoops).filter(|_| kind == SpecialKind::Multicast).map(name)?;
     let (_, commands) = all(&|port| port["linkinfo"]["info_slave_data"]["multicast_router"] != 2, &|port| {
         format!("ip link set dev {port} type bridge_slave mcast_router 2")
     });

@@ -9,7 +9,7 @@ use crate::names::Names;
 use crate::station::PlannedStation;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use tardy_model::xdp::GroupKind;
+use tardy_model::xdp::SpecialKind;
 use tardy_spec::experiment::Setup;
 
 /// What a kind of path does, in the order in which it is asked.
@@ -36,10 +36,10 @@ pub struct PathMethods {
     /// stations offer. Pure: what cannot be done is found when the steps are applied, and what they
     /// did is put back by their inverses. An error ends the run before anything is touched.
     pub lay: fn(&Setup, &PlannedStations, Names, &FactsByHost) -> Result<Laid, PathError>,
-    /// What keeps frames for more than one receiver of this kind, by what the kernel answers to the
-    /// questions of the path, and the smallest change that lets them pass; `None` if nothing of
-    /// the path's own does.
-    pub keeps_group: fn(&[Value], GroupKind) -> Option<String>,
+    /// What keeps special frames of this kind, by what the kernel answers to the questions of the
+    /// path, and the smallest change that lets them pass; `None` if nothing of the path's own
+    /// does.
+    pub keeps: fn(&[Value], SpecialKind) -> Option<String>,
     /// What a guest needs for it.
     pub guest: InGuest,
 }
@@ -55,7 +55,7 @@ impl PathMethods {
             refusal: |_| None,
             may_share: |_, _| true,
             lay,
-            keeps_group: |_, _| None,
+            keeps: |_, _| None,
             guest: InGuest::NOTHING,
         }
     }

@@ -2,6 +2,7 @@
 //! What is found on a path before the first packet of a trial: BPF programs of others on its
 //! devices, what a user's own program shows in its code, and probe packets.
 
+use super::special::SpecialRecord;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -204,6 +205,9 @@ pub struct AwaitedProbes {
 pub struct ArrivedProbes {
     /// By the VLAN tags that they arrived with.
     pub by_tags: BTreeMap<u8, u32>,
+    /// Those of them that lack the checksum of UDP or TCP, and of which the kernel does not know
+    /// that it is still to be written.
+    pub without_checksum: u32,
     /// Behind the filters of tc; `None` where nobody looked there.
     pub let_on: Option<u32>,
 }
@@ -305,74 +309,6 @@ impl ProbeRecord {
     }
 }
 
-/// Frames for more than one receiver. A bridge or a switch treats them otherwise than those for
-/// one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "group_kind")]
-pub enum GroupKind {
-    /// IP packets to a group that nobody has joined.
-    Multicast,
-    /// Requests for a hardware address, which go to all.
-    Arp,
-}
-
-impl GroupKind {
-    pub const ALL: [GroupKind; 2] = [GroupKind::Multicast, GroupKind::Arp];
-
-    /// What they are called in a sentence.
-    pub const fn says(self) -> &'static str {
-        match self {
-            GroupKind::Multicast => "multicast packets",
-            GroupKind::Arp => "ARP requests",
-        }
-    }
-}
-
-/// Probe packets for more than one receiver, of one way between two stations.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "group_probe")]
-pub struct GroupRecord {
-    /// Which frames for more than one receiver.
-    pub kind: GroupKind,
-    /// The station that sent them.
-    pub from: String,
-    /// The station at whose device they were awaited.
-    pub to: String,
-    /// Packets that the device took.
-    pub sent: u32,
-    /// Packets that came to the other end of the path.
-    pub arrived: u32,
-    /// All devices between the stations were made for the path, and nobody has attached a program
-    /// to them: nothing that others want keeps such frames.
-    pub is_certain: bool,
-    /// What keeps them, and the smallest change that lets them pass; null if they arrived, or
-    /// nothing is known of it.
-    pub kept_by: Option<String>,
-}
-
-impl GroupRecord {
-    /// Some were sent, and none arrived.
-    pub fn is_lost(&self) -> bool {
-        self.sent > 0 && self.arrived == 0
-    }
-
-    /// They were sent once more, which counts only where none had arrived: what a path has carried
-    /// it carries.
-    pub fn sent_again(&mut self, again: &GroupRecord) {
-        if self.is_lost() {
-            (self.sent, self.arrived) = (self.sent + again.sent, again.arrived);
-        }
-    }
-
-    /// What became of them, for a message.
-    pub fn says(&self) -> String {
-        let GroupRecord { kind, from, to, sent, kept_by, .. } = self;
-        let why = kept_by.as_deref().unwrap_or("look for a filter or a switch between them that keeps such frames");
-        format!("{from} sent {sent} {} to {to} and none arrived, while packets for {to} alone do: {why}", kind.says())
-    }
-}
-
 /// What the code of a user's own XDP program shows before it is attached.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "program_object")]
@@ -422,10 +358,10 @@ pub struct Inspection {
     pub objects: Vec<ObjectRecord>,
     /// Probe packets, each way of each stream.
     pub probes: Vec<ProbeRecord>,
-    /// Probe packets for more than one receiver, each way between two stations; empty where a queue
-    /// discipline may hold them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub groups: Vec<GroupRecord>,
+    /// Frames that a path may treat otherwise than short ones for one receiver, each way between
+    /// two stations; empty where a queue discipline may hold them.
+    #[serde(default, alias = "groups", skip_serializing_if = "Vec::is_empty")]
+    pub special: Vec<SpecialRecord>,
 }
 
 impl Inspection {
@@ -435,15 +371,15 @@ impl Inspection {
         self.programs.is_empty()
             && self.objects.iter().all(is_silent)
             && self.probes.iter().all(|probe| probe.with_more_tags() == 0)
-            && self.lost_groups().next().is_none()
+            && self.lost_special().next().is_none()
     }
 
-    /// Frames for more than one receiver of which none arrives, where those for one do.
-    pub fn lost_groups(&self) -> impl Iterator<Item = &GroupRecord> {
-        let is_way = |group: &GroupRecord, probe: &ProbeRecord| probe.from == group.from && probe.to == group.to;
-        self.groups.iter().filter(move |group| {
-            let passes = || self.probes.iter().any(|probe| is_way(group, probe) && probe.arrived() > 0);
-            group.is_lost() && passes()
+    /// Special frames of which none arrives, where the probes of a stream do.
+    pub fn lost_special(&self) -> impl Iterator<Item = &SpecialRecord> {
+        let is_way = |of: &SpecialRecord, probe: &ProbeRecord| probe.from == of.from && probe.to == of.to;
+        self.special.iter().filter(move |of| {
+            let passes = || self.probes.iter().any(|probe| is_way(of, probe) && probe.arrived() > 0);
+            of.is_lost() && passes()
         })
     }
 

@@ -6,7 +6,7 @@
 
 use crate::SysError;
 use crate::call::{self, ControlBuffer, bind, connect, socket};
-use crate::stamps::{TxStamps, rx_stamp, rx_tag};
+use crate::stamps::{TxStamps, rx_aux, rx_stamp};
 use crate::udp::{MOST, UdpTx, buffer, get_int, memory, set};
 use crate::wait::{self, LIMIT_MS, Waiter};
 use std::net::SocketAddr;
@@ -26,6 +26,8 @@ pub struct Heard {
     pub stamp: Option<Instant<Realtime>>,
     /// The VLAN tag that the kernel has taken out of a frame.
     pub taken: Option<Taken>,
+    /// The checksum of UDP or TCP in a frame is still to be written, and the kernel knows it.
+    pub is_unsummed: bool,
 }
 
 impl Heard {
@@ -158,7 +160,7 @@ impl UdpRx {
         }
         heard.came(length, rx_stamp(&message));
         if self.reports_tags {
-            heard.taken = rx_tag(&message);
+            (heard.taken, heard.is_unsummed) = rx_aux(&message);
         }
         Ok(1)
     }
@@ -215,7 +217,7 @@ impl UdpRx {
             let Some(heard) = heard.next() else { break };
             heard.came(length, rx_stamp(&message.msg_hdr));
             if self.reports_tags {
-                heard.taken = rx_tag(&message.msg_hdr);
+                (heard.taken, heard.is_unsummed) = rx_aux(&message.msg_hdr);
             }
             packets += 1;
         }

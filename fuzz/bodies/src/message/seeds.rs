@@ -13,8 +13,8 @@ use tardy_engine::message::{
     self, ActivityId, ActivityOrder, ActivitySummary, EndReady, EndSummary, FromAgent, ToAgent,
 };
 use tardy_engine::order::{
-    AskOrder, CostOrder, EndOrder, LaunchOrder, ObjectOrder, ProbeOrder, ReceiveOrder, ReflectOrder, RulerOrder,
-    SendOrder, StreamOrder, ThreadOrder,
+    AskOrder, Checksum, CostOrder, EndOrder, LaunchOrder, ObjectOrder, ProbeOrder, ReceiveOrder, ReflectOrder,
+    RulerOrder, SendOrder, StreamOrder, ThreadOrder,
 };
 use tardy_engine::port::{XdpStamp, sim};
 use tardy_lab::guest::relay::Relay;
@@ -170,7 +170,15 @@ fn orders() -> Vec<ToAgent> {
             }],
         },
         ToAgent::Probe {
-            probes: vec![ProbeOrder { device: "tardy0-0".into(), priority: 3, frame: vec![7; 60] }],
+            probes: vec![
+                ProbeOrder { device: "tardy0-0".into(), priority: 3, frame: vec![7; 60], checksum: Checksum::Written },
+                ProbeOrder {
+                    device: "tardy0-1".into(),
+                    priority: 0,
+                    frame: vec![8; 60],
+                    checksum: Checksum::ByDevice { from: 34, at: 6 },
+                },
+            ],
             times: 4,
         },
         ToAgent::Inspected {
@@ -216,7 +224,10 @@ fn inspected() -> FromAgent {
     FromAgent::Inspected {
         programs: vec![program],
         unchecked: None,
-        arrived: vec![Some(ArrivedProbes { by_tags: BTreeMap::from([(2, 4)]), let_on: Some(3) }), None],
+        arrived: vec![
+            Some(ArrivedProbes { by_tags: BTreeMap::from([(2, 4)]), without_checksum: 1, let_on: Some(3) }),
+            None,
+        ],
         objects: vec![
             Some(ObjectRecord {
                 program: "prints".into(),
