@@ -201,6 +201,28 @@ fn several_requests_may_be_in_flight() {
 }
 
 #[test]
+fn a_stall_of_round_trips_in_flight_was_taken_for_a_pause_and_left_out_of_the_rate() {
+    if !can_run_beside_others("a_stall_of_round_trips_in_flight_was_taken_for_a_pause_and_left_out_of_the_rate") {
+        return;
+    }
+    for in_flight in [2, 4] {
+        let place = Place::new();
+        let sets = ["port=udp".to_owned(), format!("in_flight={in_flight}"), "count=1500".to_owned()];
+        let mut command = place.run(&["roundtrip-load", "--trials", "1"]);
+        sets.iter().for_each(|set| _ = command.arg("--set").arg(format!("stream.ctl.{set}")));
+        let run = place.call(&mut command);
+        for cell in run.results["cells"].as_array().expect("cells") {
+            let ctl = &cell["streams"]["ctl"];
+            let rate = ctl["replies"]["transactions_s"].as_f64().unwrap_or_else(|| panic!("{}: {ctl}", run.stderr));
+            let mean_ns = ctl["metrics"]["send..reply_receive"]["mean_ns"].as_f64().expect("a mean");
+            // Little 1961: as many are under way as come in a second, times how long each takes.
+            let under_way = rate * mean_ns / 1e9 / f64::from(in_flight);
+            assert!((0.7..1.02).contains(&under_way), "{in_flight} in flight: {under_way:.3} of them, {}", cell["id"]);
+        }
+    }
+}
+
+#[test]
 fn busypoll_works_at_both_sides_where_packets_take_napi() {
     if !can_run_beside_others("busypoll_works_at_both_sides_where_packets_take_napi") {
         return;

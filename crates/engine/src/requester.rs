@@ -398,6 +398,7 @@ impl Requester {
             match self.states[at.oldest as usize] {
                 State::Waiting(since_ns) if now.ns() - since_ns > self.order.timeout.0 => {
                     self.states[at.oldest as usize] = State::GivenUp;
+                    at.waits(now.ns() - since_ns);
                     at.gave_up_ns = now.ns();
                     at.waiting -= 1;
                     at.settled += 1;

@@ -36,6 +36,10 @@ pub(super) struct Progress {
     pub(super) replies: u32,
     pub(super) round_trips_ns: i64,
     pub(super) round_trip_ns: i64,
+    /// How long all requests of the trial have waited, each for its reply or until it was given up,
+    /// ns, and how many those are.
+    pub(super) waited_ns: i64,
+    pub(super) waits: u32,
     /// Requests tried, the next one's number.
     pub(super) next: u32,
     pub(super) waiting: u32,
@@ -60,6 +64,7 @@ impl Progress {
     pub(super) fn count_reply(&mut self, now_ns: i64, round_trip_ns: i64, before_ns: i64) -> i64 {
         self.replies += 1;
         self.round_trips_ns += round_trip_ns;
+        self.waits(round_trip_ns);
         match std::mem::take(&mut self.ended_ns) {
             0 => 0,
             _ => {
@@ -79,11 +84,29 @@ impl Progress {
         }
     }
 
+    /// A request waited this long until it was settled.
+    #[inline]
+    pub(super) fn waits(&mut self, ns: i64) {
+        self.waited_ns += ns;
+        self.waits += 1;
+    }
+
+    /// How long a trial without pauses would have taken, ns, with this number always in flight:
+    /// each waits, and the next one follows after a turnaround. `None` if none was settled.
+    pub(super) fn unpaused_ns(&self, in_flight: u32) -> Option<i64> {
+        let turnarounds_ns = self.turnaround_ns() * i64::from(self.waits.saturating_sub(in_flight));
+        (self.waits > 0).then(|| (self.waited_ns + turnarounds_ns) / i64::from(in_flight.min(self.waits)))
+    }
+
+    /// The mean time from a reply to the request that follows on it, ns.
+    fn turnaround_ns(&self) -> i64 {
+        self.turnarounds_ns.checked_div(i64::from(self.turnarounds)).unwrap_or(0)
+    }
+
     /// What the pauses took away with the time between a reply and the request that follows on it,
     /// ns: without a pause that time would have passed too. By its mean.
     pub(super) fn turned_in_pauses_ns(&self) -> i64 {
-        let mean_ns = self.turnarounds_ns.checked_div(i64::from(self.turnarounds)).unwrap_or(0);
-        mean_ns * i64::from(self.pauses)
+        self.turnaround_ns() * i64::from(self.pauses)
     }
 
     /// The stretch is over.

@@ -7,6 +7,7 @@ use super::progress::Progress;
 use crate::port::{Lent, ReceivePort, Received, SendPort, Timer};
 use crate::receiver::Shared;
 use crate::requester::{FIRST_ROUNDS, GAP_NS, HOPE, LEAD_IN, LEAD_OUT, REHEARSALS, REHEARSED, Requester};
+use crate::sender::STRETCH_OF_SEVERAL;
 use std::sync::atomic::Ordering::Relaxed;
 use tardy_model::frame::LEAD;
 use tardy_model::time::{Instant, Nanos, Tai};
@@ -224,6 +225,14 @@ impl Requester {
         // the rest is not sent.
         let reached = if stopped || self.counters.broken_errno == 0 { at.next } else { count };
         self.sender.truncate(reached);
-        self.sender.counters.paused_ns = self.paused_ns - at.turned_in_pauses_ns();
+        // With few in flight each one follows on a pause, for which its own stall may be taken: so
+        // what all of them waited says how long the trial was, and the rest of it was pauses.
+        let is_few = (2..=STRETCH_OF_SEVERAL).contains(&self.order.in_flight) && at.pauses > 0;
+        let took_ns = self.sender.counters.sent_ns.map(|(first, _)| self.replied_last_ns - first);
+        let unpaused_ns = at.unpaused_ns(self.order.in_flight.max(1)).filter(|_| is_few);
+        self.sender.counters.paused_ns = match took_ns.zip(unpaused_ns) {
+            Some((took_ns, unpaused_ns)) => took_ns - unpaused_ns,
+            None => self.paused_ns - at.turned_in_pauses_ns(),
+        };
     }
 }
