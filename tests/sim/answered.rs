@@ -3,6 +3,7 @@
 //! figures are known beforehand.
 
 use crate::engine::{all, run, spans, stream};
+use std::collections::BTreeSet;
 use tardy_analyze::distribution::{Wanted, distribution};
 use tardy_analyze::packets::{Packets, Reach};
 use tardy_engine::halves::join;
@@ -268,6 +269,23 @@ fn pauses_lay_one_bunch_of_requests_apart() {
         // The stamps of two requests, and of the unmeasured ones around them, fit into one slab of
         // the kernel's allocator at both ends; a bunch of many has queues that a pause would empty.
         assert_eq!(behind.len(), pauses_in_trial, "{in_flight} in flight: {behind:?}");
+    }
+}
+
+#[test]
+fn every_stretch_of_two_in_flight_left_as_many_stamps_as_the_one_before() {
+    for in_flight in [1, 2, 3] {
+        let mut stream = pingpong(Sim { delay: Nanos(100_000), ..Sim::default() });
+        stream.reply.in_flight = in_flight;
+        let (_, record) = run(&stream);
+        let asking = record.own_between.iter().filter(|between| between.side == Side::Tx);
+        let pauses: Vec<i64> = asking.flat_map(|between| between.intervals()).map(|(start, _)| start).collect();
+        // In whole round trips, each of which takes as long as the others. The first stretches
+        // have no measured request.
+        let took: Vec<i64> = pauses.windows(2).skip(10).map(|pair| (pair[1] - pair[0]) / 200_000).collect();
+        let lengths = |first: usize| took.iter().skip(first).step_by(2).collect::<BTreeSet<_>>();
+        assert_eq!(lengths(0).len() > 1, in_flight > 1, "{in_flight} in flight: {took:?}");
+        assert_eq!(lengths(0), lengths(1), "{in_flight} in flight: each second stretch is like the others");
     }
 }
 

@@ -84,6 +84,10 @@ const REHEARSED: u32 = 64;
 const LEADS_OF_MANY: u32 = 3;
 const LEAD_IN: u32 = 3;
 const LEAD_OUT: u32 = 1;
+/// Up to this number more come before each stretch of few in flight, drawn at random. One stretch
+/// of two leaves as many stamps as half a slab of the kernel's allocator holds: if all were of one
+/// length, the allocator would change its slab at the same one of four requests each time.
+const FURTHER: u32 = 3;
 /// If one of those has no reply after this time, it is given up, and with it the rest of its kind.
 const LEAD_LIMIT: Nanos = Nanos(250_000_000);
 /// A spinning requester shows that it lives after this number of looks that found nothing.

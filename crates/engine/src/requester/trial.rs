@@ -6,8 +6,10 @@
 use super::progress::Progress;
 use crate::port::{Lent, ReceivePort, Received, SendPort, Timer};
 use crate::receiver::Shared;
-use crate::requester::{FIRST_ROUNDS, GAP_NS, HOPE, LEAD_IN, LEAD_OUT, REHEARSALS, REHEARSED, Requester};
+use crate::requester::{FIRST_ROUNDS, FURTHER, GAP_NS, HOPE, LEAD_IN, LEAD_OUT, REHEARSALS, REHEARSED, Requester};
 use crate::sender::STRETCH_OF_SEVERAL;
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 use std::sync::atomic::Ordering::Relaxed;
 use tardy_model::frame::LEAD;
 use tardy_model::time::{Instant, Nanos, Tai};
@@ -30,6 +32,8 @@ struct Turns {
     lead: [u32; 2],
     /// Stretches without a measured request that are still to come.
     rehearsals: u32,
+    /// Draws how many further unmeasured requests come before each stretch of few in flight.
+    further: Pcg64Mcg,
     /// Where the next of the latest replies is noted.
     recent: usize,
 }
@@ -106,7 +110,8 @@ impl Requester {
         at.lead_in = FIRST_ROUNDS.max(in_flight);
         let rehearsals = if stretch < count { REHEARSALS } else { 0 };
         let (gaps, last, idle, recent) = (SpinGaps::default(), None, 0, 0);
-        (at, Turns { spins, gaps, last, idle, heard, hope, stretch, lead, rehearsals, recent })
+        let further = Pcg64Mcg::seed_from_u64(self.order.send.order.nonce);
+        (at, Turns { spins, gaps, last, idle, heard, hope, stretch, lead, rehearsals, further, recent })
     }
 
     /// A stretch is over: both ends empty their error queues, and the next one begins. False if
@@ -135,6 +140,9 @@ impl Requester {
             // As long as one that is measured, where that is short.
             turns.rehearsals -= 1;
             at.lead_in += turns.stretch.min(REHEARSED);
+        }
+        if self.has_few_in_flight() {
+            at.lead_in += turns.further.random_range(0..=FURTHER);
         }
         true
     }
@@ -197,6 +205,11 @@ impl Requester {
         true
     }
 
+    /// True if several requests are in flight, and few enough for frequent pauses.
+    fn has_few_in_flight(&self) -> bool {
+        (2..=STRETCH_OF_SEVERAL).contains(&self.order.in_flight)
+    }
+
     /// The trial is over, in whatever way: takes the last replies, and takes off what was not
     /// asked.
     fn take_last_replies<T: Timer, R: ReceivePort>(
@@ -227,9 +240,9 @@ impl Requester {
         self.sender.truncate(reached);
         // With few in flight each one follows on a pause, for which its own stall may be taken: so
         // what all of them waited says how long the trial was, and the rest of it was pauses.
-        let is_few = (2..=STRETCH_OF_SEVERAL).contains(&self.order.in_flight) && at.pauses > 0;
         let took_ns = self.sender.counters.sent_ns.map(|(first, _)| self.replied_last_ns - first);
-        let unpaused_ns = at.unpaused_ns(self.order.in_flight.max(1)).filter(|_| is_few);
+        let unpaused_ns =
+            at.unpaused_ns(self.order.in_flight.max(1)).filter(|_| self.has_few_in_flight() && at.pauses > 0);
         self.sender.counters.paused_ns = match took_ns.zip(unpaused_ns) {
             Some((took_ns, unpaused_ns)) => took_ns - unpaused_ns,
             None => self.paused_ns - at.turned_in_pauses_ns(),
