@@ -304,6 +304,36 @@ fn lost_requests_made_the_rate_greater() {
 }
 
 #[test]
+fn requests_given_up_after_the_last_reply_made_the_rate_lower_or_negative() {
+    for in_flight in [1, 2, 4] {
+        let whole = rate(in_flight, None, vec![]);
+        for drop in [vec![999], (990..1_000).collect(), (400..1_000).collect::<Vec<u32>>()] {
+            let lost = drop.len();
+            let with_loss = rate(in_flight, None, drop);
+            assert!((0.9..1.1).contains(&(with_loss / whole)), "{in_flight} in flight, {lost} lost: {with_loss:.0}");
+        }
+    }
+}
+
+#[test]
+fn a_stall_of_all_requests_in_flight_was_taken_for_a_pause() {
+    for in_flight in [2, 3, 4] {
+        // The requester is stopped for four tenths of its time.
+        let sim = Sim { delay: Nanos::from_millis(5), throttle: Nanos::from_millis(400), ..Sim::default() };
+        let mut stream = pingpong(sim);
+        (stream.reply.in_flight, stream.tx.wait) = (in_flight, Wait::Spin);
+        let (batch, record) = run(&stream);
+        let round_trips: Vec<i64> = spans(&batch, "send..reply_receive").into_iter().flatten().collect();
+        let mean_s = round_trips.iter().sum::<i64>() as f64 / round_trips.len() as f64 / 1e9;
+        let rate = 1_000.0 * 1e9 / record.reply.expect("answered").span_ns.expect("replies") as f64;
+        // Little's law: the time from a reply to the next request is short.
+        assert!(mean_s > 0.0105, "{mean_s}: nothing held it up");
+        let busy = rate * mean_s / f64::from(in_flight);
+        assert!((0.9..1.01).contains(&busy), "{in_flight} in flight: {busy:.3} of them at a time");
+    }
+}
+
+#[test]
 fn a_reply_that_comes_after_its_request_was_given_up_is_late_and_counts_once() {
     let mut stream = pingpong(Sim { delay: Nanos::from_millis(250), ..Sim::default() });
     (stream.count, stream.reply.timeout, stream.deadline) = (20, Nanos::from_millis(100), Nanos::from_millis(100));

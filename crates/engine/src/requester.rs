@@ -56,8 +56,6 @@ pub struct Requester {
     replied_last_ns: i64,
     /// When the latest replies came, as many as may be in flight, TAI, ns.
     recent_ns: Vec<i64>,
-    /// Time between stretches, ns: from the last reply of one to the first request of the next.
-    paused_ns: i64,
 }
 
 /// From which length on a gap in a spinning loop is counted, ns.
@@ -84,9 +82,10 @@ const REHEARSED: u32 = 64;
 const LEADS_OF_MANY: u32 = 3;
 const LEAD_IN: u32 = 3;
 const LEAD_OUT: u32 = 1;
-/// Up to this number more come before each stretch of few in flight, drawn at random. One stretch
-/// of two leaves as many stamps as half a slab of the kernel's allocator holds: if all were of one
-/// length, the allocator would change its slab at the same one of four requests each time.
+/// Up to this number more come before each stretch of few in flight, drawn at random. With two in
+/// flight and always three of them, a stretch would leave as many stamps as half a slab of the
+/// kernel's allocator has records: it would change its slab at the same one of four requests each
+/// time.
 const FURTHER: u32 = 3;
 /// If one of those has no reply after this time, it is given up, and with it the rest of its kind.
 const LEAD_LIMIT: Nanos = Nanos(250_000_000);
@@ -127,7 +126,7 @@ impl Requester {
         states[count] = State::GivenUp;
         let sender = Sender::new(order.send.clone());
         let counters = ReceiverCounters::default();
-        let (replied_last_ns, paused_ns) = (0, 0);
+        let replied_last_ns = 0;
         let recent_ns = vec![0; order.in_flight.max(1) as usize];
         Requester {
             order,
@@ -140,7 +139,6 @@ impl Requester {
             gaps: None,
             replied_last_ns,
             recent_ns,
-            paused_ns,
         }
     }
 
@@ -272,7 +270,11 @@ impl Requester {
                 Ok(Received::Packets(packets)) => {
                     for n in 0..packets {
                         match self.reply(from, n, at) {
-                            Some(taken) => self.note(taken, now, shared),
+                            Some(taken) => {
+                                at.went_on();
+                                taken.since_ns.into_iter().for_each(|since_ns| at.replied(now.ns() - since_ns));
+                                self.note(taken, now, shared);
+                            }
                             None => self.other(from.lent().packet(n), shared, at),
                         }
                     }
@@ -334,8 +336,8 @@ impl Requester {
         }
         if went_out {
             if at.ended_ns != 0 && self.order.in_flight <= 1 && !is_lead {
-                self.paused_ns += since - std::mem::take(&mut at.ended_ns);
-                at.pauses += 1;
+                let paused_ns = since - std::mem::take(&mut at.ended_ns);
+                at.pauses_for(paused_ns);
             }
             if !is_lead {
                 at.asked(since);
@@ -402,7 +404,7 @@ impl Requester {
             match self.states[at.oldest as usize] {
                 State::Waiting(since_ns) if now.ns() - since_ns > self.order.timeout.0 => {
                     self.states[at.oldest as usize] = State::GivenUp;
-                    at.waits(now.ns() - since_ns);
+                    at.gives_up(now.ns() - since_ns);
                     at.gave_up_ns = now.ns();
                     at.waiting -= 1;
                     at.settled += 1;

@@ -347,9 +347,7 @@ const AROUND_S: f64 = 0.3;
 const RUN_S: f64 = 1.0;
 /// A round trip of a ping-pong, of which nobody knows before, s.
 const ROUND_TRIP_S: f64 = 50e-6;
-/// For each request of a ping-pong with few in flight this number goes out that nobody measures,
-/// around the pauses in which both ends fetch their stamps; and what is noted of the pauses, bytes.
-const UNMEASURED: f64 = 2.5;
+/// What is noted of the pauses of a ping-pong for each request, bytes.
 const PAUSES_BYTES: f64 = 13.0;
 /// Both ends note this number of pauses at most, each after two requests.
 const MOST_PAUSES: u32 = 1 << 19;
@@ -403,8 +401,11 @@ pub fn estimate(experiment: &Experiment, in_guest: bool) -> String {
     };
     if pingpong && !spans.is_empty() {
         assumes += ", 50 µs a round trip";
-        if experiment.cells.iter().any(|cell| cell.setup.streams.iter().any(pauses)) {
-            assumes += ", 2.5 that are not measured for each";
+        let streams = experiment.cells.iter().flat_map(|cell| &cell.setup.streams);
+        let each: Vec<f64> = streams.filter(|stream| pauses(stream)).map(unmeasured).collect();
+        if let Some(most) = each.iter().copied().reduce(f64::max) {
+            let up_to = if each.iter().all(|number| *number == most) { "" } else { "up to " };
+            assumes += &format!(", {up_to}{} that are not measured for each", two(most));
         }
     }
     if in_guest {
@@ -431,6 +432,15 @@ fn pauses(stream: &Stream) -> bool {
     is_closed && of_one && stream.stamps.iter().any(comes_back)
 }
 
+/// How many requests go out, for each one of a closed loop that pauses every few requests, that
+/// nobody measures: the pause's own, those before the stretch (three, or one for each in flight, and
+/// up to three more where several are), and those after it.
+fn unmeasured(stream: &Stream) -> f64 {
+    let in_flight = f64::from(stream.reply.in_flight.max(1));
+    let more = if in_flight > 1.0 { 1.5 } else { 0.0 };
+    (1.0 + in_flight.max(3.0) + more + in_flight) / in_flight.max(2.0)
+}
+
 /// How long a trial of the cell takes from its first packet to its last, with loads that begin
 /// before; `None` where time is simulated.
 fn trial_s(setup: &Setup) -> Option<f64> {
@@ -440,7 +450,7 @@ fn trial_s(setup: &Setup) -> Option<f64> {
     let stream_s = |stream: &Stream| match stream.kind.is_scheduled() {
         true => f64::from(stream.count) * stream.cycle.0 as f64 / 1e9,
         false => {
-            let each = if pauses(stream) { 1.0 + UNMEASURED } else { 1.0 };
+            let each = if pauses(stream) { 1.0 + unmeasured(stream) } else { 1.0 };
             f64::from(stream.count) * each * ROUND_TRIP_S / f64::from(stream.reply.in_flight.max(1))
         }
     };

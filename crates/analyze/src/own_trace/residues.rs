@@ -8,7 +8,8 @@
 //!
 //! Where several round trips are in flight they queue for one another, each at its place among
 //! them, which is the remainder of its number too. That is no work of tardy's, so each packet is
-//! compared with those at its place alone.
+//! compared with those of the same remainder alone. (Where few are in flight and the ping-pong
+//! pauses, the places change from stretch to stretch, and the comparison is the same.)
 
 use super::{Difference, KEPT};
 use crate::statistics::{binomial_tail, median};

@@ -29,17 +29,26 @@ pub(super) struct Progress {
     /// How long it took from such a reply to the request: all together, and how often.
     pub(super) turnarounds_ns: i64,
     pub(super) turnarounds: u32,
-    /// Pauses whose time was taken.
+    /// Time between stretches, ns, from the last reply of one to the first request of the next, and
+    /// how many those are. Where few are in flight it is not what counts.
+    pub(super) paused_ns: i64,
     pub(super) pauses: u32,
+    /// The same since the last reply: they lie within the trial's time only if another one comes.
+    pub(super) pausing_ns: i64,
+    pub(super) pausing: u32,
     /// Where several are in flight: replies of the stretch, the sum of their round trips, and the
     /// mean of those of the stretch before, ns.
     pub(super) replies: u32,
     pub(super) round_trips_ns: i64,
     pub(super) round_trip_ns: i64,
-    /// How long all requests of the trial have waited, each for its reply or until it was given up,
-    /// ns, and how many those are.
+    /// How long all requests of the trial have waited until the last reply, each for its own or
+    /// until it was given up, ns, and how many those are.
     pub(super) waited_ns: i64,
     pub(super) waits: u32,
+    /// The same of those that were given up since the last reply: they count only if another one
+    /// comes, with which the trial goes on.
+    pub(super) gave_up_after_ns: i64,
+    pub(super) given_up: u32,
     /// Requests tried, the next one's number.
     pub(super) next: u32,
     pub(super) waiting: u32,
@@ -60,18 +69,28 @@ impl Progress {
     /// Counts a reply where several requests are in flight, `before_ns` being when the reply came
     /// that had its place before it. The first ones of a stretch go out one by one, as unmeasured
     /// ones come back, so the pause before it lasts to its first reply, less a round trip from the
-    /// reply before, or from where a request was given up since. Returns it, ns.
-    pub(super) fn count_reply(&mut self, now_ns: i64, round_trip_ns: i64, before_ns: i64) -> i64 {
+    /// reply before, or from where a request was given up since.
+    pub(super) fn count_reply(&mut self, now_ns: i64, round_trip_ns: i64, before_ns: i64) {
         self.replies += 1;
         self.round_trips_ns += round_trip_ns;
-        self.waits(round_trip_ns);
-        match std::mem::take(&mut self.ended_ns) {
-            0 => 0,
-            _ => {
-                self.pauses += 1;
-                (now_ns - before_ns.max(self.gave_up_ns) - self.round_trip_ns).max(0)
-            }
+        self.replied(round_trip_ns);
+        if std::mem::take(&mut self.ended_ns) != 0 {
+            self.pauses_for((now_ns - before_ns.max(self.gave_up_ns) - self.round_trip_ns).max(0));
         }
+    }
+
+    /// A pause took this long.
+    #[inline]
+    pub(super) fn pauses_for(&mut self, ns: i64) {
+        self.pausing_ns += ns;
+        self.pausing += 1;
+    }
+
+    /// A reply of the trial came.
+    #[inline]
+    pub(super) fn went_on(&mut self) {
+        self.paused_ns += std::mem::take(&mut self.pausing_ns);
+        self.pauses += std::mem::take(&mut self.pausing);
     }
 
     /// A request of the trial went out at `since_ns`.
@@ -84,11 +103,17 @@ impl Progress {
         }
     }
 
-    /// A request waited this long until it was settled.
+    /// A request waited this long for its reply.
     #[inline]
-    pub(super) fn waits(&mut self, ns: i64) {
-        self.waited_ns += ns;
-        self.waits += 1;
+    pub(super) fn replied(&mut self, ns: i64) {
+        self.waited_ns += ns + std::mem::take(&mut self.gave_up_after_ns);
+        self.waits += 1 + std::mem::take(&mut self.given_up);
+    }
+
+    /// A request waited this long, and was given up.
+    pub(super) fn gives_up(&mut self, ns: i64) {
+        self.gave_up_after_ns += ns;
+        self.given_up += 1;
     }
 
     /// How long a trial without pauses would have taken, ns, with this number always in flight:

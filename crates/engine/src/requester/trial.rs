@@ -179,7 +179,10 @@ impl Requester {
         {
             let before_ns = std::mem::replace(&mut self.recent_ns[turns.recent], now.ns());
             turns.recent = (turns.recent + 1) % self.recent_ns.len();
-            self.paused_ns += at.count_reply(now.ns(), now.ns() - since_ns, before_ns);
+            at.count_reply(now.ns(), now.ns() - since_ns, before_ns);
+        }
+        if taken.seq != LEAD {
+            at.went_on();
         }
         self.note(taken, now, shared);
         true
@@ -238,14 +241,15 @@ impl Requester {
         // the rest is not sent.
         let reached = if stopped || self.counters.broken_errno == 0 { at.next } else { count };
         self.sender.truncate(reached);
-        // With few in flight each one follows on a pause, for which its own stall may be taken: so
-        // what all of them waited says how long the trial was, and the rest of it was pauses.
+        // With few in flight all measured requests of a stretch are under way at once, behind a
+        // pause for which what holds them up may be taken. So what all of them waited says how long
+        // the trial would have been without pauses, and the rest of it counts as pauses.
         let took_ns = self.sender.counters.sent_ns.map(|(first, _)| self.replied_last_ns - first);
         let unpaused_ns =
             at.unpaused_ns(self.order.in_flight.max(1)).filter(|_| self.has_few_in_flight() && at.pauses > 0);
         self.sender.counters.paused_ns = match took_ns.zip(unpaused_ns) {
             Some((took_ns, unpaused_ns)) => took_ns - unpaused_ns,
-            None => self.paused_ns - at.turned_in_pauses_ns(),
+            None => at.paused_ns - at.turned_in_pauses_ns(),
         };
     }
 }

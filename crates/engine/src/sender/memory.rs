@@ -148,7 +148,7 @@ pub struct SenderCounters {
     /// Its size, as the port reported it; 0 while nobody asked.
     pub queue_bytes: u64,
     /// Time in which a closed loop had nothing in flight on purpose, while both ends emptied their
-    /// error queues, ns.
+    /// error queues, ns. With few in flight: by how much the trial took longer than without pauses.
     pub paused_ns: i64,
     /// By how much the device's stamps may be wrong.
     pub hardware_bound_ns: i64,
