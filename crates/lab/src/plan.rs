@@ -432,8 +432,8 @@ fn pauses(stream: &Stream) -> bool {
     is_closed && of_one && stream.stamps.iter().any(comes_back)
 }
 
-/// How many requests go out, for each one of a closed loop that pauses every few requests, that
-/// nobody measures: the pause's own, those before the stretch (three, or one for each in flight, and
+/// How many requests that nobody measures go out for each one of a closed loop that pauses every
+/// few requests: the pause's own, those before the stretch (three, or one for each in flight, and
 /// up to three more where several are), and those after it.
 fn unmeasured(stream: &Stream) -> f64 {
     let in_flight = f64::from(stream.reply.in_flight.max(1));
