@@ -30,7 +30,7 @@ pub(super) struct Progress {
     pub(super) turnarounds_ns: i64,
     pub(super) turnarounds: u32,
     /// Time between stretches, ns, from the last reply of one to the first request of the next, and
-    /// how many those are. Where few are in flight it is not what counts.
+    /// how many those are. With few in flight the rate does not use it.
     pub(super) paused_ns: i64,
     pub(super) pauses: u32,
     /// The same since the last reply: they lie within the trial's time only if another one comes.
