@@ -33,6 +33,7 @@ bench iperf3:/usr/bin/iperf3
 bench rt-tests:/usr/bin/cyclictest
 soak g++:/usr/bin/g++
 test chromium:/usr/bin/chromium
+test openvswitch-switch:/usr/bin/ovs-vsctl
 "
 
 missing=""

@@ -17,7 +17,7 @@ use tardy_lab::names::Names;
 use tardy_lab::placement;
 use tardy_lab::plan::{Kinds, Plan, PlanError, awake, plan};
 use tardy_lab::station::guest;
-use tardy_lab::step::{Action, Inverse};
+use tardy_lab::step::{Action, Inverse, Step};
 use tardy_model::path::{Backend, PathKind};
 use tardy_model::placement::ThreadRecord;
 use tardy_model::shaper::Shaper;
@@ -349,7 +349,7 @@ fn a_bridge_and_a_macvtap_leave_the_machine_its_devices() {
 
 #[test]
 fn the_tap_of_another_machine_comes_to_the_bridge_and_goes_back_under_its_name() {
-    for kind in [PathKind::Bridge, PathKind::Ovs, PathKind::Xdp] {
+    for kind in [PathKind::Bridge, PathKind::Ovs, PathKind::OvsNetdev, PathKind::Xdp] {
         let mut setup = setup();
         for (name, number) in [("a", 1), ("b", 2)] {
             let station = Station { host: HostId::numbered(number), ..machine_station(&[Backend::Tap]) };
@@ -407,6 +407,32 @@ fn a_datapath_has_its_flows_before_the_first_packet_and_goes_with_the_path() {
 }
 
 #[test]
+fn a_switch_in_user_space_meets_packets_that_are_whole_and_its_files_go_with_the_path() {
+    let plan = with_machine(PathKind::OvsNetdev, &[Backend::Tap]);
+    let keepers: Vec<String> = plan.keepers.iter().map(|keeper| keeper.command.to_string()).collect();
+    let folder = "/run/tardy-machine-0-switch";
+    let words = format!("tardy switch --netns tardy-0-_vm1 --folder {folder} tardy0-sw tardy0-brup tardy0-tap");
+    assert_eq!(keepers, [words]);
+    let does: Vec<String> = plan.steps.iter().flat_map(|step| &step.does).map(ToString::to_string).collect();
+    for device in ["tardy0-0", "tardy-vm0"] {
+        assert!(does.iter().any(|line| line.contains(&format!("ethtool -K {device} $offload off"))), "{does:#?}");
+    }
+    // What a killed run leaves of it is put back by its journal.
+    let files = Action::RemoveGuestFiles { paths: vec![folder.to_owned()] };
+    let removes = |step: &&Step| step.undoes.iter().any(|inverse| inverse.action == files);
+    let undo = plan.steps.iter().find(removes).expect("a step that removes its files");
+    assert!(undo.undoes.iter().all(|inverse| inverse.fault().is_none()), "{undo:?}");
+    let undo: Vec<String> = plan.undo().map(|command| command.to_string()).collect();
+    for device in ["tardy0-sw", "ovs-netdev"] {
+        let delete = format!("ip -n tardy-0-_vm1 link del dev {device}");
+        assert_eq!(undo.iter().filter(|line| **line == delete).count(), 1, "{delete}: {undo:#?}");
+    }
+    for asks in ["/switch.ctl dpctl/show", "dump-flows /run/tardy-machine-0-switch/tardy0-sw.mgmt"] {
+        assert!(plan.read_back.iter().any(|question| question.to_string().contains(asks)), "{asks}");
+    }
+}
+
+#[test]
 fn what_a_path_needs_behind_a_machine_was_looked_for_in_the_machine() {
     let mut setup = setup();
     setup.stations.insert("vm".to_owned(), machine_station(&[Backend::Tap]));
@@ -430,6 +456,7 @@ fn each_device_behind_a_machine_is_watched_for_those_whose_packets_come_in_by_it
         (PathKind::Tap, Backend::Tap, &[][..], false),
         (PathKind::Bridge, Backend::Tap, &[("tardy0-brup", near), ("tardy0-tap", machine)], false),
         (PathKind::Ovs, Backend::Tap, &[("tardy0-brup", near), ("tardy0-tap", machine)], false),
+        (PathKind::OvsNetdev, Backend::Tap, &[("tardy0-brup", near), ("tardy0-tap", machine)], false),
         // What the machine sends by its macvtap leaves by the link below, and comes in nowhere.
         (PathKind::Macvtap, Backend::Macvtap, &[("tardy0-low", near), ("tardy0-mvt", nobody)], false),
         // The path's own programs take packets before a socket sees them.

@@ -4,7 +4,6 @@
 
 mod all_at_once;
 mod streams;
-mod words;
 
 use proptest::prelude::*;
 use std::fs;

@@ -2,8 +2,9 @@
 //! The plan carried out by the real kernel: everything comes, works, and goes again.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tardy_lab::command as lab;
 use tardy_lab::host::ApplyError;
@@ -224,4 +225,132 @@ fn building_and_tearing_down_is_quick() {
     println!("set-up {:?}, read back {:?}, tear-down {:?} (medians of 10)", median(0), median(1), median(2));
     // A bound that only a hang passes; how fast it is, is for the benchmarks to say.
     assert!(median(0) + median(2) < Duration::from_secs(5));
+}
+
+/// Network namespaces that a test made, and that go with it.
+struct Namespaces([String; 3]);
+
+impl Drop for Namespaces {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|name| _ = Command::new("ip").args(["netns", "del", name]).status());
+    }
+}
+
+fn does(line: &str) {
+    let words: Vec<&str> = line.split(' ').collect();
+    let output = Command::new(words[0]).args(&words[1..]).output().expect("the program is there");
+    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Starts a switch between two devices of a namespace: what it said first.
+fn switch(netns: &str, folder: &str, devices: [&str; 2]) -> (Child, String) {
+    let mut command = Command::new(crate::command::tardy());
+    command.args(["switch", "--netns", netns, "--folder", folder, "tardytest-sw"]).args(devices);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("tardy is there");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("text");
+    (child, line)
+}
+
+/// Processes of that switch, by their program's names.
+fn of_switch(folder: &str) -> Vec<(u32, String)> {
+    let has = |pid: &u32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|entry| entry == format!("OVS_RUNDIR={folder}").as_bytes())
+    };
+    let name = |pid| Some((pid, std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_owned()));
+    tardy_sys::proc::processes().into_iter().filter(has).filter_map(name).collect()
+}
+
+fn within(limit: Duration, what: &str, is_so: impl Fn() -> bool) {
+    let until = Instant::now() + limit;
+    while !is_so() {
+        assert!(Instant::now() < until, "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// What it says on its end, and its exit code.
+fn ends(mut child: Child) -> (Option<i32>, String) {
+    drop(child.stdin.take());
+    let mut says = String::new();
+    child.stderr.take().expect("piped").read_to_string(&mut says).expect("text");
+    (child.wait().expect("it ends").code(), says)
+}
+
+#[test]
+fn open_vswitch_in_user_space_hands_packets_on_and_leaves_nothing() {
+    const TEST: &str = "open_vswitch_in_user_space_hands_packets_on_and_leaves_nothing";
+    skip_unless_possible!("open_vswitch_in_user_space_hands_packets_on_and_leaves_nothing");
+    if Command::new("ovs-vswitchd").arg("--version").output().is_err() {
+        tardy_tests::skip(TEST, "Open vSwitch's programs are missing (apt install openvswitch-switch)");
+        return;
+    }
+    let state = tempfile::tempdir().expect("a temporary folder");
+    let slot = Slot::claim(state.path()).expect("a slot");
+    let (names, folder) = (slot.names(), slot.names().switch_folder());
+    let all = Namespaces(["a", "b", "m"].map(|name| names.netns(name)));
+    let [a, b, middle] = &all.0;
+    all.0.iter().for_each(|name| does(&format!("ip netns add {name}")));
+    for (at, number) in [(a, 1), (b, 2)] {
+        does(&format!("ip -n {at} link add p{number} type veth peer name u{number} netns {middle}"));
+        does(&format!("ip netns exec {at} ethtool -K p{number} tx off txvlan off rxvlan off"));
+        does(&format!("ip -n {at} addr add 192.0.2.{number}/24 dev p{number}"));
+        does(&format!("ip -n {at} link set dev p{number} up"));
+        does(&format!("ip -n {middle} link set dev u{number} up"));
+    }
+    // The first one finds addresses and flows.
+    let all_pass = || {
+        does(&format!("ip netns exec {a} ping -q -c 1 -W 5 192.0.2.2"));
+        let said =
+            says("ip", &format!("netns exec {a} ping -q -c 20 -i 0.01 -W 5 192.0.2.2").split(' ').collect::<Vec<_>>());
+        assert!(said.contains("20 received"), "{said}");
+    };
+    // Each link with its index, and whether it is promiscuous.
+    let links = || {
+        let json: serde_json::Value =
+            serde_json::from_str(&says("ip", &["-n", middle, "-j", "-d", "link"])).expect("JSON");
+        let one = |link: &serde_json::Value| format!("{} {} {}", link["ifindex"], link["ifname"], link["promiscuity"]);
+        json.as_array().expect("links").iter().map(one).collect::<Vec<_>>()
+    };
+
+    let before = links();
+    let (child, first) = switch(middle, &folder, ["u1", "u2"]);
+    assert_eq!(first, "ready\n", "{:?}", ends(child));
+    all_pass();
+    assert_eq!(of_switch(&folder).len(), 2);
+    assert_eq!(ends(child), (Some(0), String::new()));
+    assert_eq!((of_switch(&folder), Path::new(&folder).exists()), (vec![], false));
+    assert_eq!(links(), before, "its devices are gone, and the others as they were");
+    let (child, first) = switch(middle, "/etc/tardy-test", ["u1", "u2"]);
+    let (code, why) = ends(child);
+    assert_eq!((first.as_str(), code), ("", Some(3)), "{why}");
+    assert!(why.contains("/etc/tardy-test is no name of a folder"), "{why}");
+
+    // Killed, it takes its daemons along, and the next one finds the folder.
+    let (mut child, first) = switch(middle, &folder, ["u1", "u2"]);
+    assert_eq!(first, "ready\n");
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    within(Duration::from_secs(2), "daemons outlived it", || of_switch(&folder).is_empty());
+    assert!(Path::new(&folder).exists());
+    let (child, first) = switch(middle, &folder, ["u1", "u2"]);
+    assert_eq!(first, "ready\n", "{:?}", ends(child));
+    all_pass();
+
+    // A daemon that ends ends the path, with its name.
+    let daemons = of_switch(&folder);
+    let (pid, _) = daemons.iter().find(|(_, name)| name == "ovs-vswitchd").unwrap_or_else(|| panic!("{daemons:?}"));
+    does(&format!("kill -KILL {pid}"));
+    within(Duration::from_secs(2), "it went on without its switch", || of_switch(&folder).is_empty());
+    let (code, says) = ends(child);
+    assert_eq!(code, Some(3), "{says}");
+    assert!(says.contains("`ovs-vswitchd` ended"), "{says}");
+
+    let (child, first) = switch(middle, &folder, ["u1", "nosuch"]);
+    let (code, says) = ends(child);
+    assert_eq!((first.as_str(), code), ("", Some(3)), "{says}");
+    assert!(says.contains("nosuch"), "{says}");
+    assert_eq!((of_switch(&folder), Path::new(&folder).exists()), (vec![], false));
 }

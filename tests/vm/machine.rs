@@ -411,7 +411,8 @@ fn programs_behind_a_machine_added_a_tag_or_lost_packets_and_nobody_knew_where()
 
 #[test]
 fn every_mode_of_a_way_into_a_virtual_machine_carries_packets() {
-    if !can_run("every_mode_of_a_way_into_a_virtual_machine_carries_packets") {
+    const TEST: &str = "every_mode_of_a_way_into_a_virtual_machine_carries_packets";
+    if !can_run(TEST) {
         return;
     }
     let place = Place::new();
@@ -419,14 +420,25 @@ fn every_mode_of_a_way_into_a_virtual_machine_carries_packets() {
     std::fs::write(&file, tardy_tests::experiment("machine by other modes")).expect("a file");
     let run = place.call(place.run(&["--json"]).arg(&file));
     let cells = run.results["cells"].as_array().unwrap_or_else(|| panic!("cells: {}", run.stderr));
-    assert_eq!(cells.len(), 4, "{}", run.stderr);
-    for cell in cells {
-        assert_eq!(cell["streams"]["ctl"]["outcomes"]["received"], 20, "{}: {}", cell["id"], run.stderr);
+    let measured = |cell: &&Value| cell["streams"]["ctl"]["outcomes"]["received"] == 20;
+    let measured: Vec<&Value> = cells.iter().filter(measured).collect();
+    if measured.len() == 4 && run.stderr.contains("apt install openvswitch-switch") {
+        tardy_tests::skip(TEST, "Open vSwitch's programs are missing (apt install openvswitch-switch)");
+    } else {
+        assert_eq!(measured.len(), 5, "{}: {cells:#?}", run.stderr);
     }
+    let mut threads = BTreeMap::new();
     for (path, record) in glob(&place) {
+        let cell = path.rsplit('/').nth(2).expect("a cell").to_owned();
+        threads.insert(cell, record["after"]["machine_tasks"].as_array().expect("the path's threads").len());
         let special = record["inspection"]["special"].as_array().expect("special frames");
         assert_eq!(special.len(), 8, "{path}");
         assert!(special.iter().all(|probe| probe["arrived"] == 8), "{path}: {special:#?}");
+    }
+    // The daemons are a part of the path, and not somebody else who takes a CPU.
+    if let Some(with_daemons) = threads.remove("netdev") {
+        let most = threads.values().max().expect("cells without daemons");
+        assert!(with_daemons >= most + 2, "{with_daemons}, and others have {threads:?}");
     }
 }
 

@@ -59,6 +59,10 @@ pub enum Verb {
     /// Hand packets from one network device to another by XDP, until stdin ends (used by `run`)
     #[command(hide = true)]
     Forward(Forward),
+    /// Hand packets from one network device to another by Open vSwitch in user space, until stdin
+    /// ends (used by `run`)
+    #[command(hide = true)]
+    Switch(Switch),
     /// Show or set what a network device stamps (used by `run` and `undo`)
     #[command(hide = true)]
     Hwtstamp(Hwtstamp),
@@ -338,6 +342,22 @@ pub struct Forward {
     /// Let the programs print a line for each packet
     #[arg(long, help_heading = "Path")]
     pub printk: bool,
+    /// The two network devices
+    #[arg(value_name = "DEV", num_args = 2)]
+    pub devices: Vec<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Switch {
+    /// The network namespace of both devices
+    #[arg(long, value_name = "NAME", help_heading = "Path")]
+    pub netns: String,
+    /// Where the switch has its files: a folder of its own, which is made and removed
+    #[arg(long, value_name = "DIR", help_heading = "Path")]
+    pub folder: PathBuf,
+    /// What the bridge is called, which is also a device of the namespace
+    #[arg(value_name = "BRIDGE")]
+    pub bridge: String,
     /// The two network devices
     #[arg(value_name = "DEV", num_args = 2)]
     pub devices: Vec<String>,

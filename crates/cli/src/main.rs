@@ -50,6 +50,7 @@ fn call(verb: Verb) -> anyhow::Result<Exit> {
         Verb::Steward => agent::steward(),
         Verb::Noted(args) => agent::noted(&args),
         Verb::Forward(args) => agent::forward(&args),
+        Verb::Switch(args) => agent::switch(&args),
         Verb::Hwtstamp(args) => hwtstamp::call(&args),
     }
 }

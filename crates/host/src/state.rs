@@ -66,8 +66,8 @@ impl Reader {
         }
     }
 
-    /// Also knows these processes for the run's own virtual machines, and gives what KVM counted
-    /// for some of them.
+    /// Also knows these processes for the run's own virtual machines and switches, and gives what
+    /// KVM counted for some of them.
     #[must_use]
     pub fn with_machines(self, machines: BTreeSet<u32>, counted: BTreeSet<u32>) -> Reader {
         Reader { machines, counted, ..self }
@@ -196,6 +196,13 @@ fn of_machines(machines: &BTreeSet<u32>, tasks: &BTreeMap<u32, TaskTime>) -> BTr
         named.filter(|tid| is_of_kernel(*tid)).collect::<Vec<u32>>()
     };
     machines.iter().flat_map(|pid| [threads(pid), of_kernel(pid)].concat()).collect()
+}
+
+/// The processes that these have started.
+pub fn children(parents: &BTreeSet<u32>) -> Vec<u32> {
+    let all = if parents.is_empty() { Vec::new() } else { proc::processes() };
+    let parent = |pid: u32| Status::of(Task::Process(pid)).ok()?.parent();
+    all.into_iter().filter(|pid| parent(*pid).is_some_and(|parent| parents.contains(&parent))).collect()
 }
 
 /// True for a thread that the kernel started for itself: anybody may call his own process as the

@@ -52,6 +52,11 @@ impl Command {
         }
     }
 
+    /// True if it is a path's switch in user space: it moves the path's packets.
+    pub(crate) fn is_switch(&self) -> bool {
+        self.program() == OURSELVES && self.argv.get(1).is_some_and(|verb| verb == "switch")
+    }
+
     /// True if `word` is among its arguments.
     pub(crate) fn names(&self, word: &str) -> bool {
         self.argv.iter().skip(1).any(|argument| argument == word)
@@ -112,6 +117,7 @@ impl fmt::Display for Command {
 pub struct Batch {
     commands: Vec<Command>,
     keep_going: bool,
+    is_asking: bool,
 }
 
 /// The process that runs a batch.
@@ -125,7 +131,7 @@ pub struct Process {
 impl Batch {
     /// A batch of one.
     pub fn one(command: Command) -> Self {
-        Batch { commands: vec![command], keep_going: false }
+        Batch { commands: vec![command], keep_going: false, is_asking: false }
     }
 
     /// Groups neighbours that one process can run, keeping the order: starting a process costs
@@ -145,6 +151,17 @@ impl Batch {
     #[must_use]
     pub fn keep_going(self, keep_going: bool) -> Self {
         Batch { keep_going, ..self }
+    }
+
+    /// One whose output is wanted.
+    #[must_use]
+    pub fn asking(self) -> Self {
+        Batch { is_asking: true, ..self }
+    }
+
+    /// True if its output is wanted.
+    pub fn is_asking(&self) -> bool {
+        self.is_asking
     }
 
     fn takes(&self, command: &Command) -> bool {

@@ -2,6 +2,7 @@
 //! One number for each run of tardy on this machine, and every name and address that follows from
 //! it. Two runs hold two numbers, so nothing that they make can clash.
 
+use crate::guest::folder::OF_MACHINE;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use tardy_model::machine::HostId;
 use tardy_model::path::Backend;
@@ -123,6 +124,16 @@ impl Names {
     /// Open vSwitch's datapath to a virtual machine, which is also the name of its own device.
     pub fn datapath(self) -> String {
         format!("tardy{}-ovs", self.slot)
+    }
+
+    /// The bridge of a switch that runs in user space, which is also the name of a device.
+    pub fn switch_bridge(self) -> String {
+        format!("tardy{}-sw", self.slot)
+    }
+
+    /// The folder of a switch that runs in user space, as long as its path is there.
+    pub fn switch_folder(self) -> String {
+        format!("/run/{OF_MACHINE}{}-switch", self.slot)
     }
 
     /// The number of a macvtap in its namespace. The file in /dev by which a program opens it is

@@ -83,7 +83,8 @@ pub struct MachineState {
     /// Of these, the threads of programs that this run's loads started, by thread id.
     #[serde(default)]
     pub load_tasks: BTreeSet<u32>,
-    /// And the threads of this run's own virtual machines: of QEMU, and of the kernel for it.
+    /// And the threads of this run's own virtual machines, of QEMU and of the kernel for it, and of
+    /// a path's switch in user space.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub machine_tasks: BTreeSet<u32>,
     /// What KVM counted for these machines; `None` where it runs none of them, or shows nothing.

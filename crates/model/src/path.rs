@@ -28,6 +28,8 @@ listed! {
         /// Open vSwitch's datapath in the kernel between a virtual machine's tap and a pair of
         /// virtual links to the other station.
         Ovs,
+        /// The same, by Open vSwitch's datapath in user space: its own program moves the packets.
+        OvsNetdev,
         /// Two XDP programs between a virtual machine's tap and a pair of virtual links to the
         /// other station: what arrives at the one device leaves by the other.
         Xdp,
@@ -240,6 +242,7 @@ impl PathKind {
             PathKind::Bridge => PathTraits { joins_machines: true, ..into_guest("bridge", Backend::Tap) },
             PathKind::Macvtap => PathTraits { joins_machines: true, ..into_guest("macvtap", Backend::Macvtap) },
             PathKind::Ovs => PathTraits { joins_machines: true, ..into_guest("ovs", Backend::Tap) },
+            PathKind::OvsNetdev => PathTraits { joins_machines: true, ..into_guest("ovs-netdev", Backend::Tap) },
             PathKind::Xdp => PathTraits { by_xdp: true, joins_machines: true, ..into_guest("xdp", Backend::Tap) },
         }
     }

@@ -124,7 +124,7 @@ pub(crate) fn machines(view: &View<'_>, path: PathTraits, stations: &BTreeMap<St
                 path.name
             );
             let keys: Vec<String> = stations.keys().map(|name| key(name)).collect();
-            let help = "write kind = \"netns\" for one of them, or path.kind as one of \"bridge\", \"macvtap\", \"ovs\", \"xdp\"";
+            let help = "write kind = \"netns\" for one of them, or path.kind as one of \"bridge\", \"macvtap\", \"ovs\", \"ovs-netdev\", \"xdp\"";
             Err(view.combination(&keys, message, help.to_owned()))
         }
         (false, [(name, _), ..], _) => {

@@ -367,6 +367,20 @@ pub const PAGES: &[Page] = &[
         see_also: &["tardy-run(1)"],
     },
     Page {
+        verb: Some("switch"),
+        description: &[
+            "What a run with path `ovs-netdev` starts: it starts Open vSwitch's database and switch in a folder of their own, with a bridge whose datapath is in user space between two network devices of a namespace, and ends them when its stdin closes. An Open vSwitch that the machine has is not touched. It says `ready` once packets may come. There is no reason to start it by hand.",
+        ],
+        exits: &[Good, Usage, Cannot, Internal],
+        files: &[
+            ("/run/netns/NAME", "The network namespace that it enters."),
+            ("/run/tardy-machine-N-switch/", "The folder that a run with the number N gives it."),
+        ],
+        environment: &[],
+        examples: &[],
+        see_also: &["tardy-run(1)"],
+    },
+    Page {
         verb: Some("noted"),
         description: &[
             "What a run that is led from another machine starts on this one in place of an agent or a path's program. It reports its process's number on stdout, waits until stdin says that the journal here has that number, and then becomes the program. So whoever puts back after a killed run finds the process. There is no reason to start it by hand.",

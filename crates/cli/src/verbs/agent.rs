@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Processes that a person does not start. `tardy agent` acts for a station and `tardy steward` for
-//! another host, and `tardy forward` is what a path by XDP needs: each ends when its stdin closes.
+//! another host, `tardy forward` is what a path by XDP needs, and `tardy switch` one by Open
+//! vSwitch in user space: each ends when its stdin closes.
 //! On another host `tardy noted` comes before a program of the run's. The first process of a guest
 //! does the same run as on a machine; its events go to the host over a serial port.
 
-use crate::args::{Agent, Forward, Noted};
+use crate::args::{Agent, Forward, Noted, Switch};
 use crate::exit::{Exit, Failure, code_of};
 use anyhow::Result;
 use std::fs::File;
@@ -24,6 +25,7 @@ use tardy_lab::host::clocks::{Guests, OffsetSource, one_host};
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
 use tardy_lab::host::{noted, serve, trunk};
+use tardy_lab::path::switch;
 use tardy_lab::plan::Kinds;
 use tardy_lab::run::What;
 use tardy_lab::{identity, names};
@@ -78,6 +80,25 @@ pub fn forward(args: &Forward) -> Result<Exit> {
     // Nobody writes anything: it ends.
     let _ = std::io::copy(&mut stdin().lock(), &mut std::io::sink());
     drop(forwarding);
+    Ok(Exit::Good)
+}
+
+/// Has Open vSwitch hand packets from one device to the other until stdin ends.
+pub fn switch(args: &Switch) -> Result<Exit> {
+    process::leave_terminal();
+    let Switch { netns, folder, bridge, devices } = args;
+    let [a, b] = &devices[..] else {
+        return Err(Failure::new(Exit::Usage, "switch: name two network devices".to_owned()).into());
+    };
+    let cannot = |why: String| {
+        let says = format!("no switch between {a} and {b} by Open vSwitch in user space (namespace {netns}): {why}");
+        Failure::new(Exit::Cannot, says)
+    };
+    process::enter_netns(&Path::new("/run/netns").join(netns)).map_err(|error| cannot(error.to_string()))?;
+    let mut switch = switch::Switch::between(folder, bridge, [a, b]).map_err(|error| cannot(error.to_string()))?;
+    super::print("ready\n")?;
+    // Nobody writes anything: it ends.
+    switch.wait_for(stdin()).map_err(|error| cannot(error.to_string()))?;
     Ok(Exit::Good)
 }
 

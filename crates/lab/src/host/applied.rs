@@ -67,6 +67,7 @@ impl<R: Runner> Applied<R> {
     pub fn read_back(&mut self, commands: &[Command]) -> Result<Vec<ReadBack>, ApplyError> {
         let mut read = Vec::with_capacity(commands.len());
         for batch in Batch::group(commands.iter().cloned()) {
+            let batch = batch.asking();
             let output = self.runner.run(&batch)?;
             if let Some(failure) = output.failures.first() {
                 let command = batch.commands().get(failure.at.unwrap_or(0)).unwrap_or(&batch.commands()[0]);

@@ -207,7 +207,8 @@ impl Runner for Processes<'_> {
             return Ok(BatchOutput::default());
         };
         let started = Instant::now();
-        let done = self.child(&process, batch.commands().iter().any(reads)).map_err(|source| {
+        let reads = batch.is_asking() || batch.commands().iter().any(reads);
+        let done = self.child(&process, reads).map_err(|source| {
             if source.kind() == io::ErrorKind::NotFound {
                 CommandError::NotInstalled { program: program.clone(), fix: install(program) }
             } else {

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tardy_host::softirq::{napi_threads, steering};
-use tardy_host::state::{Moment, Reader, machine_threads};
+use tardy_host::state::{Moment, Reader, children, machine_threads};
 use tardy_host::{cpus, facts, nic, state};
 use tardy_model::manifest::{HostEntry, ReadBack};
 use tardy_model::path::PathKind;
@@ -56,6 +56,8 @@ pub struct Steward {
     slot: Option<Slot>,
     claim: Option<Claim>,
     reader: Option<Reader>,
+    /// Processes whose children are switches of the run's own.
+    switches: Vec<Identity>,
     /// Processes that run the run's own virtual machines.
     machines: BTreeMap<u32, HostId>,
     /// By which they are stopped.
@@ -79,6 +81,7 @@ impl Steward {
             slot: None,
             reader: None,
             machines: BTreeMap::new(),
+            switches: Vec::new(),
             handles: BTreeMap::new(),
             awake: BTreeSet::new(),
             stations: BTreeSet::new(),
@@ -128,6 +131,13 @@ impl Steward {
     /// The processes that were started for the set-up.
     fn processes(&self) -> &[Identity] {
         self.applied.as_ref().map_or(&[], Applied::processes)
+    }
+
+    /// Those of them that may have started a load's programs: what a switch has started is the
+    /// path's.
+    fn may_have_loads(&self) -> Vec<Identity> {
+        let all = self.processes().iter();
+        all.filter(|process| !self.switches.contains(process)).cloned().collect()
     }
 
     /// What a command of those that print JSON says, or why it does not.
@@ -229,6 +239,10 @@ impl Host for Steward {
         let program = if command.program() == OURSELVES { self.program.clone() } else { command.program().into() };
         let mut connection =
             child::start(&program, command).map_err(|source| ApplyError::Start { command: command.clone(), source })?;
+        if command.is_switch() {
+            self.switches.retain(Identity::is_alive);
+            self.switches.extend(connection.carrier.pid().and_then(|pid| Identity::of(pid).ok()));
+        }
         if let Some(pid) = connection.carrier.pid()
             && let Err(error) = self.note(pid)
         {
@@ -274,7 +288,7 @@ impl Host for Steward {
     }
 
     fn observe(&mut self, what: &Observe) -> Result<Observed, Away> {
-        let marks = if what.programs { marks(self.processes()) } else { Vec::new() };
+        let marks = if what.programs { marks(&self.may_have_loads()) } else { Vec::new() };
         let mut reader = match (what.moment, self.reader.take()) {
             (Moment::Behind, Some(reader)) => reader,
             (Moment::Before | Moment::Behind, _) => {
@@ -282,7 +296,10 @@ impl Host for Steward {
                     let machines = self.machines.iter().filter(|(_, machine)| those.contains(machine));
                     machines.map(|(pid, _)| *pid).collect::<BTreeSet<u32>>()
                 };
-                Reader::new(marks).with_machines(pids_of(&self.awake), pids_of(&self.stations))
+                let switches = self.switches.iter().filter(|switch| switch.is_alive()).map(|switch| switch.pid);
+                let switches: BTreeSet<u32> = switches.collect();
+                let path = pids_of(&self.awake).into_iter().chain(children(&switches)).collect();
+                Reader::new(marks).with_machines(path, pids_of(&self.stations))
             }
         };
         let other_runs = || slot::other_runs(&self.state);
@@ -298,7 +315,7 @@ impl Host for Steward {
     }
 
     fn end_leftovers(&mut self) {
-        let _ = end_marked(self.processes(), LEAVING);
+        let _ = end_marked(&self.may_have_loads(), LEAVING);
     }
 
     fn keep(&mut self) -> Result<(), Away> {

@@ -105,11 +105,12 @@ fn bridge_step(meeting: &Meeting<'_>, bridge: &str) -> Step {
     Step::new(meeting.behind, why, vec![make, quiet]).undone_by(vec![undoes]).tolerating(NO_IPV6)
 }
 
-fn own_address_step(meeting: &Meeting<'_>, tap: &str, address: &str) -> Step {
+/// A port with an address of its own.
+pub(super) fn own_address_step(meeting: &Meeting<'_>, tap: &str, address: &str) -> Step {
     let does = meeting.behind.ip(&["link", "set", "dev", tap, "address", address]);
     Step::new(
         meeting.behind,
-        "an address of the tap's own: what is sent to a port's address stays in the bridge",
+        "an address of the tap's own: this host takes what is sent to a port's address",
         vec![does],
     )
 }

@@ -11,6 +11,7 @@ mod meeting;
 mod methods;
 pub mod netdevsim;
 mod ovs;
+pub mod switch;
 mod tap;
 pub mod veth;
 pub mod wire;
@@ -31,6 +32,7 @@ pub fn kind(kind: PathKind) -> &'static PathMethods {
         PathKind::Bridge => &bridge::KIND,
         PathKind::Macvtap => &macvtap::KIND,
         PathKind::Ovs => &ovs::KIND,
+        PathKind::OvsNetdev => &ovs::NETDEV,
         PathKind::Xdp => &xdp::KIND,
     }
 }

@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Into a virtual machine by Open vSwitch's datapath in the kernel: its ports are the machine's tap
-//! and one of a pair of links, the other of which is the other station's device.
+//! Into a virtual machine by Open vSwitch: its ports are the machine's tap and one of a pair of
+//! links, the other of which is the other station's device.
 //!
-//! No daemon runs. The datapath gets its flows before the first packet, as a daemon would have left
-//! them in the kernel's cache, so no packet waits for a program that decides on it.
+//! With the datapath in the kernel no daemon runs. The datapath gets its flows before the first
+//! packet, as a daemon would have left them in the kernel's cache, so no packet waits for a program
+//! that decides on it. With the datapath in user space Open vSwitch's own program moves the packets
+//! (`switch.rs`).
 
-use super::link::{Laid, PathError};
+use super::bridge::own_address_step;
+use super::keeper::Keeper;
+use super::link::{Laid, NO_IPV6, PathError};
 use super::meeting::Meeting;
 use super::methods::{InGuest, PathMethods, PlannedStations};
+use super::switch;
+use super::xdp::{features, whole_packets_step};
+use crate::command::{Command, OURSELVES};
 use crate::host::child;
+use crate::host::place::Place;
 use crate::machine::{Facts, FactsByHost};
-use crate::names::Names;
+use crate::names::{LinkNumber, Names};
 use crate::step::{Action, DPCTL, Inverse, Question, Step};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,8 +28,8 @@ use tardy_spec::experiment::Setup;
 
 /// Debian's package of the program that makes a datapath and its flows.
 const PACKAGE: &str = "openvswitch-switch";
-/// The lines that the program prints, as JSON: an array of texts. It quotes nothing in them.
-const LINES: &str = r#"printf '['; comma=; ovs-dpctl "$@" | while IFS= read -r line; do printf '%s"%s"' "$comma" "$line"; comma=,; done; printf ']'"#;
+/// The lines that a program prints, as JSON: an array of texts. It quotes nothing in them.
+const LINES: &str = r#"all=$("$0" "$@") || exit; printf '['; comma=; printf '%s\n' "$all" | while IFS= read -r line; do printf '%s"%s"' "$comma" "$line"; comma=,; done; printf ']'"#;
 
 /// What a guest loads. The datapath's connection tracking is linked with a library whose checksum
 /// the kernel asks for by an alias of its own when it is loaded.
@@ -33,6 +41,21 @@ pub(super) const KIND: PathMethods = PathMethods {
     guest: InGuest { modules: || MODULES, programs: &[DPCTL], ..InGuest::NOTHING },
     ..PathMethods::made(lay)
 };
+
+/// The same with the datapath in user space. A guest would need the daemons and their database's
+/// schema, and gets neither.
+pub(super) const NETDEV: PathMethods =
+    PathMethods { is_possible: switch::is_installed, refusal: netdev_refusal, ..PathMethods::made(lay_netdev) };
+
+fn netdev_refusal(host: &Facts) -> Option<String> {
+    (!host.can_have(PathKind::OvsNetdev)).then(|| {
+        format!(
+            "path ovs-netdev needs Open vSwitch's programs and its database's schema, {}: apt install {PACKAGE} (the daemons \
+             that this starts are not used); --in guest does not have them",
+            switch::SCHEMA
+        )
+    })
+}
 
 fn refusal(host: &Facts) -> Option<String> {
     (!host.can_have(PathKind::Ovs)).then(|| {
@@ -63,6 +86,65 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost)
     let ports = [(&*uplink, Some(meeting.near.station)), (&*meeting.backend, Some(meeting.machine.station))];
     let inside = meeting.inside(&ports, false);
     Ok(Laid { read_back, inside, ..meeting.laid(behind) })
+}
+
+/// Plans it with the datapath in user space.
+///
+/// # Errors
+/// If there are not exactly one namespace and one machine, or two machines.
+fn lay_netdev(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost) -> Result<Laid, PathError> {
+    let meeting = Meeting::of(setup, stations, names, Backend::Tap)?;
+    let ([_, uplink], bridge, folder) = (names.bridge(), names.switch_bridge(), names.switch_folder());
+    let whole = "packets that are whole when they are sent: the switch hands on what it reads";
+    let mut behind = vec![
+        files_step(&meeting, &bridge, &folder),
+        meeting.uplink(&uplink, "a pair of links from the other station to the switch"),
+        // As a station's device the tap may have had that station's address.
+        own_address_step(&meeting, &meeting.backend, &names.port_mac()),
+        quiet_step(&meeting, &uplink),
+        quiet_step(&meeting, &meeting.backend),
+        whole_packets_step(&meeting.near, whole),
+        whole_packets_step(&meeting.machine, whole),
+        meeting.up(&uplink, "the switch's end of the pair of links"),
+        meeting.up(&meeting.backend, "the virtual machine's tap"),
+    ];
+    if meeting.near_behind.is_some() {
+        // So may the other machine's tap. No link in a namespace has this address then.
+        behind.insert(2, own_address_step(&meeting, &uplink, &names.mac(LinkNumber::FIRST)));
+    }
+    let words = ["switch", "--netns", meeting.behind_netns, "--folder", &folder, &bridge, &uplink, &meeting.backend];
+    let keeper = Keeper {
+        place: meeting.behind.clone(),
+        why: "Open vSwitch's switch in user space: what arrives at one port leaves by the other",
+        command: Command::new(OURSELVES, &words),
+    };
+    let ask = |words: &[&str]| Question::at(meeting.behind, meeting.behind.shell(LINES, words));
+    let control = format!("--target={folder}/{}", switch::CONTROL);
+    let read_back = vec![
+        ask(&[switch::APPCTL, &control, "dpctl/show"]),
+        ask(&[switch::OFCTL, "dump-flows", &format!("{folder}/{bridge}.mgmt")]),
+        features(&meeting.near),
+        features(&meeting.machine),
+    ];
+    let ports = [(&*uplink, Some(meeting.near.station)), (&*meeting.backend, Some(meeting.machine.station))];
+    let inside = meeting.inside(&ports, false);
+    Ok(Laid { keepers: vec![keeper], read_back, inside, ..meeting.laid(behind) })
+}
+
+/// What a switch that is killed leaves: its files, and the devices of the bridge and of the
+/// datapath.
+fn files_step(meeting: &Meeting<'_>, bridge: &str, folder: &str) -> Step {
+    let delete = |device: &str| Inverse::within(meeting.behind, Action::DeleteLink { device: device.to_owned() });
+    let files = Action::RemoveGuestFiles { paths: vec![folder.to_owned()] };
+    let files = Inverse::within(&Place::of(meeting.behind.host), files);
+    let undoes = vec![delete(bridge), delete(switch::DEVICE), files];
+    Step::new(meeting.behind, "the switch's files and devices", Vec::new()).undone_by(undoes)
+}
+
+/// A port that sends nothing of its own.
+fn quiet_step(meeting: &Meeting<'_>, port: &str) -> Step {
+    let does = meeting.behind.ip(&["link", "set", "dev", port, "addrgenmode", "none"]);
+    Step::new(meeting.behind, "a port that sends nothing of its own", vec![does]).tolerating(NO_IPV6)
 }
 
 /// The datapath and its ports, 1 and 2.

@@ -29,8 +29,8 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost)
     let [_, uplink] = names.bridge();
     let mut behind = vec![
         meeting.uplink(&uplink, "a pair of links from the other station to the XDP programs"),
-        whole_packets_step(&meeting.near),
-        whole_packets_step(&meeting.machine),
+        whole_packets_step(&meeting.near, WHOLE),
+        whole_packets_step(&meeting.machine, WHOLE),
         meeting.up(&uplink, "the XDP programs' end of the pair of links"),
         meeting.up(&meeting.backend, "the virtual machine's tap"),
     ];
@@ -42,7 +42,6 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost)
         why: "hands packets from one device to the other by XDP programs",
         command: Command::new(OURSELVES, &forward),
     };
-    let features = |at: &Joint<'_>| Question::at(&at.place, at.place.exec(&["ethtool", "--json", "-k", &at.link]));
     let read_back = vec![features(&meeting.near), features(&meeting.machine)];
     if meeting.near_behind.is_none() {
         // The driver of a veth pair takes redirected packets only at a link that polls.
@@ -52,9 +51,16 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost)
     Ok(Laid { keepers: vec![keeper], read_back, inside, ..meeting.laid(behind) })
 }
 
-fn whole_packets_step(at: &Joint<'_>) -> Step {
+/// What the kernel says of a device's offloads.
+pub(super) fn features(at: &Joint<'_>) -> Question {
+    Question::at(&at.place, at.place.exec(&["ethtool", "--json", "-k", &at.link]))
+}
+
+const WHOLE: &str = "packets that are whole when they are sent: checksums and tags are in them";
+
+/// A station's device leaves nothing of a packet to the device that sends it.
+pub(super) fn whole_packets_step(at: &Joint<'_>, why: &'static str) -> Step {
     let does = at.place.shell(&offloads_off(&at.link), &[]);
-    let why = "packets that are whole when they are sent: checksums and tags are in them";
     let undoes = Inverse::within(&at.place, Action::SwitchOffloadsOn { device: at.link.clone() });
     Step::new(&at.place, why, vec![does]).undone_by(vec![undoes])
 }

@@ -87,7 +87,7 @@ pub const KEYS: &[Key] = &[
     key("station.*.emulator.cpu", Kind::Cpu, Text("any"), "Station `guest`: the CPU of this host on which QEMU's other threads run, a number or `any`; without vhost its main loop moves the packets."),
     key("station.*.emulator.policy", Kind::Policy, Text("other"), "Station `guest`: scheduling of QEMU's other threads, as `vcpu.policy`."),
 
-    key("path.kind", choice(&PathKind::WORDS, &["vfio"]), Text("veth"), "How the two stations are joined: a pair of virtual links, two network devices of this host, cabled back to back, two simulated devices, which take schedules and keep none, the two emulated igb ports of a guest, or one of the ways into a station of kind `guest`: `tap`, `bridge`, `macvtap`, `ovs`, `xdp`."),
+    key("path.kind", choice(&PathKind::WORDS, &["vfio"]), Text("veth"), "How the two stations are joined: a pair of virtual links, two network devices of this host, cabled back to back, two simulated devices, which take schedules and keep none, the two emulated igb ports of a guest, or one of the ways into a station of kind `guest`: `tap`, `bridge`, `macvtap`, `ovs`, `ovs-netdev`, `xdp`."),
     key("path.queues", number(1, 64), Integer(4), "Transmit and receive queues of each end of path `veth` or `netdevsim`; a device of path `wire` keeps its own."),
     key("path.mtu", number(576, 65_535), Integer(1500), "Greatest IP packet on the path, bytes."),
     key("path.napi", Kind::Flag, Flag(false), "Path `veth`: packets go through NAPI, as on a real device, and each queue has its own kernel thread that polls it."),
