@@ -64,6 +64,32 @@ fn a_maximum_is_not_kept_by_losing_the_worst_packet() {
     }
 }
 
+#[test]
+fn a_run_folder_without_one_of_its_files_was_no_fault_of_the_call() {
+    let keep = tempfile::tempdir().expect("a folder");
+    let call = |args: &[&str]| {
+        let output = Command::new(tardy()).current_dir(keep.path()).args(args).stdin(Stdio::null()).output();
+        let output = output.expect("tardy starts");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let stream = tardy_tests::experiment("simulated stream");
+    std::fs::write(keep.path().join("x.toml"), format!("trials = 2\n{stream}count = 100\n")).expect("written");
+    for run in ["one", "two"] {
+        assert_eq!(call(&["run", "x.toml", "--out", run]).0, Some(0));
+    }
+    for file in ["samples.parquet", "trial.json"] {
+        std::fs::remove_file(keep.path().join("one/trials/all/1").join(file)).expect("it was there");
+        for args in [&["report", "one"][..], &["compare", "one", "two"], &["export", "one", "--to", "csv", "-o", "z"]] {
+            let (code, says) = call(args);
+            assert_eq!(code, Some(2), "{args:?}: {says}");
+            assert!(says.contains(file) && says.contains("the run folder is not whole"), "{args:?}: {says}");
+        }
+    }
+    let (code, says) = call(&["run", "x.toml", "--out", "/proc/there-is-no-place"]);
+    assert_eq!(code, Some(3), "{says}");
+    assert!(says.contains("choose a place in a folder that is there") && !says.contains("whole"), "{says}");
+}
+
 /// The worst packets of these trials, cut into batches.
 fn worst(most: usize, trials: &[Vec<Packet>]) -> (Vec<WorstPacket>, u64, u64) {
     let mut worst = Worst::new(LEAD, most);

@@ -101,7 +101,7 @@ pub fn code_of(error: &anyhow::Error) -> Exit {
         if error.all().all(|fault| fault.reason == Reason::Machine) { Exit::Cannot } else { Exit::Usage }
     } else if let Some(error) = error.downcast_ref::<StoreError>() {
         match error {
-            StoreError::Io { .. } => Exit::Cannot,
+            StoreError::Io { .. } if !error.is_missing() => Exit::Cannot,
             _ => Exit::Usage,
         }
     } else if let Some(error) = error.downcast_ref::<RunError>() {

@@ -32,7 +32,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum StoreError {
     /// The operating system refused.
-    #[error("cannot {tried} {}: {reason}; {}", path.display(), what_to_do(reason))]
+    #[error("cannot {tried} {}: {reason}; {}", path.display(), what_to_do(tried, reason))]
     Io {
         /// What was tried: `write`, `read`, `rename`.
         tried: &'static str,
@@ -131,11 +131,22 @@ pub enum StoreError {
     Rows { stream: String, why: String },
 }
 
+/// What is tried where a file or a folder is new.
+const CREATES: &str = "create";
+/// What is tried where it is to be there.
+const READS: [&str; 3] = ["open", "read", "examine"];
+
 impl StoreError {
     /// True if there was no room left: the run ends with what it had.
     pub fn is_disk_full(&self) -> bool {
         matches!(self, StoreError::Io { reason, .. }
             if matches!(reason.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge))
+    }
+
+    /// True if a file is not there that was to be read: the folder that the caller named lacks it.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, StoreError::Io { tried, reason, .. }
+            if READS.contains(tried) && reason.kind() == ErrorKind::NotFound)
     }
 
     /// For `map_err`: what was tried, on which path.
@@ -161,7 +172,7 @@ impl StoreError {
     }
 }
 
-fn what_to_do(reason: &io::Error) -> &'static str {
+fn what_to_do(tried: &str, reason: &io::Error) -> &'static str {
     match reason.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
             "free some space there, or choose a folder on another disk"
@@ -169,6 +180,7 @@ fn what_to_do(reason: &io::Error) -> &'static str {
         ErrorKind::FileTooLarge => "raise the limit on the size of files (`ulimit -f`), or take fewer packets",
         ErrorKind::PermissionDenied => "choose a folder that you may use, or give yourself the right",
         ErrorKind::ReadOnlyFilesystem => "choose a folder on a file system that can be written",
+        ErrorKind::NotFound if tried == CREATES => "choose a place in a folder that is there and takes files",
         ErrorKind::NotFound => "the run folder is not whole: copy it again from where it is, or run it again",
         ErrorKind::InvalidFilename => "shorten the name of the case or the values of its axes",
         _ => "fix that and try again",

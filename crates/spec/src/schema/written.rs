@@ -164,11 +164,18 @@ impl<'w> Written<'w> {
         let help = "write the object file that clang made: \"own_hints.o\", or \"own_hints.o:xdp\" with its section";
         let Toml::Text(text) = &self.node.value else { return Err(self.not("a file", help)) };
         let object = XdpObject::of(text);
-        let is_whole = !object.file.is_empty() && object.section.as_deref() != Some("");
+        let is_name = |name: &str| !name.is_empty() && !name.ends_with('@');
+        let is_whole = is_name(&object.file) && object.section.as_deref().is_none_or(is_name);
         if is_whole && text.len() <= LONGEST_PATH && !text.contains(char::is_control) {
             return Ok(text.clone());
         }
-        Err(self.wrong(format!("`{}`: \"{text}\" cannot be the path of a file, with a section", self.key), help))
+        Err(self.wrong(
+            format!(
+                "`{}`: \"{text}\" cannot be the path of a file, with a section and with members behind `@`",
+                self.key
+            ),
+            help,
+        ))
     }
 
     fn flag(self) -> Result<bool, Problem> {
