@@ -50,7 +50,6 @@ mod programs;
 mod prose;
 mod report;
 mod rings;
-mod script;
 mod shapers;
 mod simulated;
 mod spec;

@@ -189,3 +189,35 @@ fn the_verb_lists_the_worst_packets_and_draws_one_trial_alone() {
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("no cell has a finished trial 4; its last one is trial 3"), "{said}");
 }
+
+#[test]
+fn a_finished_run_from_which_a_trial_was_removed_was_plain_valid() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let run = run(dir.path());
+    let judged = |run: &Path| -> Value {
+        let (code, results, said) = report(run, &["--format", "json"]);
+        assert_eq!(code, Some(0), "{said}");
+        serde_json::from_str(&results).expect("JSON")
+    };
+    let whole = judged(&run);
+    assert_eq!((&whole["valid"], &whole["expectations_met"]), (&true.into(), &true.into()));
+    std::fs::remove_dir_all(run.join("trials/all/2")).expect("it was there");
+    let results = judged(&run);
+    assert_eq!(results["valid"], false);
+    // The trial that is gone may have lost more than the limit allows.
+    assert_eq!((&results["expectations_met"], &results["expectations"][0]["met"]), (&Value::Null, &Value::Null));
+    let verdicts = results["cells"][0]["verdicts"].as_array().expect("verdicts");
+    let removed = verdicts.iter().find(|verdict| verdict["id"] == "removed").unwrap_or_else(|| panic!("{verdicts:?}"));
+    assert_eq!(removed["level"], "invalid");
+    assert_eq!(removed["evidence"]["removed"], serde_json::json!([2]));
+    let output = Command::new(tardy()).args(["export", "--to", "csv"]).arg(&run).stdin(Stdio::null()).output();
+    let said = String::from_utf8_lossy(&output.expect("it starts").stderr).into_owned();
+    assert!(said.contains("the run is not valid"), "{said}");
+    let (code, one, said) = report(&run, &["--trial", "3", "--format", "json"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(serde_json::from_str::<Value>(&one).expect("JSON")["valid"], true, "what is shown is there");
+    std::fs::remove_file(run.join("results.json")).expect("it was there");
+    let results = judged(&run);
+    assert_eq!(results["valid"], false);
+    assert_eq!(results["verdicts"].as_array().and_then(|all| all.last()).expect("a verdict")["id"], "removed");
+}

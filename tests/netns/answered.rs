@@ -190,14 +190,37 @@ fn several_requests_may_be_in_flight() {
         run.ran();
         assert_eq!(run.outcome("received"), 2_000, "{}", run.stdout);
         assert_eq!(run.outcome("reordered"), 0, "{}", run.stdout);
-        // Messages that wait are joined, under the stamp of the last one: told instead of wrong
-        // figures.
+        // Messages that wait are joined, under one stamp: over TCP none is taken, none costs time.
+        let metrics = run.cell()["streams"]["ctl"]["metrics"].as_object().expect("metrics");
         for metric in ["tx_kernel..rx_kernel", "reply_tx_kernel..reply_rx_kernel"] {
-            let metric = &run.cell()["streams"]["ctl"]["metrics"][metric];
-            let joined = metric["why"].as_str().is_some_and(|why| why.contains("TCP joins messages"));
-            assert_eq!((joined, metric["coverage"] == 0.0), (port == "tcp", port == "tcp"), "{port}: {metric}");
+            assert_eq!(metrics.contains_key(metric), port == "udp", "{port}: {metrics:?}");
         }
+        let queue = record(&place, "all")["streams"]["ctl"]["error_queue_bytes"].clone();
+        assert_eq!(queue == 0, port == "tcp", "{port}: {queue}");
     }
+}
+
+#[test]
+fn a_ping_pong_over_tcp_left_its_last_replies_unacknowledged_and_counted_a_retransmit() {
+    if !can_run_beside_others("a_ping_pong_over_tcp_left_its_last_replies_unacknowledged_and_counted_a_retransmit") {
+        return;
+    }
+    let place = Place::new();
+    let text = tardy_tests::experiment("round trips in flight").replace("PORT", "tcp");
+    let run = run_trials(&place, 12, &text);
+    run.ran();
+    assert_eq!(run.outcome("received"), 12 * 2_000, "{}", run.stdout);
+    let ends = |n: u32| {
+        let file = place.out().join(format!("trials/all/{n}/trial.json"));
+        let record: Value = serde_json::from_slice(&std::fs::read(file).expect("a record")).expect("JSON");
+        let reply = &record["streams"]["ctl"]["reply"];
+        assert_eq!(reply["counters"]["records_dropped"], 0, "{reply}");
+        ["tcp", "tcp_reflector"].map(|end| reply[end]["retransmits"].as_u64().expect("a count"))
+    };
+    // The kernel sends an unacknowledged reply again after some milliseconds, as long as a thread
+    // may have to wait on a busy machine: so not in every trial. Before it was so in 3 of 5.
+    let all: Vec<[u64; 2]> = (1..=12).map(ends).collect();
+    assert!(all.iter().filter(|ends| **ends == [0, 0]).count() >= 9, "{all:?}");
 }
 
 #[test]

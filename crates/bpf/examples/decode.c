@@ -38,7 +38,8 @@ int main(int count, char **arguments)
 	unsigned char area[512], *object;
 	uint32_t arrival_id, priority_id;
 	char line[1026];
-	size_t length = 0;
+	size_t length = 0, gap_back;
+	int is_same;
 
 	object = count == 2 ? whole(arguments[1], &length) : NULL;
 	if (!object) {
@@ -48,9 +49,18 @@ int main(int count, char **arguments)
 	/* Once, before the first packet. */
 	arrival_id = tardy_hint_find(object, length, "arrival");
 	priority_id = tardy_hint_find(object, length, "priority");
+	/* Another struct of this name would be read wrongly. A receiver that is not compiled for the
+	 * struct keeps what tardy_hint_back() finds, and reads by tardy_hint_member(). */
+	is_same = tardy_hint_back(object, length, "arrival", "time") == sizeof(struct arrival) &&
+		  tardy_hint_back(object, length, "priority", "time") == sizeof(struct priority);
+	gap_back = tardy_hint_back(object, length, "arrival", "gap");
 	free(object);
 	if (!arrival_id || !priority_id) {
 		fprintf(stderr, "decode: the object's BTF does not have both structs\n");
+		return 2;
+	}
+	if (!is_same) {
+		fprintf(stderr, "decode: the object's structs are not those that this program was compiled for\n");
 		return 2;
 	}
 	while (fgets(line, sizeof(line), stdin)) {
@@ -71,7 +81,8 @@ int main(int count, char **arguments)
 			printf("absent\n");
 		else if (tardy_hint_read(&arrival, sizeof(arrival), arrival_id, packet, have))
 			printf("arrival { time=%llu, cpu=%u, length=%u, gap=%d, btf_id=%u }\n",
-			       (unsigned long long)arrival.time, arrival.cpu, arrival.length, arrival.gap,
+			       (unsigned long long)arrival.time, arrival.cpu, arrival.length,
+			       (int)(int32_t)tardy_hint_member(packet, have, gap_back, sizeof(arrival.gap)),
 			       arrival.btf_id);
 		else if (tardy_hint_read(&priority, sizeof(priority), priority_id, packet, have))
 			printf("priority { time=%llu, vlan=%u, pcp=%u, btf_id=%u }\n",

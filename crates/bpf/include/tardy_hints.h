@@ -143,66 +143,146 @@ static inline size_t tardy_hint_tail(uint32_t info)
 	}
 }
 
+/* A type of BTF: where it is, and where the names are. */
+struct tardy_hint_type {
+	const uint8_t *bytes;
+	size_t at, end, strings, strings_end;
+	uint32_t id, info;
+};
+
+/* 1 if the name at this offset is `name`. */
+static inline int tardy_hint_is(const struct tardy_hint_type *type, size_t offset, const char *name)
+{
+	const size_t wanted = strlen(name) + 1;
+
+	return offset < type->strings_end - type->strings &&
+	       type->strings_end - type->strings - offset >= wanted &&
+	       !memcmp(type->bytes + type->strings + offset, name, wanted);
+}
+
+/* Finds the struct of this name. Returns 0 if there is none or the BTF is damaged. */
+static inline int tardy_hint_type_find(struct tardy_hint_type *type, const void *btf, size_t length, const char *name)
+{
+	const uint8_t *bytes = btf;
+	size_t header, at, tail;
+
+	if (tardy_hint_number(bytes, length, 0, 2) != 0xeb9f || length < 24)
+		return 0;
+	header = tardy_hint_number(bytes, length, 4, 4);
+	at = header + tardy_hint_number(bytes, length, 8, 4);
+	type->bytes = bytes;
+	type->end = at + tardy_hint_number(bytes, length, 12, 4);
+	type->strings = header + tardy_hint_number(bytes, length, 16, 4);
+	type->strings_end = type->strings + tardy_hint_number(bytes, length, 20, 4);
+	if (type->end > length || type->strings_end > length)
+		return 0;
+	for (type->id = 1; type->end - at >= 12; at += 12 + tail, type->id++) {
+		type->info = tardy_hint_number(bytes, type->end, at + 4, 4);
+		tail = tardy_hint_tail(type->info);
+		if (tail > type->end - at - 12)
+			return 0;
+		type->at = at;
+		if ((type->info >> 24 & 0x1f) == 4 &&
+		    tardy_hint_is(type, tardy_hint_number(bytes, type->end, at, 4), name))
+			return 1;
+	}
+	return 0;
+}
+
 /* The number of the struct of this name in BTF, as libbpf's btf__raw_data() or
  * /sys/kernel/btf/vmlinux have it; 0 if there is none or the BTF is damaged. For a receiver that
  * uses libbpf btf__find_by_name_kind() does the same. */
 static inline uint32_t tardy_hint_find_btf(const void *btf, size_t length, const char *name)
 {
-	const uint8_t *bytes = btf;
-	size_t header, types, end, strings, strings_end, tail, at, wanted = strlen(name) + 1;
-	uint32_t id = 1;
+	struct tardy_hint_type type;
 
-	if (tardy_hint_number(bytes, length, 0, 2) != 0xeb9f || length < 24)
-		return 0;
-	header = tardy_hint_number(bytes, length, 4, 4);
-	types = header + tardy_hint_number(bytes, length, 8, 4);
-	end = types + tardy_hint_number(bytes, length, 12, 4);
-	strings = header + tardy_hint_number(bytes, length, 16, 4);
-	strings_end = strings + tardy_hint_number(bytes, length, 20, 4);
-	if (end > length || strings_end > length)
-		return 0;
-	for (at = types; end - at >= 12; at += 12 + tail, id++) {
-		size_t offset = tardy_hint_number(bytes, end, at, 4);
-		uint32_t info = tardy_hint_number(bytes, end, at + 4, 4);
-
-		tail = tardy_hint_tail(info);
-		if (tail > end - at - 12)
-			return 0;
-		if ((info >> 24 & 0x1f) == 4 && offset < strings_end - strings &&
-		    strings_end - strings - offset >= wanted &&
-		    !memcmp(bytes + strings + offset, name, wanted))
-			return id;
-	}
-	return 0;
+	return tardy_hint_type_find(&type, btf, length, name) ? type.id : 0;
 }
 
-/* The same in the bytes of an object file (ELF, 64 bits, little endian). */
-static inline uint32_t tardy_hint_find(const void *object, size_t length, const char *name)
+/* How many bytes before the packet a member of the struct begins; 0 if there is no such member, or
+ * it is a bitfield or within an unnamed struct. Of the first member that is the struct's size:
+ * where it differs from sizeof, the program has another struct than the receiver. */
+static inline size_t tardy_hint_back_btf(const void *btf, size_t length, const char *name, const char *member)
+{
+	struct tardy_hint_type type;
+	size_t from = 0, end = 0, n;
+	int found = 0;
+
+	if (!tardy_hint_type_find(&type, btf, length, name))
+		return 0;
+	for (n = 0; n < (type.info & 0xffff); n++) {
+		const size_t at = type.at + 12 + 12 * n;
+		const size_t called = tardy_hint_number(type.bytes, type.end, at, 4);
+		size_t bits = tardy_hint_number(type.bytes, type.end, at + 8, 4), width = 0;
+
+		/* With bitfields in the struct, the upper byte is the member's width. */
+		if (type.info >> 31) {
+			width = bits >> 24;
+			bits &= 0xffffff;
+		}
+		if (tardy_hint_is(&type, called, member) && !width && !(bits % 8)) {
+			from = bits / 8;
+			found = 1;
+		}
+		if (tardy_hint_is(&type, called, "btf_id"))
+			end = bits / 8 + sizeof(uint32_t);
+	}
+	return found && end > from ? end - from : 0;
+}
+
+/* The BTF in the bytes of an object file (ELF, 64 bits, little endian); NULL if there is none. */
+static inline const void *tardy_hint_btf(const void *object, size_t length, size_t *bytes_of)
 {
 	const uint8_t *bytes = object;
 	uint64_t sections, size, count, names, n;
 
 	if (length < 64 || memcmp(bytes, "\177ELF\2\1", 6))
-		return 0;
+		return NULL;
 	sections = tardy_hint_number(bytes, length, 40, 8);
 	size = tardy_hint_number(bytes, length, 58, 2);
 	count = tardy_hint_number(bytes, length, 60, 2);
 	names = tardy_hint_number(bytes, length, 62, 2);
 	if (size < 64 || names >= count || sections > length || (length - sections) / size < count)
-		return 0;
+		return NULL;
 	names = tardy_hint_number(bytes, length, sections + names * size + 24, 8);
 	for (n = 0; n < count; n++) {
 		const size_t at = sections + n * size;
 		const uint64_t of = tardy_hint_number(bytes, length, at, 4);
 		const uint64_t begin = tardy_hint_number(bytes, length, at + 24, 8);
-		const uint64_t bytes_of = tardy_hint_number(bytes, length, at + 32, 8);
 
+		*bytes_of = tardy_hint_number(bytes, length, at + 32, 8);
 		if (names < length && of < length - names && length - names - of >= 5 &&
 		    !memcmp(bytes + names + of, ".BTF", 5))
-			return begin <= length && bytes_of <= length - begin ?
-				tardy_hint_find_btf(bytes + begin, bytes_of, name) : 0;
+			return begin <= length && *bytes_of <= length - begin ? bytes + begin : NULL;
 	}
-	return 0;
+	return NULL;
+}
+
+/* tardy_hint_find_btf() in the bytes of an object file. */
+static inline uint32_t tardy_hint_find(const void *object, size_t length, const char *name)
+{
+	size_t bytes_of = 0;
+	const void *btf = tardy_hint_btf(object, length, &bytes_of);
+
+	return btf ? tardy_hint_find_btf(btf, bytes_of, name) : 0;
+}
+
+/* tardy_hint_back_btf() in the bytes of an object file. */
+static inline size_t tardy_hint_back(const void *object, size_t length, const char *name, const char *member)
+{
+	size_t bytes_of = 0;
+	const void *btf = tardy_hint_btf(object, length, &bytes_of);
+
+	return btf ? tardy_hint_back_btf(btf, bytes_of, name, member) : 0;
+}
+
+/* The number of `size` bytes (1, 2, 4 or 8) that begins `back` bytes before a packet, at any
+ * address; 0 if the area does not reach so far. */
+static inline uint64_t tardy_hint_member(const void *packet, size_t have, size_t back, size_t size)
+{
+	if (!back || back > have || size > back)
+		return 0;
+	return tardy_hint_number((const uint8_t *)packet - back, back, 0, size);
 }
 
 #endif /* __bpf__ */

@@ -67,6 +67,9 @@ const LONGEST_WAIT: Nanos = Nanos(LIMIT_MS as i64 * 1_000_000);
 const HOPE: Nanos = Nanos(60_000_000_000);
 /// A requester that was ordered to stop waits this long for the replies to its last requests.
 const LAST_REPLIES: Nanos = Nanos(100_000_000);
+/// And for the reply to the one that acknowledges all others: a connection that is closed before
+/// it would look broken to the reflector.
+const LAST_ACKNOWLEDGED: Nanos = Nanos(2_000_000_000);
 /// And looks for them so often: a wait that was ended from outside may not wait any more.
 const A_MOMENT: Nanos = Nanos(200_000);
 /// Requests before a trial's first stretch that are not measured, and before and after each
@@ -207,9 +210,7 @@ impl Requester {
     fn stretch(&self) -> u32 {
         let stamped = [Point::TxSched, Point::TxKernel, Point::TxHw, Point::ReplyTxSched, Point::ReplyTxKernel];
         let order = &self.order.send.order;
-        // TCP joins messages where several are in flight, and no stamp is kept of them.
-        let kept = !order.port.traits().is_connection || self.order.in_flight == 1;
-        if kept && stamped.into_iter().any(|point| order.wants(point)) {
+        if stamped.into_iter().any(|point| order.wants(point)) {
             match self.order.in_flight {
                 few if few <= STRETCH_OF_SEVERAL => STRETCH.max(few),
                 // After a pause the queues at both ends would first have to grow to their length
@@ -257,10 +258,17 @@ impl Requester {
         }
     }
 
-    /// Takes the replies to the last requests, which were on their way when the stop was heard:
-    /// they are not lost.
-    fn gather<T: Timer, R: ReceivePort>(&mut self, timer: &mut T, from: &mut R, shared: &Shared, at: &mut Progress) {
-        let until = timer.now() + LAST_REPLIES;
+    /// Takes the replies to the last requests, which were on their way when the stop was heard, or
+    /// that acknowledge others: they are not lost.
+    fn gather<T: Timer, R: ReceivePort>(
+        &mut self,
+        timer: &mut T,
+        from: &mut R,
+        limit: Nanos,
+        shared: &Shared,
+        at: &mut Progress,
+    ) {
+        let until = timer.now() + limit;
         // Over a connection the unmeasured ones too: what nobody reads would break it for the
         // reflector.
         while at.waiting + at.beside > 0 && !from.ended() && !self.counters.is_out_of_step() {
@@ -279,7 +287,11 @@ impl Requester {
                         }
                     }
                 }
-                Ok(Received::Nothing | Received::TimedOut) => timer.sleep_until(now + A_MOMENT),
+                // Without an order to stop the port waits by itself, in its own way.
+                Ok(Received::Nothing | Received::TimedOut) if shared.stop.load(Relaxed) => {
+                    timer.sleep_until(now + A_MOMENT);
+                }
+                Ok(Received::Nothing | Received::TimedOut) => shared.live.turn(),
                 Err(_) => return,
             }
             if now > until {

@@ -12,10 +12,10 @@ use tardy_analyze::validity::found;
 use tardy_analyze::validity::is_valid;
 use tardy_analyze::{observer, own_trace};
 use tardy_model::manifest::{GuestEntry, Manifest};
-use tardy_model::result::Results;
+use tardy_model::result::{CellResult, ExpectationResult, Results};
 use tardy_model::sample::Batch;
 use tardy_model::trial::TrialRecord;
-use tardy_model::verdict::{Level, Verdict};
+use tardy_model::verdict::{Figure, Level, Verdict};
 use tardy_spec::experiment::Experiment;
 use tardy_store::{RunFolder, StoreError, TrialId};
 
@@ -88,8 +88,16 @@ fn judge(
     read_trials(run, &trials, &mut judge)?;
     say_what_is_noted(run, manifest, &mut judge)?;
     let mut judged = judge.finish(manifest);
-    if let Some(written) = written(run)? {
-        keep_what_is_written(&mut judged.results, written, only.is_some());
+    match written(run)? {
+        Some(written) => keep_what_is_written(&mut judged.results, written, only.is_some()),
+        None if manifest.ended_utc.is_some() => {
+            let says = "the run came to its end, and its folder does not have results.json any more: the run's \
+                        own verdicts are not known";
+            judged.results.verdicts.push(Verdict::new(REMOVED, Level::Invalid, says));
+            judged.results.valid = false;
+            tardy_analyze::run::judge_expectations(&mut judged.results);
+        }
+        None => {}
     }
     Ok(judged)
 }
@@ -149,12 +157,96 @@ fn keep_what_is_written(results: &mut Results, written: Results, is_one_trial: b
         std::mem::take(&mut results.verdicts).into_iter().partition(is_trace);
     // A single trial does not repeat what all of them showed.
     let are_new = !is_one_trial && !written.verdicts.iter().any(is_trace);
-    let new = if are_new { traces } else { Vec::new() };
+    let mut new = if are_new { traces } else { Vec::new() };
+    new.extend((!is_one_trial).then(|| removed(results, &written)).flatten());
     let valid = tardy_analyze::run::is_valid(&results.cells, &others) && is_valid(&new);
+    if !is_one_trial {
+        written.cells.iter().for_each(|cell| say_what_is_gone(results, cell, &written.expectations));
+    }
+    let valid = valid && tardy_analyze::run::is_valid(&results.cells, &[]);
     results.verdicts = written.verdicts;
     results.verdicts.extend(new);
     results.valid = valid && if is_one_trial { is_valid(&results.verdicts) } else { written.valid };
     tardy_analyze::run::judge_expectations(results);
+}
+
+/// Trials of which the run wrote figures at its end and that the folder has no more. A trial that
+/// was bad may be among them, so what is left is not valid.
+fn removed(results: &Results, written: &Results) -> Option<Verdict> {
+    let has = |id: &str, n: u32| {
+        results.cells.iter().any(|cell| cell.id == id && cell.trials.iter().any(|trial| trial.n == n))
+    };
+    let gone: Vec<(&str, u32)> = written
+        .cells
+        .iter()
+        .flat_map(|cell| cell.trials.iter().map(|trial| (cell.id.as_str(), trial.n)))
+        .filter(|(id, n)| !has(id, *n))
+        .collect();
+    let (cell, n) = *gone.first()?;
+    let others = match gone.len() {
+        1 => String::new(),
+        2 => ", and 1 other".to_owned(),
+        more => format!(", and {} others", more - 1),
+    };
+    let says = format!(
+        "trial {n} of `{cell}` was finished{others}, and the run folder does not have it: these figures leave it out. Put it \
+         back to see the run's own"
+    );
+    Some(Verdict::new("removed", Level::Invalid, says).with("trials", gone.len() as u64))
+}
+
+/// The verdict on a run that lacks what it once had.
+const REMOVED: &str = "removed";
+
+/// Marks the cells of which the folder has fewer trials than the run wrote figures of. A bad trial
+/// may be among those, so what is left is not valid. One that could not be kept when it ended is
+/// still there as unfinished, and the run has said so.
+fn mark_what_is_gone(run: &RunFolder, written: &mut Results) -> Result<(), StoreError> {
+    let there: BTreeSet<TrialId> = run.trials()?.into_iter().chain(run.unfinished()?).collect();
+    for cell in &mut written.cells {
+        let is_gone = |n: &u32| !there.contains(&TrialId { cell: cell.id.clone(), n: *n });
+        let gone: Vec<u32> = cell.trials.iter().map(|trial| trial.n).filter(is_gone).collect();
+        let says = match gone.as_slice() {
+            [] => continue,
+            [n] => format!("trial {n} was finished, and the run folder does not have it any more"),
+            [n, others @ ..] => {
+                let (count, noun) = (others.len(), if others.len() == 1 { "other" } else { "others" });
+                format!("trial {n} and {count} {noun} were finished, and the run folder does not have them any more")
+            }
+        };
+        let numbers = Figure::List(gone.into_iter().map(Figure::from).collect());
+        cell.verdicts.push(Verdict::new(REMOVED, Level::Invalid, says).with("removed", numbers));
+        cell.valid = false;
+        written.valid = false;
+    }
+    Ok(())
+}
+
+/// Gives a cell the mark that `written` has, and takes back that limits on what became of its
+/// packets were kept: those of the trials that are gone count too. One that the run did not keep
+/// stays so.
+fn say_what_is_gone(results: &mut Results, written: &CellResult, expected: &[ExpectationResult]) {
+    let removed = written.verdicts.iter().find(|verdict| verdict.id == REMOVED);
+    let cell = results.cells.iter_mut().find(|cell| cell.id == written.id);
+    let Some((removed, cell)) = removed.zip(cell) else { return };
+    if cell.trials.is_empty() {
+        cell.verdicts.clear();
+    }
+    cell.verdicts.push(removed.clone());
+    cell.valid = false;
+    let of_cell = results.expectations.iter_mut().filter(|of| of.cell == written.id && of.met == Some(true));
+    for expectation in of_cell.filter(|expectation| expectation.needs_no_validity()) {
+        let is_it = |other: &&ExpectationResult| {
+            (&other.cell, &other.stream, &other.metric, other.limit)
+                == (&expectation.cell, &expectation.stream, &expectation.metric, expectation.limit)
+        };
+        match expected.iter().find(is_it).filter(|other| other.met == Some(false)) {
+            Some(broken) => *expectation = broken.clone(),
+            None => {
+                (expectation.met, expectation.why) = (None, Some("trials were removed from the run folder".to_owned()));
+            }
+        }
+    }
 }
 
 /// The most trials that are read at the same time.
@@ -227,13 +319,18 @@ impl UnderWay<'_> {
     }
 }
 
-/// The results that the run wrote at its end; `None` of one that was killed and wrote none.
+/// The results that the run wrote at its end; `None` of one that was killed and wrote none. Cells
+/// of which trials were removed since are marked, and not valid.
 ///
 /// # Errors
 /// If they are there and cannot be read.
 pub fn written(run: &RunFolder) -> Result<Option<Results>, StoreError> {
     match run.results() {
         Err(StoreError::Io { reason, .. }) if reason.kind() == ErrorKind::NotFound => Ok(None),
-        read => read.map(Some),
+        read => {
+            let mut written = read?;
+            mark_what_is_gone(run, &mut written)?;
+            Ok(Some(written))
+        }
     }
 }

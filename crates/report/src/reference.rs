@@ -365,7 +365,7 @@ const R3: Reference = Reference {
 const R4: Reference = Reference {
     id: "R4",
     about: "an AF_XDP application, by driver, system, wait and core; a wake-up is compared with this run's poll, \
-            system B with a bound of 2 µs",
+            system B with a bound of 2 µs; RT1, on which no bound had an effect, with one of 0 µs",
     unit: Unit::Ns,
     metrics: &["rx_xdp..receive"],
     stats: &[Stat::Mean, Stat::Min, Stat::Max],

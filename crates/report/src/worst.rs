@@ -64,8 +64,8 @@ pub fn draw(picture: &Picture<'_>, all: &[WorstOf<'_>]) -> String {
         }
     }
     if all.iter().any(|of| !of.packets.is_empty()) {
-        out += "\nat: when the packet was due in its trial. Behind the value: how long each stage took, named by\n\
-                the point that ends it; the first one counts from the schedule.\n";
+        out += "\nat: when the packet was due in its trial; in a ping-pong, when the request went out. Behind the value:\n\
+                how long each stage took, named by the point that ends it; the first one counts from that instant.\n";
     }
     if all.iter().any(|of| of.packets.iter().any(|packet| of.refused(packet, limit).next().is_some())) {
         let limit = RuleLimit::Share(limit);

@@ -119,10 +119,13 @@ fn core(port: &XdpPlacement) -> String {
 }
 
 /// The valid cell with the smallest minimum, with where its program and its application ran; `None`
-/// unless there are two cells to choose from.
+/// unless there are two cells to choose from. If some packets of a cell disagree with the others
+/// about the core, its minimum may be one of theirs: such a cell does not count.
 pub(crate) fn smallest(picture: &Picture<'_>) -> Option<String> {
     let rows = rows(picture);
-    let least = |row: &Row<'_>| row.delay.and_then(|delay| delay.figures.min_ns).filter(|_| row.cell.valid);
+    let least = |row: &Row<'_>| {
+        row.delay.and_then(|delay| delay.figures.min_ns).filter(|_| row.cell.valid && is_one_core(row.port))
+    };
     let known: Vec<(i64, &Row<'_>)> = rows.iter().filter_map(|row| Some((least(row)?, row))).collect();
     let (least, row) = known.iter().min_by_key(|(least, _)| *least).filter(|_| known.len() > 1)?;
     let port = row.port;
@@ -140,6 +143,11 @@ pub(crate) fn smallest(picture: &Picture<'_>) -> Option<String> {
         says += reference::R4_DISAGREES;
     }
     Some(says)
+}
+
+/// True if no packet's program ran on another core than those of the others.
+fn is_one_core(port: &XdpPlacement) -> bool {
+    [port.same, port.remote, port.unknown].into_iter().filter(|packets| *packets > 0).count() < 2
 }
 
 /// The systems of a run: one for each bound on wake-up latency, and those of the reference that it
@@ -209,7 +217,8 @@ fn idle(states: Option<&Figure>) -> String {
 /// thread: on its own core, or on another one. What they cost is the CPU time, the idle time and
 /// the wake-ups of the receiving thread. What they know is by how much `receive` misses the arrival
 /// time that the XDP program gives with each packet: an application that has the program's stamp
-/// knows that time exactly, however it waits; one that has not takes `receive` for it.
+/// knows that time exactly, however it waits, of the share of packets that have one. An
+/// application that has not takes `receive` for it.
 pub(crate) const RECEIVERS: &str = "receivers through AF_XDP: their thread's time, and how far receive is from the arrival \
                                time that the XDP program gave (rx_xdp..receive)";
 
@@ -217,7 +226,8 @@ pub(crate) const RECEIVERS: &str = "receivers through AF_XDP: their thread's tim
 /// versions that did not keep it.
 pub(crate) fn receivers(picture: &Picture<'_>, separator: Option<char>) -> Option<Table> {
     let off = Metric::Span(Point::RxXdp, Point::Receive).to_string();
-    let head = ["receiver", "XDP program", "CPU", "idle", "wake-ups/s", "packets each", "off p50", "off p99"];
+    let head =
+        ["receiver", "XDP program", "CPU", "idle", "wake-ups/s", "packets each", "stamped", "off p50", "off p99"];
     let mut table = Table::new(2, &head);
     for cell in &picture.results.cells {
         for (name, stream) in picture.facts.in_order(&cell.streams) {
@@ -272,6 +282,7 @@ fn receiver(
         // Cells differ in how many of their trials count.
         count((wakeups as f64 * 1e9 / over_ns as f64).round() as u64),
         each.unwrap_or_else(absent),
+        if received == 0 { absent() } else { figure::share(metric.count as f64 / received as f64) },
         ns(metric.figures.quantiles.p50_ns),
         ns(metric.figures.quantiles.p99_ns),
     ])

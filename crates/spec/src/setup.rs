@@ -249,7 +249,9 @@ fn stream(view: &View<'_>, name: &Named) -> Result<Stream, Problem> {
     let end = |value: &Value| called(Port::of)(value);
     let [port, rx_port] = ["tx.port", "rx.port"].map(|key| table.find(key).and_then(end).unwrap_or(both));
     let (tx_wait, rx_wait) = (table.get("tx.wait", called(Wait::of))?, table.get("rx.wait", called(Wait::of))?);
-    let stamps = view.keep(stamps::points(&table, kind, [port, rx_port], [tx_wait, rx_wait])).unwrap_or_else(|| {
+    let in_flight = table.get("in_flight", integer)? as u32;
+    let points = stamps::points(&table, kind, [port, rx_port], [tx_wait, rx_wait], in_flight);
+    let stamps = view.keep(points).unwrap_or_else(|| {
         view.lose(table.key("stamps"));
         Vec::new()
     });

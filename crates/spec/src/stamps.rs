@@ -21,7 +21,13 @@ pub(crate) fn are_named(table: &Table<'_>) -> bool {
 
 /// Points that metrics may be made of: as named; else the usual ones, and those of the reply where
 /// there is one. `ports` and `waits` are what the sending and the receiving station have.
-pub(crate) fn points(table: &Table<'_>, kind: Kind, ports: [Port; 2], waits: [Wait; 2]) -> Result<Vec<Point>, Problem> {
+pub(crate) fn points(
+    table: &Table<'_>,
+    kind: Kind,
+    ports: [Port; 2],
+    waits: [Wait; 2],
+    in_flight: u32,
+) -> Result<Vec<Point>, Problem> {
     let are_named = are_named(table);
     let [port, rx_port] = ports;
     let mut points = match table.find("stamps") {
@@ -48,7 +54,8 @@ pub(crate) fn points(table: &Table<'_>, kind: Kind, ports: [Port; 2], waits: [Wa
         points.retain(|point| *point != Point::Wakeup);
     }
     if !are_named {
-        points.retain(|point| !ends_waits(*point, kind, port, waits) && !is_unseen(*point, port));
+        let is_worthless = |point| is_unseen(point, port) || is_joined(point, port, in_flight);
+        points.retain(|point| !ends_waits(*point, kind, port, waits) && !is_worthless(*point));
     }
     points.sort();
     Ok(points)
@@ -69,6 +76,20 @@ fn ends_waits(point: Point, kind: Kind, port: Port, [tx, rx]: [Wait; 2]) -> bool
 fn is_unseen(point: Point, port: Port) -> bool {
     let of_sending = [Point::TxSched, Point::TxKernel, Point::ReplyTxSched, Point::ReplyTxKernel];
     !port.traits().passes_qdisc && of_sending.contains(&point)
+}
+
+/// True of the kernel's stamps over TCP with several in flight: messages that wait to be sent or
+/// read are joined, and share one stamp.
+fn is_joined(point: Point, port: Port, in_flight: u32) -> bool {
+    let of_kernel = [
+        Point::TxSched,
+        Point::TxKernel,
+        Point::RxKernel,
+        Point::ReplyTxSched,
+        Point::ReplyTxKernel,
+        Point::ReplyRxKernel,
+    ];
+    port.traits().is_connection && in_flight > 1 && of_kernel.contains(&point)
 }
 
 /// Keeps of the points that no file names those that something asked for is made of. What a
@@ -113,10 +134,7 @@ pub(crate) fn check(view: &View<'_>, path: &Path, streams: &[Stream]) {
 
 /// Why nothing can stamp the point; `None` if something may.
 fn refusal(point: Point, path: &Path, stream: &Stream) -> Option<String> {
-    let of_sending = [Point::TxSched, Point::TxKernel, Point::ReplyTxSched, Point::ReplyTxKernel];
-    let of_kernel = [Point::RxKernel, Point::ReplyRxKernel].into_iter().chain(of_sending);
-    let joined =
-        stream.port.traits().is_connection && stream.reply.in_flight > 1 && of_kernel.into_iter().any(|of| of == point);
+    let joined = is_joined(point, stream.port, stream.reply.in_flight);
     Some(match point {
         Point::TxHw | Point::RxHw if stream.port.traits().is_simulated => {
             format!("port {} has no network device", stream.port.name())
@@ -152,7 +170,8 @@ pub(crate) fn unstamped(metric: Metric, stamps: &[Point]) -> Option<Point> {
 }
 
 /// What decides which points a stream stamps.
-pub(crate) const MADE_OF: [&str; 8] = ["stamps", "kind", "reflect", "port", "tx.port", "rx.port", "tx.wait", "rx.wait"];
+pub(crate) const MADE_OF: [&str; 9] =
+    ["stamps", "kind", "reflect", "port", "tx.port", "rx.port", "tx.wait", "rx.wait", "in_flight"];
 
 /// The message for a metric that a ping-pong cannot have.
 pub(crate) const NO_SCHEDULE: &str =

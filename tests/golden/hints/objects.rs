@@ -125,6 +125,18 @@ fn the_hints_of_a_users_own_object_are_listed_and_decoded_in_rust_and_in_c() {
     let output = cc.arg(examples().join("decode.c")).arg("-o").arg(&c).output().expect("a C compiler");
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(decoded(&c, &[]), format!("{first}not decoded: type {arrival}\n"));
+
+    // A struct of the same name that has other members would be read wrongly.
+    for file in ["own_hints.bpf.c", "own_hints.h"] {
+        let source = fs::read_to_string(examples().join(file)).expect("the source");
+        let changed = source.replace("__u16 length;", "__u16 length;\n\t__u32 more;");
+        fs::write(folder.path().join(file), changed).expect("written");
+    }
+    let changed = folder.path().join("changed.o");
+    compiled(test, &folder.path().join("own_hints.bpf.c"), &changed, &["-g"]).expect("a compiler, as before");
+    let output = Command::new(&c).arg(&changed).stdin(Stdio::null()).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+    assert!(text(&output.stderr).contains("not those that this program was compiled for"), "{}", text(&output.stderr));
 }
 
 #[test]

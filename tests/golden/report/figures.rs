@@ -445,16 +445,19 @@ fn receivers_have_a_table_of_what_they_cost_and_know() {
         let (thread, over_ns) = ("ctl.rx".into(), Some(1_000_000_000));
         let (run_ns, wait_ns, wakeups) = (Some(run_ns), Some(wait_ns), Some(wakeups));
         cell.placement.push(Placement { thread, over_ns, run_ns, wait_ns, wakeups, ..tx });
-        cell.streams.get_mut("ctl").expect("ctl").outcomes.received = 5_000;
+        let ctl = cell.streams.get_mut("ctl").expect("ctl");
+        ctl.outcomes.received = 5_000;
+        ctl.metrics.get_mut("rx_xdp..receive").expect("the metric").count = 5_000;
     }
     let (_, receivers) =
         run.draw("md", 100).split_once("## Receivers\n").map(|of| (of.0.len(), of.1.to_owned())).expect("it");
     let rows = table(&receivers);
     let figures: Vec<&[String]> = rows.iter().map(|row| &row[1..]).collect();
-    assert_eq!(figures[0], ["CPU 1, same core", "99.9 %", "0 %", "0", "–", "949 ns", "1.7 µs"]);
-    assert_eq!(figures[1], ["CPU 0, another core", "2.5 %", "97 %", "1250", "4.0", "2.3 µs", "3.1 µs"]);
+    assert_eq!(figures[0], ["CPU 1, same core", "99.9 %", "0 %", "0", "–", "100 %", "949 ns", "1.7 µs"]);
+    assert_eq!(figures[1], ["CPU 0, another core", "2.5 %", "97 %", "1250", "4.0", "100 %", "2.3 µs", "3.1 µs"]);
     // In the terminal and on the page it is the same table.
-    for (format, row) in [("text", "CPU 0, another core 2.5 % 97 % 1 250 4.0 2.3 µs 3.1 µs"), ("html", "packets each")]
+    for (format, row) in
+        [("text", "CPU 0, another core 2.5 % 97 % 1 250 4.0 100 % 2.3 µs 3.1 µs"), ("html", "packets each")]
     {
         let text = run.draw(format, 120).replace('\u{202f}', " ").split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains(row), "{format}: {text}");
@@ -473,6 +476,9 @@ fn the_cell_with_the_smallest_minimum_is_named_with_its_cpus() {
         let text = run.draw(format, 100).split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains(says) && text.contains("systems B (419 ns)"), "{format}: {text}");
     }
+    let mut mixed = by_xdp();
+    mixed.results.cells[0].xdp[0].remote = 1;
+    assert!(!mixed.draw("md", 100).contains("smallest minimum"), "it may be of the packet on the other core");
     // What is not valid names nothing, and one cell is the smallest of none.
     run.results.cells[0].valid = false;
     assert!(!run.draw("md", 100).contains("smallest minimum"));

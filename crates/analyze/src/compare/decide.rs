@@ -188,7 +188,10 @@ impl Asked<'_> {
             u64::try_from((u128::from(count) * by).div_ceil(u128::from(a.intended.max(1)))).unwrap_or(u64::MAX)
         };
         let sound = |cell: &CellResult| cell.valid && cell.trials.iter().all(|trial| trial.valid);
+        let is_cut = cells[0].verdicts.iter().any(|verdict| verdict.id == "removed");
         match () {
+            // What A counted is less than it was.
+            () if is_cut => Answer::new(Decision::NoData, format!("{counts}, and trials were removed from A")),
             () if a.intended == 0 => Answer::new(Decision::NoData, "no packet of the stream was to be sent in A"),
             // Trials that were measured badly lose more, not less: what is beyond them too is.
             () if self.condition.counts_beyond(scaled(got(&a)), got(&b)) => Answer::new(Decision::Met, counts),

@@ -429,6 +429,10 @@ fn bound(
         }
         Ok((sockets, is_zero_copy))
     };
+    if !is_native {
+        let why = "only a program in native mode can have it".to_owned();
+        refused.insert(0, XdpRefusal { mode: XdpMode::ZeroCopy, why });
+    }
     match all(is_native, refused) {
         Ok(bound) => Ok(bound),
         Err((XdpError::Bind { queue, source, .. }, true)) => {

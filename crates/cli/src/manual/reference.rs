@@ -310,6 +310,11 @@ const WIDER: &[(&str, &str, &str)] = &[
         "run",
         "*warning*: the experiment file judges something more mildly than by default; *note*: it sets other values that are not more lenient.",
     ),
+    (
+        "removed",
+        "cell or run",
+        "*invalid*: the folder does not have trials that the run finished, or results.json, any more.",
+    ),
     ("killed", "run", "*warning*: the run was killed before its end; the trials that were finished are judged."),
 ];
 

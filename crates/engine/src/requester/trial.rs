@@ -6,7 +6,10 @@
 use super::progress::Progress;
 use crate::port::{Lent, ReceivePort, Received, SendPort, Timer};
 use crate::receiver::Shared;
-use crate::requester::{FIRST_ROUNDS, FURTHER, GAP_NS, HOPE, LEAD_IN, LEAD_OUT, REHEARSALS, REHEARSED, Requester};
+use crate::requester::{
+    FIRST_ROUNDS, FURTHER, GAP_NS, HOPE, LAST_ACKNOWLEDGED, LAST_REPLIES, LEAD_IN, LEAD_OUT, REHEARSALS, REHEARSED,
+    Requester,
+};
 use crate::sender::STRETCH_OF_SEVERAL;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -92,7 +95,7 @@ impl Requester {
             }
             self.give_up(now, &mut at);
         }
-        self.take_last_replies(timer, from, shared, &mut at, turns);
+        self.take_last_replies(timer, to, from, shared, &mut at, turns);
     }
 
     /// Where there are several stretches, one without measured requests comes first: it finds the
@@ -213,11 +216,33 @@ impl Requester {
         (2..=STRETCH_OF_SEVERAL).contains(&self.order.in_flight)
     }
 
-    /// The trial is over, in whatever way: takes the last replies, and takes off what was not
-    /// asked.
-    fn take_last_replies<T: Timer, R: ReceivePort>(
+    /// Over a connection with several requests in flight, asks once more when all replies have
+    /// come. This request acknowledges them. Of two or more replies that nothing acknowledges the
+    /// reflector's kernel would send the last one again after some 5 ms (its probe for a lost
+    /// tail), and count a retransmit on a path that loses nothing. For a single one it waits
+    /// 200 ms.
+    fn acknowledge<T: Timer, S: SendPort, R: ReceivePort>(
         &mut self,
         timer: &mut T,
+        to: &mut S,
+        from: &mut R,
+        shared: &Shared,
+        at: &mut Progress,
+    ) {
+        let is_connection = self.order.send.order.port.traits().is_connection;
+        let is_whole = self.counters.broken_errno == 0 && !self.counters.is_out_of_step() && !from.ended();
+        if is_connection && self.order.in_flight > 1 && is_whole && at.waiting + at.beside == 0 {
+            self.ask(timer, to, at, true);
+            self.gather(timer, from, LAST_ACKNOWLEDGED, shared, at);
+        }
+    }
+
+    /// The trial is over, in whatever way: takes the last replies, and takes off what was not
+    /// asked.
+    fn take_last_replies<T: Timer, S: SendPort, R: ReceivePort>(
+        &mut self,
+        timer: &mut T,
+        to: &mut S,
         from: &mut R,
         shared: &Shared,
         at: &mut Progress,
@@ -226,8 +251,9 @@ impl Requester {
         let count = self.order.send.order.count;
         let stopped = shared.stop.load(Relaxed) && self.counters.broken_errno == 0;
         if stopped {
-            self.gather(timer, from, shared, at);
+            self.gather(timer, from, LAST_REPLIES, shared, at);
         }
+        self.acknowledge(timer, to, from, shared, at);
         if from.ended() && at.settled < count && self.counters.broken_errno == 0 {
             self.counters.broken_errno = match self.sender.connection_ended {
                 0 => libc::ESHUTDOWN,

@@ -15,8 +15,7 @@ use tardy_engine::order::ReceiveOrder;
 use tardy_engine::port::XdpStamp;
 use tardy_engine::receiver::Arrival;
 use tardy_engine::sender::SentRows;
-use tardy_model::point::Point;
-use tardy_model::stream::{Kind, Side, Stream};
+use tardy_model::stream::{Kind, Side};
 use tardy_model::stream_id::{NoStream, StreamId};
 use tardy_model::time::{ClockReading, EndOffsets, Instant, Monotonic, Nanos, Tai};
 use tardy_model::trial::OwnNotes;
@@ -314,9 +313,8 @@ impl Shared<'_> {
     fn joined(&self, ordered: &Ordered, base: Instant<Tai>, mut halves: BTreeMap<Side, HandedOver>) -> StreamHalves {
         let end = |side| self.ready(ordered.id, side);
         let gone = |side| self.gone(ordered, side);
-        let mut absent: BTreeMap<_, _> =
+        let absent: BTreeMap<_, _> =
             ordered.sides().filter_map(end).flat_map(|end| end.absent.iter().cloned()).collect();
-        absent.extend(joined(&ordered.stream));
         let before = |station: StationId, after: ClockReading| self.clocks.get(&station).copied().unwrap_or(after);
         let mut tx = halves.remove(&Side::Tx).unwrap_or_else(|| gone(Side::Tx));
         let mut rx = halves.remove(&Side::Rx).unwrap_or_else(|| gone(Side::Rx));
@@ -383,16 +381,3 @@ fn replies(tx: &mut HandedOver, rx: &mut HandedOver, own: Option<HandedOver>, er
 /// Clocks that nobody read.
 const UNREAD: ClockReading =
     ClockReading { tai_ns: 0, realtime_ns: 0, monotonic_ns: 0, bound_ns: i64::MAX, tai_offset_s: 0 };
-
-/// Points whose stamps are not those of one message: the kernel joins segments that wait to be
-/// sent or read, and keeps one stamp for all.
-fn joined(stream: &Stream) -> impl Iterator<Item = (Point, String)> + '_ {
-    let joined = stream.port.traits().is_connection && stream.reply.in_flight > 1;
-    let sent = [Point::TxSched, Point::TxKernel, Point::ReplyTxSched, Point::ReplyTxKernel];
-    let points = [Point::RxKernel, Point::ReplyRxKernel].into_iter().chain(sent);
-    points.filter(move |point| joined && stream.stamps.contains(point)).map(|point| {
-        let why = "TCP joins messages that wait to be sent or read, and all of them have one stamp: only with \
-                   in_flight = 1 has each its own";
-        (point, why.to_owned())
-    })
-}
