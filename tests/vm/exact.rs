@@ -287,8 +287,9 @@ fn the_rate_of_a_ping_pong_left_out_the_time_to_the_next_request_in_each_pause()
         let bare = turnaround_ns(in_flight, "stamps = [\"send\", \"reply_receive\"]\n");
         let paused = turnaround_ns(in_flight, "");
         let says = format!("{in_flight} in flight: {paused:.0} ns, without pauses {bare:.0} ns");
-        // With several it is a small difference of large numbers: only that it is there.
-        let within = if in_flight == 1 { 0.8..1.25 } else { 0.5..2.0 };
+        // With several it is a small difference of large numbers, reckoned in two ways: 0.47 to 0.9,
+        // by what else is in the guest's memory. Left out of the rate, it would be 0.
+        let within = if in_flight == 1 { 0.8..1.25 } else { 0.25..2.0 };
         assert!(bare > 100.0 && within.contains(&(paused / bare)), "{says}");
     }
 }
