@@ -265,8 +265,12 @@ fn turnaround_ns(in_flight: u32, stamps: &str) -> f64 {
     let place = Place::new();
     let file = place.path("turnaround.toml");
     let stream = tardy_tests::experiment("stream from a to b");
+    // With several in flight the first requests go out one after the other, and the last replies
+    // come back so. Only the rate without pauses has that in it: of 1000 requests it adds half a
+    // microsecond to each.
+    let count = if in_flight == 1 { 1_000 } else { 6_000 };
     let text = format!(
-        "name = \"turnaround\"\ntrials = 1\n{stream}kind = \"pingpong\"\ncount = 1000\nin_flight = {in_flight}\n{stamps}"
+        "name = \"turnaround\"\ntrials = 1\n{stream}kind = \"pingpong\"\ncount = {count}\nin_flight = {in_flight}\n{stamps}"
     );
     std::fs::write(&file, text).expect("a file");
     let mut command = place.run(&["--in", "guest:exact", "--kernel", KERNEL, "--json"]);
@@ -287,10 +291,7 @@ fn the_rate_of_a_ping_pong_left_out_the_time_to_the_next_request_in_each_pause()
         let bare = turnaround_ns(in_flight, "stamps = [\"send\", \"reply_receive\"]\n");
         let paused = turnaround_ns(in_flight, "");
         let says = format!("{in_flight} in flight: {paused:.0} ns, without pauses {bare:.0} ns");
-        // With several it is a small difference of large numbers, reckoned in two ways: 0.47 to 0.9,
-        // by what else is in the guest's memory. Left out of the rate, it would be 0.
-        let within = if in_flight == 1 { 0.8..1.25 } else { 0.25..2.0 };
-        assert!(bare > 100.0 && within.contains(&(paused / bare)), "{says}");
+        assert!(bare > 100.0 && (0.75..1.3).contains(&(paused / bare)), "{says}");
     }
 }
 
