@@ -210,12 +210,20 @@ fn a_finished_run_from_which_a_trial_was_removed_was_plain_valid() {
     let removed = verdicts.iter().find(|verdict| verdict["id"] == "removed").unwrap_or_else(|| panic!("{verdicts:?}"));
     assert_eq!(removed["level"], "invalid");
     assert_eq!(removed["evidence"]["removed"], serde_json::json!([2]));
+    let of_run = results["verdicts"].as_array().expect("verdicts");
+    assert!(of_run.iter().all(|verdict| verdict["id"] != "removed"), "once, at its cell: {of_run:?}");
     let output = Command::new(tardy()).args(["export", "--to", "csv"]).arg(&run).stdin(Stdio::null()).output();
     let said = String::from_utf8_lossy(&output.expect("it starts").stderr).into_owned();
     assert!(said.contains("the run is not valid"), "{said}");
     let (code, one, said) = report(&run, &["--trial", "3", "--format", "json"]);
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(serde_json::from_str::<Value>(&one).expect("JSON")["valid"], true, "what is shown is there");
+    // One that could not be kept when it ended is still there, as unfinished, and was not removed.
+    std::fs::rename(run.join("trials/all/3"), run.join("trials/all/3.partial")).expect("it was there");
+    let results = judged(&run);
+    let verdicts = results["cells"][0]["verdicts"].as_array().expect("verdicts");
+    let removed = verdicts.iter().find(|verdict| verdict["id"] == "removed").expect("the other one");
+    assert_eq!(removed["evidence"]["removed"], serde_json::json!([2]));
     std::fs::remove_file(run.join("results.json")).expect("it was there");
     let results = judged(&run);
     assert_eq!(results["valid"], false);

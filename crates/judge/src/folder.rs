@@ -157,8 +157,7 @@ fn keep_what_is_written(results: &mut Results, written: Results, is_one_trial: b
         std::mem::take(&mut results.verdicts).into_iter().partition(is_trace);
     // A single trial does not repeat what all of them showed.
     let are_new = !is_one_trial && !written.verdicts.iter().any(is_trace);
-    let mut new = if are_new { traces } else { Vec::new() };
-    new.extend((!is_one_trial).then(|| removed(results, &written)).flatten());
+    let new = if are_new { traces } else { Vec::new() };
     let valid = tardy_analyze::run::is_valid(&results.cells, &others) && is_valid(&new);
     if !is_one_trial {
         written.cells.iter().for_each(|cell| say_what_is_gone(results, cell, &written.expectations));
@@ -168,31 +167,6 @@ fn keep_what_is_written(results: &mut Results, written: Results, is_one_trial: b
     results.verdicts.extend(new);
     results.valid = valid && if is_one_trial { is_valid(&results.verdicts) } else { written.valid };
     tardy_analyze::run::judge_expectations(results);
-}
-
-/// Trials of which the run wrote figures at its end and that the folder has no more. A trial that
-/// was bad may be among them, so what is left is not valid.
-fn removed(results: &Results, written: &Results) -> Option<Verdict> {
-    let has = |id: &str, n: u32| {
-        results.cells.iter().any(|cell| cell.id == id && cell.trials.iter().any(|trial| trial.n == n))
-    };
-    let gone: Vec<(&str, u32)> = written
-        .cells
-        .iter()
-        .flat_map(|cell| cell.trials.iter().map(|trial| (cell.id.as_str(), trial.n)))
-        .filter(|(id, n)| !has(id, *n))
-        .collect();
-    let (cell, n) = *gone.first()?;
-    let others = match gone.len() {
-        1 => String::new(),
-        2 => ", and 1 other".to_owned(),
-        more => format!(", and {} others", more - 1),
-    };
-    let says = format!(
-        "trial {n} of `{cell}` was finished{others}, and the run folder does not have it: these figures leave it out. Put it \
-         back to see the run's own"
-    );
-    Some(Verdict::new("removed", Level::Invalid, says).with("trials", gone.len() as u64))
 }
 
 /// The verdict on a run that lacks what it once had.
