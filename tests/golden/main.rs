@@ -16,6 +16,8 @@ mod analyze {
     mod noise;
     mod own_trace;
     mod placement;
+    #[allow(dead_code)]
+    #[path = "../../examples/repeats.rs"]
     mod process;
     mod quantiles;
     mod repeats;
@@ -31,7 +33,6 @@ mod devices;
 mod ethernet;
 mod foresight;
 mod frame;
-mod fuzz;
 mod guest;
 mod help;
 mod hints;
@@ -40,7 +41,6 @@ mod hostile_run;
 mod loads;
 mod machines;
 mod manual;
-mod not_found;
 mod not_whole;
 mod open_kinds;
 mod placement;

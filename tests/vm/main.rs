@@ -7,7 +7,6 @@
 #[path = "../netns/command.rs"]
 mod command;
 mod exact;
-mod kernels;
 mod machine;
 mod refused;
 mod shapers;

@@ -3,10 +3,10 @@
 //! differed in the machine and in what was asked, then what came of the caller's conditions.
 
 mod facts;
-mod junit;
 
 use crate::figure;
 use crate::figure::{ABSENT, Digits, SPACE, TWO_CLOCKS, Unit, grouped, is_within_number};
+use crate::junit;
 use crate::picture::{Options, ReportError};
 use std::fmt::Write as _;
 use tardy_analyze::compare::phases::LEAST as LEAST_PHASES;
@@ -51,7 +51,7 @@ pub const FORMATS: &[CompareFormat] = &[
         make: |compared, options| Ok(text(compared, options)),
     },
     CompareFormat { name: "json", says: "all of it, for a program", make: |compared, _| json(compared) },
-    CompareFormat { name: "junit", says: "conditions as test cases, in XML", make: junit::make },
+    CompareFormat { name: "junit", says: "conditions as test cases, in XML", make: junit::of_comparison },
 ];
 
 /// The comparison as JSON.

@@ -2,13 +2,14 @@
 //! JUnit XML, which CI systems read. Of a run: a suite for each cell, in it a test case that its
 //! numbers are valid and one for each expectation. A broken limit is a `failure`; numbers that
 //! must not be used are an `error`. What a cell's error leaves open is `skipped`: no test passes
-//! without an answer.
+//! without an answer. Of a comparison: its two runs, and its conditions.
 
 use crate::closing;
 use crate::picture::{Options, Picture, ReportError};
 use crate::summary::{self, Cells};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use tardy_model::comparison::{Comparison, ConditionResult, Decision};
 use tardy_model::harmless::xml as escape;
 use tardy_model::result::{CellResult, ExpectationResult};
 use tardy_model::verdict::{Level, Verdict};
@@ -150,4 +151,35 @@ fn limit(class: String, e: &ExpectationResult, open: bool) -> Case {
         None => Ended::Error(why()),
     };
     Case { class, name: format!("{}, limit {}", summary::limited(e), summary::limit(e)), ended }
+}
+
+/// A comparison: that the numbers of each run are valid, and each condition in each cell and
+/// stream.
+pub(crate) fn of_comparison(compared: &Comparison, _: &Options) -> Result<String, ReportError> {
+    let name = &compared.b.name;
+    let valid = |letter: &str, valid: bool, run: &str| Case {
+        class: name.clone(),
+        name: format!("the numbers of {letter} are valid"),
+        ended: if valid { Ended::Passed } else { Ended::Error(format!("{run} is not valid: do not use its figures")) },
+    };
+    let [a, b] = [&compared.a, &compared.b];
+    let runs = vec![valid("A", a.valid, &a.run), valid("B", b.valid, &b.run)];
+    let conditions = compared.conditions.iter().map(|result| condition(name, result)).collect();
+    let suites =
+        [Suite { name: "runs".to_owned(), cases: runs }, Suite { name: "conditions".to_owned(), cases: conditions }];
+    let title = format!("{name}: {} against {}", b.run, a.run);
+    Ok(file(&title, &suites[..if compared.conditions.is_empty() { 1 } else { 2 }]))
+}
+
+fn condition(name: &str, result: &ConditionResult) -> Case {
+    let class = result.cell.as_ref().map_or_else(|| name.to_owned(), |cell| format!("{name}.{cell}"));
+    let stream = result.stream.as_ref().map(|stream| format!("{stream}: ")).unwrap_or_default();
+    let says = result.says.clone();
+    let ended = match result.decision {
+        Decision::NotMet => Ended::Passed,
+        Decision::Met => Ended::Failed(says),
+        Decision::Undecided => Ended::Skipped(says),
+        Decision::NoData => Ended::Error(says),
+    };
+    Case { class, name: format!("{stream}{}", result.condition), ended }
 }

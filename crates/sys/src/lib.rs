@@ -9,7 +9,6 @@ mod call;
 pub mod clock;
 pub mod datagrams;
 pub mod exits;
-pub mod hwtstamp;
 pub mod machine;
 pub mod messages;
 pub mod nic;
@@ -22,6 +21,7 @@ pub mod thread;
 pub mod udp;
 pub mod wait;
 
+pub use nic::hwtstamp;
 use std::io;
 
 /// A system call that failed: what was tried, on what, the kernel's reason.
