@@ -34,6 +34,9 @@ bench rt-tests:/usr/bin/cyclictest
 soak g++:/usr/bin/g++
 test chromium:/usr/bin/chromium
 test openvswitch-switch:/usr/bin/ovs-vsctl
+test openssh-client:/usr/bin/ssh
+test dropbear-bin:/usr/sbin/dropbear
+test libnss-wrapper:$libraries/libnss_wrapper.so
 "
 
 missing=""

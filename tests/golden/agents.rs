@@ -380,6 +380,37 @@ fn each_order_gets_the_answer_of_the_host_and_the_end_of_orders_puts_back() {
     assert_eq!(steps[0].place.netns.as_deref(), Some("tardy-77-a"));
 }
 
+/// A line over a network, which may go silent without being closed.
+struct Far(Option<Connection>);
+
+impl tardy_lab::host::distant::Reach for Far {
+    fn open(&mut self, _: &Command) -> std::io::Result<Connection> {
+        Ok(self.0.take().expect("it is opened once"))
+    }
+
+    fn is_far(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_steward_behind_a_network_that_went_silent_waited_for_ever() {
+    let ((orders, to), (from, mut answers)) = (pipe().expect("a pipe"), pipe().expect("a pipe"));
+    let (told, hears) = channel();
+    std::thread::spawn(move || {
+        let mut noting = Noting::default();
+        let served = serve::serve(orders, &mut answers, VERSION, &mut noting);
+        told.send((served.map_err(|error| error.to_string()), noting.ended)).expect("it is heard");
+    });
+    let line = Connection { from: Box::new(from), to: Box::new(to), carrier: Box::new(Thread) };
+    let mut host = Distant::meet(Far(Some(line)), "b", VERSION).expect("it greets");
+    host.watch(Duration::from_secs(1)).expect("it is there");
+    // Silence, and nothing is closed: `host` lives.
+    assert_eq!(hears.recv_timeout(Duration::from_secs(20)), Ok((Ok(()), 1)), "it puts back and ends");
+    let error = host.claim().expect_err("it is gone").to_string();
+    assert!(error.starts_with("b: the connection to its steward is lost"), "{error}");
+}
+
 /// A process on the other host: it says that it is `pid`, and once that is noted it writes `runs`.
 /// `went` hears what became of its wait.
 fn waits(pid: u32, went: Sender<Result<(), String>>) -> Connection {

@@ -92,7 +92,8 @@ Experiment:
       --in <guest[:exact]>  Inside a guest; guest:exact has exact virtual time
       --kernel <K>          The guest's kernel [default: debian:6.12]
       --allow-commands      Let the file's programs run as root, XDP ones too
-      --allow-nics          Let a path wire take network devices of this machine
+      --allow-nics          Let a path take or use network devices of this host
+      --allow-hosts         Log in to the file's other machines over ssh
       --xdp-object <FILE>   An XDP program in place of tardy's (FILE:SECTION)
 
 Output:
@@ -282,8 +283,8 @@ fn zsh_and_fish_know_the_ready_made_experiments_and_the_keys_of_set() {
         "{zsh}"
     );
     for function in ["_tardy_experiments", "_tardy_keys"] {
-        // Where it is defined, and in `run`, `plan` and `guest pack`.
-        assert_eq!(zsh.matches(function).count(), 4, "{function}");
+        // Where it is defined, and in `run`, `plan`, `guest pack` and `clocks`.
+        assert_eq!(zsh.matches(function).count(), 5, "{function}");
     }
     let fish = says(&["completions", "fish"]);
     for verb in ["run", "plan"] {
@@ -371,7 +372,9 @@ fn a_wrong_verb_was_refused_without_a_list_of_the_right_ones() {
     let said = refused(&["rnu"]);
     assert!(said.contains("there is no verb `rnu` (did you mean `run`?)"), "{said}");
     assert!(
-        said.contains("Verbs: run, plan, report, compare, guest, hints, undo, schema, export, man, completions\n"),
+        said.contains(
+            "Verbs: run, plan, report, compare, guest, hints, clocks, undo, schema, export, man, completions\n"
+        ),
         "{said}"
     );
     let said = refused(&["analyze", "x"]);

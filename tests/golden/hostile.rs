@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 use tardy_engine::message::{self, FromAgent, LONGEST, MessageError, ToAgent};
+use tardy_lab::host::ssh::Said;
 use tardy_model::manifest::{CellEntry, Manifest};
 use tardy_model::point::Point;
 use tardy_model::result::{CellResult, MetricResult, Results, StreamResult};
@@ -16,6 +17,7 @@ use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
 use tardy_model::verdict::{Level, Verdict};
 use tardy_report::export::{self, exporter};
 use tardy_report::{Facts, Options, Picture};
+use tardy_spec::experiment::Remote;
 use tardy_spec::{Reason, Source, load};
 use tardy_store::{RunFolder, SamplesFile, StoreError, encode_samples};
 
@@ -302,4 +304,44 @@ fn no_character_that_acts_is_printed_in_any_format() {
     (exporter("prometheus").unwrap().write)(&source, &mut out).unwrap();
     let out = String::from_utf8(out).unwrap();
     assert!(out.contains("tardy_run_info") && !out.chars().any(|c| acts(c) && c != '\n'), "{out:?}");
+}
+
+#[test]
+fn a_machine_is_used_only_as_it_reports_itself() {
+    let remote = Remote { ssh: "ann@lab2".to_owned(), sudo: false };
+    let said = |machine: &str, release: &str, uid: &str| {
+        let says = |what: &str| format!("tardy-remote {what}\n");
+        let lines = [
+            format!("machine={machine}"),
+            format!("release={release}"),
+            format!("uid={uid}"),
+            "user=ann".to_owned(),
+            "between=192.0.2.1 192.0.2.2".to_owned(),
+            "file=/home/ann/.cache/tardy/programs/0".to_owned(),
+            "there=no".to_owned(),
+        ];
+        // A login may print more before.
+        let text = format!("Welcome!\nmachine=none\n{}", lines.iter().map(|line| says(line)).collect::<String>());
+        Said::read(&text).unwrap_or_else(|| panic!("{text}"))
+    };
+    let own = Path::new("/opt/tardy");
+    let same = said(std::env::consts::ARCH, "5.1.0-arm", "0");
+    same.check(&remote).expect("all is as it should be");
+    assert_eq!(same.program(&remote, own).expect("this one"), own);
+    assert_eq!(same.between.map(|of| of.map(|of| of.to_string())), Some(["192.0.2.1", "192.0.2.2"].map(str::to_owned)));
+    let why = said("s390x", "6.1.0", "0").program(&remote, own).expect_err("of another kind").to_string();
+    for words in ["`ann@lab2` is a machine of kind s390x", "`make build`", "TARDY_PROGRAM_S390X=FILE"] {
+        assert!(why.contains(words), "{words}: {why}");
+    }
+    for (odd, words) in [
+        (said("x86_64", "5.0.21", "0"), "runs Linux 5.0.21, and tardy needs 5.1"),
+        (said("x86_64", "6.1.0", "1000"), "user ann is not root: write sudo = true"),
+    ] {
+        let why = odd.check(&remote).expect_err(words).to_string();
+        assert!(why.contains(words), "{words}: {why}");
+    }
+    // What is no answer, or names a place that no program can be at.
+    for text in ["", "tardy-remote machine=x86_64", "tardy-remote file=relative/path"] {
+        assert_eq!(Said::read(text), None, "{text}");
+    }
 }

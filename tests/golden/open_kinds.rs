@@ -68,7 +68,7 @@ const STATION: StationMethods = StationMethods {
         assert_eq!(station.offers.iter().filter(|known| *known == offer).count(), 1, "it knows which one is meant");
         let (place, name) = (offer.place().clone(), device.name.clone());
         Ok(match offer {
-            Offer::Netns(_) => Plugged { steps: Vec::new(), place, device: name },
+            Offer::Netns(_) | Offer::Own(_) => Plugged { steps: Vec::new(), place, device: name },
             // Inside it is called after its slot, and it is on this path.
             Offer::Slot { number, .. } => {
                 let take = Command::new("slot", &[&number.to_string(), &name, &id.path.to_string()]);

@@ -245,6 +245,14 @@ fn only_a_count_that_moves_is_a_sign_of_life() {
     assert!(result.is_ok() && world.now_ns > 40_000_000_000, "one that sends on is waited for");
 }
 
+#[test]
+fn stations_that_are_to_be_silent_were_missed_in_a_long_trial() {
+    let silent = |expected| run(1, Faults { slow: Some(Slow::Silent { expected }), ..Faults::default() });
+    let Ended { result, world, .. } = silent(true);
+    assert!(result.is_ok() && world.now_ns > 21_000_000_000, "as long as the trial may take");
+    assert!(silent(false).result.is_err(), "nobody else is waited for so long");
+}
+
 // Its `cannot` has a load that is a program, and an end that can only wait by polling a device,
 // which no socket of this world has.
 #[test]
@@ -422,6 +430,10 @@ fn run(seed: u64, faults: Faults) -> Ended {
     };
     let (mut machine, mut outputs) =
         TrialMachine::begin(&streams, &mut loads, stations, Nanos::from_millis(15), world.now());
+    if faults.slow == Some(Slow::Silent { expected: true }) {
+        // The one that sends is expected to be silent, and the other one is not.
+        machine.expect_silence(world.ids.iter().copied().take(1).collect());
+    }
     for steps in 0..STEPS {
         outputs.into_iter().for_each(|output| world.perform(output));
         if let Some(result) = machine.result() {

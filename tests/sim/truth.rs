@@ -327,3 +327,51 @@ fn own_trace_is_silent_under_every_queue_discipline_that_is_simulated() {
         }
     }
 }
+
+#[test]
+fn a_thousand_clocks_are_within_the_bounds_of_their_exchanges() {
+    use rand::{Rng, SeedableRng};
+    use tardy_lab::host::clocks::{Exchange, Track, best};
+    for seed in 0..1_000 {
+        let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(seed);
+        let (ahead_ns, ppm) = (random.random_range(-5_000_000..5_000_000_i64), random.random_range(-500.0..500.0_f64));
+        // Each way has a delay of its own, and what comes on top.
+        let least: [i64; 2] = std::array::from_fn(|_| random.random_range(1_000..100_000));
+        let theirs = |ours: i64, step_ns: i64| ours + ahead_ns + step_ns + (ours as f64 * ppm / 1e6).round() as i64;
+        let mut read = |from_ns: i64, step_ns: i64| {
+            let (mut now, mut smallest, mut all) = (from_ns, [i64::MAX; 2], Vec::new());
+            for _ in 0..64 {
+                let ways: [i64; 2] =
+                    std::array::from_fn(|way| least[way] + (-random.random::<f64>().max(1e-9).ln() * 20_000.0) as i64);
+                for (smallest, way) in smallest.iter_mut().zip(ways) {
+                    *smallest = way.min(*smallest);
+                }
+                let (there, answered) = (now + ways[0], now + ways[0] + ways[1]);
+                all.push(Exchange {
+                    asked_ns: now,
+                    theirs_ns: theirs(there, step_ns),
+                    answered_ns: answered,
+                    counters: None,
+                });
+                now = answered + 1_000;
+            }
+            (best(&all).expect("a reading"), smallest[0] + smallest[1])
+        };
+        let mut track = Track::default();
+        for n in 0..60 {
+            let (reading, both_ways) = read(n * 1_000_000_000, 0);
+            let truth = theirs(reading.at_tai_ns, 0) - reading.at_tai_ns;
+            assert!((reading.ahead_ns - truth).abs() <= reading.bound_ns, "{seed}: {reading:?}, {truth}");
+            // Two clocks drift by at most 1000 ppm within the 64 questions.
+            let explained = 1.25 * both_ways as f64 / 2.0 + 64.0 * (both_ways + 150_000) as f64 / 1_000.0;
+            assert!(reading.bound_ns as f64 <= explained, "{seed}: {reading:?}, {both_ways}");
+            track.add(reading);
+        }
+        let drift = track.drift().expect("there are two readings");
+        assert!((drift.ppm - ppm).abs() <= drift.bound_ppm, "{seed}: {drift:?}, {ppm}");
+        assert!(!track.was_set(), "{seed}");
+        // Three milliseconds at once are no drift.
+        track.add(read(60_000_000_000, 3_000_000).0);
+        assert!(track.was_set() && track.drift().is_none(), "{seed}");
+    }
+}

@@ -10,8 +10,7 @@ use clap::{
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-/// How late packets are on a Linux packet path, whether that number can be believed, and where the
-/// lateness comes from
+/// How late packets are, whether that can be believed, and where it comes from
 #[derive(Debug, Parser)]
 #[command(name = "tardy", version, max_term_width = 110, disable_help_subcommand = true)]
 pub struct Args {
@@ -36,6 +35,8 @@ pub enum Verb {
     Guest(Guest),
     /// List what XDP programs leave before packets
     Hints(Hints),
+    /// Show how far the clocks of an experiment's machines are apart
+    Clocks(Clocks),
     /// Put back what a killed run left behind
     Undo(Undo),
     /// Print the schema of a file
@@ -110,11 +111,14 @@ pub struct Run {
     /// Let the file's programs run as root, XDP ones too
     #[arg(long, help_heading = "Experiment", display_order = 5)]
     pub allow_commands: bool,
-    /// Let a path wire take network devices of this machine
+    /// Let a path take or use network devices of this host
     #[arg(long, help_heading = "Experiment", display_order = 6)]
     pub allow_nics: bool,
+    /// Log in to the file's other machines over ssh
+    #[arg(long, help_heading = "Experiment", display_order = 7)]
+    pub allow_hosts: bool,
     /// An XDP program in place of tardy's (FILE:SECTION)
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Experiment", display_order = 7)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Experiment", display_order = 8)]
     pub xdp_object: Option<String>,
     /// Run folder, new or empty [default: runs/<UTC time>-<name>]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
@@ -329,6 +333,9 @@ pub struct Agent {
     /// Enter this network namespace first
     #[arg(long, value_name = "NAME", help_heading = "Station")]
     pub netns: Option<String>,
+    /// Report nothing while a trial runs
+    #[arg(long, help_heading = "Station")]
+    pub quiet: bool,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -393,8 +400,26 @@ pub struct Hints {
     pub json: bool,
 }
 
+#[derive(Debug, ClapArgs)]
+pub struct Clocks {
+    #[command(flatten)]
+    pub experiment: Experiment,
+    /// Log in to the file's other machines over ssh
+    #[arg(long, help_heading = "Experiment", display_order = 5)]
+    pub allow_hosts: bool,
+    /// End after this number of readings [default: until a signal]
+    #[arg(long, value_name = "N", value_parser = from_one)]
+    pub count: Option<u32>,
+}
+
 #[derive(Debug, Default, ClapArgs)]
 pub struct Undo {
+    /// Do it on another machine, which ssh calls so
+    #[arg(long, value_name = "HOST")]
+    pub host: Option<String>,
+    /// With --host: become root there by sudo
+    #[arg(long, requires = "host")]
+    pub sudo: bool,
     /// Only what this very process has changed, before a second signal made it begin anew (used by
     /// `run`)
     #[arg(long, hide = true)]

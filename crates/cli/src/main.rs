@@ -11,7 +11,7 @@ mod verbs;
 use args::Verb;
 use exit::Exit;
 use std::process::ExitCode;
-use verbs::{agent, compare, completions, export, guest, hints, hwtstamp, man, plan, report, run, undo};
+use verbs::{agent, clocks, compare, completions, export, guest, hints, man, plan, report, run, undo};
 
 fn main() -> ExitCode {
     // Started by a guest's kernel, not by a person.
@@ -41,6 +41,7 @@ fn call(verb: Verb) -> anyhow::Result<Exit> {
         Verb::Export(args) => export::call(&args),
         Verb::Guest(args) => guest::call(args),
         Verb::Hints(args) => hints::call(&args),
+        Verb::Clocks(args) => clocks::call(&args),
         Verb::Undo(args) => undo::call(&args),
         Verb::Schema(args) => man::schema(&args),
         Verb::Man(args) => man::man(&args),
@@ -51,6 +52,6 @@ fn call(verb: Verb) -> anyhow::Result<Exit> {
         Verb::Noted(args) => agent::noted(&args),
         Verb::Forward(args) => agent::forward(&args),
         Verb::Switch(args) => agent::switch(&args),
-        Verb::Hwtstamp(args) => hwtstamp::call(&args),
+        Verb::Hwtstamp(args) => agent::hwtstamp(&args),
     }
 }

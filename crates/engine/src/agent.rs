@@ -36,13 +36,28 @@ const LOOK: Duration = Duration::from_millis(250);
 
 /// Serves until the other side is gone. `Ok` if it went in an orderly way or just went.
 pub fn serve(from: impl Read + Send + 'static, to: &mut impl Write, version: &str) -> Result<(), MessageError> {
-    serve_with(threads::bind, from, to, version)
+    serve_as(threads::bind, true, from, to, version)
+}
+
+/// The same without live figures: what carries its messages may be what it measures.
+pub fn serve_quietly(from: impl Read + Send + 'static, to: &mut impl Write, version: &str) -> Result<(), MessageError> {
+    serve_as(threads::bind, false, from, to, version)
 }
 
 /// The same with ports that are bound in another way than by the names in the orders; see
 /// [`bind_to`].
 pub fn serve_with(
     bind: BindEnd,
+    from: impl Read + Send + 'static,
+    to: &mut impl Write,
+    version: &str,
+) -> Result<(), MessageError> {
+    serve_as(bind, true, from, to, version)
+}
+
+fn serve_as(
+    bind: BindEnd,
+    is_live: bool,
     mut from: impl Read + Send + 'static,
     to: &mut impl Write,
     version: &str,
@@ -84,9 +99,10 @@ pub fn serve_with(
             }
             Err(RecvTimeoutError::Timeout) => {
                 last_look = time::Instant::now();
-                let looked = station.activities.look();
-                let report = looked.map(|(activity, digest)| FromAgent::Progress { activity, digest });
-                if let Some(error) = report.map(|report| message::send(to, &report)).find_map(Result::err) {
+                let looked: Vec<_> = station.activities.look().collect();
+                let looked = looked.into_iter().filter(|_| is_live);
+                let mut reports = looked.map(|(activity, digest)| FromAgent::Progress { activity, digest });
+                if let Some(error) = reports.find_map(|report| message::send(to, &report).err()) {
                     break Err(error);
                 }
             }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::IpAddr;
 use std::process::Command;
 use tardy_model::verdict::Figure;
 use tardy_sys::hwtstamp::{self, HwStamp};
@@ -263,6 +264,36 @@ pub fn read(device: &str) -> Result<Nic, NicError> {
     nic.can = nic::ts_info(&name).map_err(|error| error.to_string());
     nic.stamps = hwtstamp::read(&name).map_err(|error| error.to_string());
     Ok(nic)
+}
+
+/// An address, and the device that has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Had {
+    pub address: IpAddr,
+    pub device: String,
+    /// The device's hardware address.
+    pub mac: String,
+    /// Its greatest IP packet, bytes; 0 where that is not reported.
+    pub mtu: u32,
+}
+
+/// Each address of the calling thread's network namespace. Nothing where `ip` does not report
+/// them.
+pub fn addresses() -> Vec<Had> {
+    let output = Command::new("ip").args(["-j", "addr", "show", "up"]).env("LC_ALL", "C").output();
+    let rows = output.ok().and_then(|output| serde_json::from_slice::<Value>(&output.stdout).ok()).unwrap_or_default();
+    addresses_in(&rows)
+}
+
+/// The same out of what `ip -j addr show` printed.
+pub fn addresses_in(rows: &Value) -> Vec<Had> {
+    let of = |row: &Value| {
+        let (device, mac) = (text(row, "ifname"), text(row, "address"));
+        let mtu = row["mtu"].as_u64().and_then(|mtu| u32::try_from(mtu).ok()).unwrap_or(0);
+        let local = items(&row["addr_info"]).filter_map(|of| of["local"].as_str()?.parse().ok());
+        local.map(|address| Had { address, device: device.clone(), mac: mac.clone(), mtu }).collect::<Vec<_>>()
+    };
+    items(rows).flat_map(of).collect()
 }
 
 /// What `ip -j` and `tc -j` reported about all devices.

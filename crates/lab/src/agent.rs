@@ -111,6 +111,8 @@ pub struct Agent {
     speaks: Arc<Mutex<Option<Voice>>>,
     /// Its version, from the greeting.
     pub version: String,
+    /// It reports nothing while a trial runs, and is not missed then.
+    pub is_quiet: bool,
 }
 
 /// An agent greets within this time or is not one.
@@ -146,7 +148,7 @@ impl Agent {
             }
         });
         let (station, to) = (station.to_owned(), Some(BufWriter::new(to)));
-        Agent { station, carrier, to, greeting, speaks, version: String::new() }
+        Agent { station, carrier, to, greeting, speaks, version: String::new(), is_quiet: false }
     }
 
     /// From now on its messages come out by another voice.

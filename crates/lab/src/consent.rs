@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an experiment file would have done to the machine beyond namespaces and links of the run's
-//! own: programs that it runs or loads into the kernel, and network devices that it takes. A file
-//! is data; all of it needs a word of the caller's.
+//! What an experiment file would have done beyond namespaces and links of the run's own on this
+//! machine: programs that it runs or loads into the kernel, network devices that it takes, and
+//! machines that it logs in to with the caller's keys. A file is data; all of it needs a word of
+//! the caller's.
 //!
 //! In a guest neither is asked for: it has no device of this machine, no file of the user's and no
 //! network, and its programs are those that every guest has.
 
+use std::net::IpAddr;
 use tardy_model::load::LoadKind;
-use tardy_model::path::Where;
+use tardy_model::path::{Devices, Where};
 use tardy_spec::experiment::Experiment;
 
 /// What the caller has allowed on the command line.
@@ -19,6 +21,8 @@ pub struct Allowed {
     pub objects: bool,
     /// Network devices may be taken.
     pub nics: bool,
+    /// Other machines may be logged in to.
+    pub hosts: bool,
 }
 
 /// Something that needs the caller's word.
@@ -39,7 +43,15 @@ pub enum Need {
         station: String,
     },
     /// The network devices of a path.
-    Nics(Vec<String>),
+    Nics {
+        devices: Vec<String>,
+        /// They are this machine's alone.
+        here: bool,
+    },
+    /// Streams and loads over this machine's own network, between these of its addresses.
+    Network { addresses: Vec<IpAddr> },
+    /// A login to another machine, which `ssh` calls so.
+    Host { ssh: String, sudo: bool },
 }
 
 impl Need {
@@ -47,7 +59,8 @@ impl Need {
     pub const fn flag(&self) -> &'static str {
         match self {
             Need::Program { .. } | Need::Object { .. } => "--allow-commands",
-            Need::Nics(_) => "--allow-nics",
+            Need::Nics { .. } | Need::Network { .. } => "--allow-nics",
+            Need::Host { .. } => "--allow-hosts",
         }
     }
 
@@ -68,9 +81,21 @@ impl Need {
                      station `{station}`"
                 )
             }
-            Need::Nics(devices) => {
+            Need::Nics { devices, here } => {
                 let devices = devices.join("` and `");
-                format!("the path takes the network devices `{devices}` out of this machine's network for the run")
+                let whose = if *here { "this machine's network" } else { "their machines' networks" };
+                format!("the path takes the network devices `{devices}` out of {whose} for the run")
+            }
+            Need::Network { addresses } => {
+                let addresses = addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join("` and `");
+                format!("streams and loads go over this machine's own network, between its addresses `{addresses}`")
+            }
+            Need::Host { ssh, sudo } => {
+                let by = if *sudo { ", by sudo" } else { "" };
+                format!(
+                    "tardy logs in to `{ssh}` over ssh, copies itself there, builds and measures there as root{by}, and sends the \
+                     streams and loads to it"
+                )
             }
         }
     }
@@ -95,11 +120,20 @@ pub fn needs(experiment: &Experiment) -> Vec<Need> {
         }
     };
     for cell in experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
+        for remote in cell.setup.stations.values().filter_map(|station| station.remote.as_ref()) {
+            add(Need::Host { ssh: remote.ssh.clone(), sudo: remote.sudo });
+        }
+        let is_own = cell.setup.path.traits().devices == Devices::Own;
+        let is_here = cell.setup.stations.values().all(|station| station.remote.is_none());
+        let addresses: Vec<IpAddr> = cell.setup.stations.values().filter_map(|station| station.address).collect();
+        if is_own && is_here && !addresses.iter().all(IpAddr::is_loopback) {
+            add(Need::Network { addresses });
+        }
         // A guest's own devices are not taken here: the run refuses that by itself.
         let is_refused = cell.setup.path.traits().place == Where::OnlyInGuest;
         let devices = cell.setup.path.devices();
         if !devices.is_empty() && !is_refused {
-            add(Need::Nics(devices.into_iter().map(str::to_owned).collect()));
+            add(Need::Nics { devices: devices.into_iter().map(str::to_owned).collect(), here: is_here });
         }
         for stream in &cell.setup.streams {
             if let Some(object) = &stream.rx.object {
@@ -128,7 +162,8 @@ pub fn check(experiment: &Experiment, allowed: Allowed) -> Result<(), NotAllowed
     let is_open = |need: &Need| match need {
         Need::Program { .. } => !allowed.commands,
         Need::Object { .. } => !allowed.objects,
-        Need::Nics(_) => !allowed.nics,
+        Need::Nics { .. } | Need::Network { .. } => !allowed.nics,
+        Need::Host { .. } => !allowed.hosts,
     };
     let open: Vec<Need> = needs(experiment).into_iter().filter(is_open).collect();
     let Some(need) = open.first().cloned() else { return Ok(()) };

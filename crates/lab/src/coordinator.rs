@@ -31,7 +31,7 @@ use rand::Rng;
 use record::{Around, Beside, States};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tardy_engine::port;
 use tardy_model::manifest::StationEntry;
 use tardy_model::shaper::Shaper;
@@ -140,6 +140,7 @@ impl Run<'_, '_> {
                 continue;
             }
             if turn.cell.setup.is_simulated() {
+                self.hosts.watch(BETWEEN_ORDERS)?;
                 self.simulate(turn)?;
                 at += 1;
                 continue;
@@ -169,10 +170,15 @@ impl Run<'_, '_> {
         Ok(self.hosts.wake(&stations, &bystanders)?)
     }
 
-    /// Takes a slot on each host. The names of what is built are of this machine's.
+    /// Takes a slot on each host. What is built on a machine of its own has that machine's names,
+    /// for other runs may have these there; what is built for a virtual one has this machine's.
     fn claim(&mut self) -> Result<Names, RunError> {
         for host in self.hosts.awake().into_iter().skip(1) {
-            self.hosts.at(host)?.claim()?;
+            let names = self.hosts.at(host)?.claim()?;
+            self.hosts.at(host)?.watch(BETWEEN_ORDERS)?;
+            if self.hosts.parent(host).is_none() {
+                self.found.claimed(host, names);
+            }
         }
         Ok(self.hosts.own().claim()?)
     }
@@ -385,6 +391,7 @@ impl Run<'_, '_> {
             return Ok(());
         }
         self.wake(&cell.setup, true)?;
+        self.hosts.watch(BETWEEN_ORDERS + longest(&cell.setup))?;
         let (programs, hosts) = (loads.have_programs(), &mut *self.hosts);
         let mut around = Around::new(hosts, &cell.setup, (&chosen, &self.found), &plan.ends, programs)?;
         let result = stations.run(
@@ -396,6 +403,7 @@ impl Run<'_, '_> {
         );
         let ended = around.ended();
         self.wake(&cell.setup, false)?;
+        self.hosts.watch(BETWEEN_ORDERS)?;
         let (states, watch, readings) = ended?;
         let inspection = Some(inspection);
         let beside = Beside { shapers: readings.records(), inspection, ..Beside::built(plan, &watch) };
@@ -463,7 +471,7 @@ impl Run<'_, '_> {
         self.keep(turn, nonce, states, failed, ran, beside)
     }
 
-    /// Measures what tx stamps add, behind the first trial on a path and port.
+    /// Measures what tx stamps add, behind the first trial on a path, between hosts, by a port.
     fn observe(
         &mut self,
         stations: &mut Stations,
@@ -471,7 +479,9 @@ impl Run<'_, '_> {
         cell: &Cell,
         chosen: &[Placed],
     ) -> Result<Vec<ObserverRecord>, RunError> {
-        let here = (cell.setup.path.clone(), cell.setup.streams.iter().map(|stream| stream.port).collect());
+        let host = |station: &str| cell.setup.stations.get(station).map_or(HostId::HERE, |of| of.host);
+        let of_stream = |stream: &Stream| (stream.port, host(&stream.from), host(&stream.to));
+        let here = (cell.setup.path.clone(), cell.setup.streams.iter().map(of_stream).collect());
         if self.stopped() || self.observed.contains(&here) {
             return Ok(Vec::new());
         }
@@ -488,6 +498,19 @@ impl Run<'_, '_> {
             Err(Broken { error: TrialError::Agent(error), .. }) => Err(error.into()),
         }
     }
+}
+
+/// Between two orders to a host it is busy with others, or judges a trial, for less than this.
+const BETWEEN_ORDERS: Duration = Duration::from_secs(300);
+
+/// A packet's rows are handed over within this time, by a slow network too.
+const HANDING_OVER: Duration = Duration::from_micros(400);
+
+/// The longest that a trial of this set-up may take, and the handing over of its rows.
+fn longest(setup: &Setup) -> Duration {
+    let ns = setup.streams.iter().map(|stream| stream.longest().0).max().unwrap_or(0);
+    let packets = setup.streams.iter().map(|stream| stream.count).max().unwrap_or(0);
+    Duration::from_nanos(u64::try_from(ns).unwrap_or(0)).saturating_add(HANDING_OVER.saturating_mul(packets))
 }
 
 /// The stations of a set-up by their names, with their hosts.

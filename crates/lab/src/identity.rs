@@ -15,8 +15,14 @@ const NT_GNU_BUILD_ID: u32 = 3;
 /// Version and build of the running program, as agents greet with: `0.1.0 (build 91c5…)`.
 pub fn version() -> String {
     let mut head = Vec::new();
-    let read = File::open(SELF).and_then(|file| file.take(HEAD).read_to_end(&mut head));
-    let id = read.ok().and_then(|_| build_id(&head)).unwrap_or_else(|| "unknown".to_owned());
+    let _ = File::open(SELF).and_then(|file| file.take(HEAD).read_to_end(&mut head));
+    version_of(&head)
+}
+
+/// The same of a copy of the program, or of what was built of this source for other processors.
+pub fn version_of(program: &[u8]) -> String {
+    let head = &program[..program.len().min(HEAD as usize)];
+    let id = build_id(head).unwrap_or_else(|| "unknown".to_owned());
     format!("{} (build {id})", env!("CARGO_PKG_VERSION"))
 }
 

@@ -2,10 +2,12 @@
 //! What of the machines a plan rests on.
 
 use crate::host::HostId;
+use crate::names::Names;
 use crate::not_found::NotFound;
 use crate::station::host_of;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use tardy_host::nic::Nic;
 use tardy_host::softirq::Steering;
 use tardy_model::machine::RtLimit;
@@ -20,6 +22,12 @@ pub struct Facts {
     pub home: u32,
     /// Devices that are taken, by the name that the experiment has for them.
     pub nics: BTreeMap<String, Nic>,
+    /// The machine's own addresses, if it was asked for them.
+    #[serde(default)]
+    pub own: Vec<OwnAddress>,
+    /// By which addresses ssh goes: this machine's, and its own; `None` if it is not reached so.
+    #[serde(default)]
+    pub reached: Option<[IpAddr; 2]>,
     /// CPUs that may be used.
     pub usable: Vec<u32>,
     /// What the devices' interrupts and queues are set to, by the same names.
@@ -44,6 +52,17 @@ pub struct Facts {
     pub now: Option<Instant<Tai>>,
 }
 
+/// An address of a machine, and the device that has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnAddress {
+    pub address: IpAddr,
+    pub device: String,
+    pub mac: String,
+    /// Greatest IP packet of the device, bytes; 0 where that is not known.
+    #[serde(default)]
+    pub mtu: u32,
+}
+
 impl Facts {
     /// The name that the experiment has for a network device that was looked at.
     pub fn named(&self, device: &str) -> Option<&str> {
@@ -61,12 +80,14 @@ impl Facts {
 pub struct FactsByHost {
     here: Facts,
     others: BTreeMap<HostId, Facts>,
+    /// The names that the run has on other hosts.
+    names: BTreeMap<HostId, Names>,
 }
 
 impl From<Facts> for FactsByHost {
     /// A run on the coordinator's host alone.
     fn from(here: Facts) -> FactsByHost {
-        FactsByHost { here, others: BTreeMap::new() }
+        FactsByHost { here, ..FactsByHost::default() }
     }
 }
 
@@ -85,6 +106,17 @@ impl FactsByHost {
     /// Those of the coordinator's own.
     pub fn here(&self) -> &Facts {
         &self.here
+    }
+
+    /// The run has a slot on another host, whose names are these.
+    pub fn claimed(&mut self, host: HostId, names: Names) {
+        self.names.insert(host, names);
+    }
+
+    /// The names of what the run makes on a host, where `here` are those on the coordinator's own.
+    /// A virtual machine has none of its own.
+    pub fn names(&self, host: HostId, here: Names) -> Names {
+        self.names.get(&host).copied().unwrap_or(here)
     }
 
     /// The time of a host's clock was read.

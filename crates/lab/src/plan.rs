@@ -102,6 +102,7 @@ pub fn plan_of(kinds: &Kinds, setup: &Setup, names: Names, found: &FactsByHost) 
         return Err(PlanError::StationName { name: name.clone() });
     }
     let build = |(name, station): (&String, &Station)| {
+        let names = found.names(station.host, names);
         (name.clone(), ((kinds.station)(station.kind).build)(names, station, name))
     };
     let stations: PlannedStations = setup.stations.iter().map(build).collect();

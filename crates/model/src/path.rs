@@ -13,6 +13,9 @@ listed! {
         Veth,
         /// Two network devices of this host, cabled back to back.
         Wire,
+        /// What joins the machines already: their own devices, addresses and routes, of which
+        /// nothing is changed.
+        Network,
         /// Two devices of the kernel's simulator of network devices, joined.
         Netdevsim,
         /// The two igb ports of a guest, joined: whole network devices, emulated.
@@ -116,6 +119,8 @@ pub enum Devices {
     There(&'static [&'static str]),
     /// They are there before the path is, and the experiment names them.
     Named,
+    /// They are the stations' own: the path takes none and makes none.
+    Own,
     /// The path ends at a virtual machine, which has its device from its start on; the path makes
     /// the rest. The other station is a network namespace.
     OfGuest(Backend),
@@ -169,9 +174,14 @@ pub struct PathTraits {
     pub hands_packets_over: bool,
     /// It also joins two virtual machines of one host.
     pub joins_machines: bool,
+    /// It also joins stations of two hosts.
+    pub joins_hosts: bool,
     /// PTP frames may go over it next to the experiment's.
     pub carries_ptp: bool,
 }
+
+/// Stations on one network: each has an agent and, if it is on another machine, a login.
+const MOST_OF_NETWORK: usize = 16;
 
 impl PathKind {
     /// The name in files.
@@ -193,6 +203,7 @@ impl PathKind {
                 by_xdp: false,
                 hands_packets_over: true,
                 joins_machines: false,
+                joins_hosts: false,
                 carries_ptp: false,
             },
             PathKind::Wire => PathTraits {
@@ -207,7 +218,22 @@ impl PathKind {
                 by_xdp: false,
                 hands_packets_over: false,
                 joins_machines: false,
+                joins_hosts: true,
                 carries_ptp: true,
+            },
+            PathKind::Network => PathTraits {
+                name: "network",
+                devices: Devices::Own,
+                most_stations: MOST_OF_NETWORK,
+                clock: DeviceClock::Own,
+                place: Where::OnlyHere,
+                waits_for_link: false,
+                napi_on_request: false,
+                by_xdp: false,
+                hands_packets_over: false,
+                joins_machines: false,
+                joins_hosts: true,
+                carries_ptp: false,
             },
             PathKind::Netdevsim => PathTraits {
                 name: "netdevsim",
@@ -221,6 +247,7 @@ impl PathKind {
                 by_xdp: false,
                 hands_packets_over: true,
                 joins_machines: false,
+                joins_hosts: false,
                 carries_ptp: false,
             },
             PathKind::Igb => PathTraits {
@@ -236,6 +263,7 @@ impl PathKind {
                 by_xdp: false,
                 hands_packets_over: false,
                 joins_machines: false,
+                joins_hosts: false,
                 carries_ptp: false,
             },
             PathKind::Tap => into_guest("tap", Backend::Tap),
@@ -262,6 +290,7 @@ const fn into_guest(name: &'static str, backend: Backend) -> PathTraits {
         by_xdp: false,
         hands_packets_over: false,
         joins_machines: false,
+        joins_hosts: false,
         carries_ptp: false,
     }
 }
@@ -281,7 +310,7 @@ impl Devices {
     pub const fn backend(self) -> Option<Backend> {
         match self {
             Devices::OfGuest(backend) => Some(backend),
-            Devices::Made { .. } | Devices::There(_) | Devices::Named => None,
+            Devices::Made { .. } | Devices::There(_) | Devices::Named | Devices::Own => None,
         }
     }
 }

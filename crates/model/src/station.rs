@@ -16,6 +16,8 @@ listed! {
         Netns,
         /// A virtual machine that QEMU runs, with a kernel of its own.
         Guest,
+        /// A machine's own network, as it is.
+        Host,
     }
 }
 
@@ -51,6 +53,7 @@ impl StationKind {
         match self {
             StationKind::Netns => StationTraits { name: "netns", life: Life::SetUp, is_machine: false },
             StationKind::Guest => StationTraits { name: "guest", life: Life::Run, is_machine: true },
+            StationKind::Host => StationTraits { name: "host", life: Life::SetUp, is_machine: false },
         }
     }
 }

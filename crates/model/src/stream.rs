@@ -378,7 +378,22 @@ pub struct Stream {
     pub sim: Sim,
 }
 
+/// No trial is taken for longer, for all that a dead connection costs.
+const LONGEST: Nanos = Nanos(86_400_000_000_000);
+
+/// No sender takes longer for a packet.
+const SLOWEST: Nanos = Nanos(50_000);
+
 impl Stream {
+    /// The longest that its packets of a trial and their warm-up may take: every request of a
+    /// ping-pong waits for its whole timeout, and a sender that does not keep its cycle sends as
+    /// fast as a slow machine can. Twice as long, for whatever else holds it up.
+    pub fn longest(&self) -> Nanos {
+        let each = if self.kind.is_scheduled() { self.cycle.max(SLOWEST) } else { self.reply.timeout };
+        let all = each.0.saturating_mul(i64::from(self.count)).saturating_add(self.warmup.0);
+        Nanos(all.saturating_mul(2).clamp(0, LONGEST.0))
+    }
+
     /// The metric that leads for it, as far as its stamps show before the run.
     pub fn leading(&self) -> Option<Metric> {
         let has = |point: &Point| match point {

@@ -167,6 +167,11 @@ impl<'a> View<'a> {
         self.values.get(key).is_some_and(|(by, _)| *by == By::Set)
     }
 
+    /// True if `--set` chose the kind, and the key of another kind is in the file that it changes.
+    pub(crate) fn is_of_former_kind(&self, key: &str, kind: &str) -> bool {
+        self.is_pinned(kind) && self.values.get(key).is_some_and(|(by, _)| *by == By::File)
+    }
+
     /// The keys of one table of the file; `name` replaces the pattern's `*`.
     pub(crate) fn table(&'a self, pattern: &'static str, name: Option<&'a Named>) -> Table<'a> {
         Table { view: self, pattern, name }

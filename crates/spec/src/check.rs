@@ -15,10 +15,9 @@ use std::collections::BTreeMap;
 use tardy_model::ethernet::{ETHERTYPE, MOST_HEAD, TAGS};
 use tardy_model::path::{Backend, Devices, MacvtapMode, PathKind, PathTraits};
 use tardy_model::port::TagBy;
-use tardy_model::station::StationKind;
 use tardy_model::stream::{CpuChoice, Kind, Policy, Stream, Wait};
 use tardy_model::xdp::{TO_ONE_LINE, XdpMode};
-pub(crate) use together::{pcp_queues, ports, queues, sizes, softirq, spinners, tags};
+pub(crate) use together::{nothing_changes, pcp_queues, ports, queues, sizes, softirq, spinners, tags};
 
 /// A key of a path that belongs to some kinds only, and to which.
 type OfSomePaths = (&'static str, fn(&PathTraits) -> bool);
@@ -40,7 +39,7 @@ pub(crate) fn belongs_to_path(field: &str, path: &PathTraits) -> bool {
 }
 
 /// Keys of a path of another kind. Where some other cell has a path of that kind, they are that
-/// one's.
+/// one's; and where `--set` chose the kind, those of the file are the former kind's.
 pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: PathKind) {
     for (field, belongs) in OF_SOME_PATHS.into_iter().filter(|(_, belongs)| !belongs(&kind.traits())) {
         let mut others = PathKind::ALL.into_iter().map(PathKind::traits).filter(belongs);
@@ -49,7 +48,7 @@ pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: PathKind) {
             "xdp_mode" => table.find(field) == Some(&Value::Text(XdpMode::Native.name().into())),
             "xdp_printk" => table.find(field) == Some(&Value::Flag(false)),
             "macvtap_mode" => table.find(field) == Some(&Value::Text(MacvtapMode::Bridge.name().into())),
-            _ => false,
+            _ => view.is_of_former_kind(&table.key(field), "path.kind"),
         };
         if table.is_written(field) && !is_default && !others.any(|other| view.is_somewhere("path.kind", other.name)) {
             let message = format!("`path.{field}` has no meaning on path `{}`", kind.traits().name);
@@ -61,42 +60,6 @@ pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: PathKind) {
                 _ => "write kind = \"wire\", or leave it out",
             };
             view.keep::<()>(Err(table.wrong(&[field, "kind"], message, help)));
-        }
-    }
-}
-
-/// Keys of a station that is a virtual machine.
-const OF_MACHINES: [&str; 14] = [
-    "kernel",
-    "cpus",
-    "memory",
-    "net",
-    "net_queues",
-    "append",
-    "bystanders",
-    "bystanders_compute",
-    "vcpu.cpu",
-    "vcpu.policy",
-    "vhost.cpu",
-    "vhost.policy",
-    "emulator.cpu",
-    "emulator.policy",
-];
-
-/// True if the key of a station, without `station` and the name, has a meaning for one of this
-/// kind.
-pub(crate) fn belongs_to_station(field: &str, kind: StationKind) -> bool {
-    !OF_MACHINES.contains(&field) || kind.traits().is_machine
-}
-
-/// Keys of a station of another kind. Where the same station is of that kind in some other cell,
-/// they are that one's.
-pub(crate) fn station(view: &View<'_>, table: &Table<'_>, kind: StationKind) {
-    for field in OF_MACHINES.into_iter().filter(|field| !belongs_to_station(field, kind)) {
-        let mut machines = StationKind::ALL.into_iter().filter(|of| belongs_to_station(field, *of));
-        if table.is_meant(field) && !machines.any(|of| view.is_somewhere(&table.key("kind"), of.name())) {
-            let message = format!("`{}` has no meaning for a station of kind `{}`", table.key(field), kind.name());
-            view.keep::<()>(Err(table.meaningless(field, message, "write kind = \"guest\", or leave it out")));
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::sheet::{Assignment, Layer, Sheet};
 use crate::tree::quoted;
 use std::fmt::Write as _;
 use tardy_model::load::Load;
+use tardy_model::station::StationKind;
 use tardy_model::stream::{Kind, Stream};
 use tardy_model::validity;
 
@@ -133,6 +134,11 @@ fn value(sheet: &Sheet, cells: &[Cell], key: &Key, full: &str) -> Option<String>
     if !is_of_use(cells, key, name) {
         return None;
     }
+    // The path of a cell may say what its stations are. If cells differ in it, each says so again.
+    let kinds = || cells.iter().filter_map(|cell| cell.setup.stations.get(name)).map(|station| station.kind);
+    if key.pattern == "station.*.kind" && kinds().any(|kind| kind == StationKind::Host) {
+        return the_same(kinds()).map(|kind| quoted(kind.name()));
+    }
     key.default.node().map(|node| node.toml())
 }
 
@@ -163,9 +169,13 @@ fn is_of_use(cells: &[Cell], key: &Key, name: &str) -> bool {
     }
     let is_of_no_station = |field: &str| {
         let kinds = cells.iter().filter_map(|cell| cell.setup.stations.get(name)).map(|station| station.kind);
-        !kinds.into_iter().any(|kind| crate::check::belongs_to_station(field, kind))
+        !kinds.into_iter().any(|kind| crate::machines::belongs_to_station(field, kind))
     };
     if key.pattern.strip_prefix("station.*.").is_some_and(is_of_no_station) {
+        return false;
+    }
+    let mut of_name = cells.iter().filter_map(|cell| cell.setup.stations.get(name));
+    if key.pattern == "station.*.sudo" && of_name.all(|station| station.remote.is_none()) {
         return false;
     }
     if let Some(field) = key.pattern.strip_prefix("load.*.")
@@ -187,10 +197,12 @@ fn loads_of<'a>(cells: &'a [Cell], name: &'a str) -> impl Iterator<Item = &'a Lo
     cells.iter().filter_map(move |cell| cell.setup.loads.iter().find(|load| load.name == name))
 }
 
-/// True unless it is a key of `[shaper]` and no cell has a queue discipline of a kind that has it.
+/// True unless it is a key of `[shaper]` or `[path]` and no cell has one of a kind that has it.
 fn has_use(key: &str, cells: &[Cell]) -> bool {
     let of = |field: &str| cells.iter().any(|cell| crate::shaper::belongs(field, cell.setup.shaper.word()));
-    key.strip_prefix("shaper.").is_none_or(of)
+    let of_path =
+        |field: &str| cells.iter().any(|cell| crate::check::belongs_to_path(field, &cell.setup.path.traits()));
+    key.strip_prefix("shaper.").is_none_or(of) && key.strip_prefix("path.").is_none_or(of_path)
 }
 
 /// True if the value was left out, or is the word that replaces one.

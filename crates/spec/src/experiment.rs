@@ -2,6 +2,7 @@
 //! The checked experiment: every default filled in, every case and axis worked out.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use tardy_model::expect::Expectation;
 use tardy_model::load::Load;
 use tardy_model::machine::HostId;
@@ -58,6 +59,35 @@ pub struct Station {
     pub threads: BTreeMap<MachinePart, MachineThreads>,
     /// Further machines like that one.
     pub bystanders: Bystanders,
+    /// How that machine is reached, where it is another one that is there anyway.
+    pub remote: Option<Remote>,
+    /// Of a station that is a machine's own network: which of its addresses is meant; `None` for
+    /// the one by which ssh goes.
+    pub address: Option<IpAddr>,
+}
+
+/// A machine that is reached over ssh.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Remote {
+    /// Where it is, as OpenSSH's client takes it: `HOST`, `USER@HOST` or `ssh://USER@HOST:PORT`.
+    pub ssh: String,
+    /// Programs become root there by `sudo -n`.
+    pub sudo: bool,
+}
+
+impl Remote {
+    /// The longest name of a machine, bytes: a user's name has 32 and a host's 253, and there is
+    /// more around them.
+    pub const LONGEST: usize = 300;
+
+    /// True of what may be given to OpenSSH's client as a machine. It must not take any part of it
+    /// for an option; and a user's configuration may hand the parts to a shell, so nothing may be
+    /// in them that means something there, also not encoded (`%0a`).
+    pub fn is_called(text: &str) -> bool {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-@:/[]".contains(&byte);
+        let is_option = text.split(['@', '/', ':', '[']).any(|part| part.starts_with('-'));
+        (1..=Self::LONGEST).contains(&text.len()) && !is_option && text.bytes().all(is_plain)
+    }
 }
 
 /// Virtual machines that run next to that of a station, and in which nothing of the experiment is.
@@ -83,7 +113,15 @@ impl Station {
     /// A station of this kind on the machine on which the experiment is run.
     pub const fn here(kind: StationKind) -> Station {
         let bystanders = Bystanders { count: 0, compute: false, hosts: Vec::new() };
-        Station { kind, host: HostId::HERE, machine: None, threads: BTreeMap::new(), bystanders }
+        Station {
+            kind,
+            host: HostId::HERE,
+            machine: None,
+            threads: BTreeMap::new(),
+            bystanders,
+            remote: None,
+            address: None,
+        }
     }
 
     /// The machine on which it is, and the bystanders'.
@@ -171,7 +209,7 @@ impl Path {
     /// Devices that are there before the path is, in the order of the stations.
     pub fn devices(&self) -> Vec<&str> {
         match self.traits().devices {
-            Devices::Made { .. } | Devices::OfGuest(_) => Vec::new(),
+            Devices::Made { .. } | Devices::OfGuest(_) | Devices::Own => Vec::new(),
             Devices::There(devices) => devices.to_vec(),
             Devices::Named => self.named.iter().map(String::as_str).collect(),
         }

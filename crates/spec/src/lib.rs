@@ -159,11 +159,12 @@ pub fn absent_cpus(source: &Source, overrides: &[String], usable: &[u32]) -> Opt
     let of_base = base.values().filter(|row| !replaced(&row.key));
     let rows =
         of_base.chain(cases.iter().flat_map(|case| case.set.values())).chain(axes.iter().flat_map(|of| &of.values));
-    // Simulated threads run on no CPU of the machine, and those of a virtual machine on its own.
+    // Simulated threads run on no CPU of the machine, and those of another machine on its own.
     let machine = schema::Value::Text(StationKind::Guest.name().to_owned());
     let is_elsewhere = |row: &sheet::Assignment| match row.key.rsplit('.').next() {
         Some("port") => row.value == simulated,
         Some("kind") => row.value == machine,
+        Some("ssh") => true,
         _ => false,
     };
     if rows.clone().any(is_elsewhere) {

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The virtual machines of an experiment. A machine lives for the whole run, so all cells say
-//! together what it has; and stations of one name that differ are several machines.
+//! The other machines of an experiment. A virtual one lives for the whole run, so all cells say
+//! together what it has; and stations of one name that differ are several machines. One that is
+//! reached over ssh is there anyway, and all stations on it have it in common.
 
 use crate::cell::{Table, View, called, cpu, flag, integer, policy, text};
 use crate::error::Problem;
-use crate::experiment::{Bystanders, Cell, Experiment, MachineThreads, Setup, Station};
+use crate::experiment::{Bystanders, Cell, Experiment, MachineThreads, Remote, Setup, Station};
 use crate::schema::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use tardy_model::machine::HostId;
-use tardy_model::path::{Backend, MacvtapMode, PathTraits};
-use tardy_model::station::{Machine, MachinePart, Net};
+use tardy_model::path::{Backend, Devices, MacvtapMode, PathKind, PathTraits};
+use tardy_model::station::{Machine, MachinePart, Net, StationKind};
 use tardy_model::stream::{CpuChoice, Policy};
 
 /// Bytes of a mebibyte.
@@ -53,6 +55,109 @@ pub(crate) fn machine(table: &Table<'_>) -> Result<Machine, Problem> {
         macvtap_on: None,
         computes: false,
     })
+}
+
+/// Keys of a station that is a virtual machine.
+const OF_MACHINES: [&str; 14] = [
+    "kernel",
+    "cpus",
+    "memory",
+    "net",
+    "net_queues",
+    "append",
+    "bystanders",
+    "bystanders_compute",
+    "vcpu.cpu",
+    "vcpu.policy",
+    "vhost.cpu",
+    "vhost.policy",
+    "emulator.cpu",
+    "emulator.policy",
+];
+
+/// Keys of a station that is none: where it is.
+const OF_OTHERS: [&str; 2] = ["ssh", "sudo"];
+
+/// Keys of a station that is a machine's own network.
+const OF_HOSTS: [&str; 1] = ["address"];
+
+/// True if the key of a station, without `station` and the name, has a meaning for one of this
+/// kind.
+pub(crate) fn belongs_to_station(field: &str, kind: StationKind) -> bool {
+    let is_machine = kind.traits().is_machine;
+    let is_of_its_kind = kind == StationKind::Host || !OF_HOSTS.contains(&field);
+    (is_machine || !OF_MACHINES.contains(&field)) && !(is_machine && OF_OTHERS.contains(&field)) && is_of_its_kind
+}
+
+/// Keys of a station of another kind. Where the same station is of that kind in some other cell,
+/// they are that one's.
+pub(crate) fn station(view: &View<'_>, table: &Table<'_>, kind: StationKind) {
+    for field in
+        OF_MACHINES.into_iter().chain(OF_OTHERS).chain(OF_HOSTS).filter(|field| !belongs_to_station(field, kind))
+    {
+        let mut others = StationKind::ALL.into_iter().filter(|of| belongs_to_station(field, *of));
+        // Written out, the default of a file is what it has anyway.
+        let is_default = field == "sudo" && table.find(field) == Some(&Value::Flag(false));
+        let is_meant = table.is_meant(field) && !is_default;
+        // On a path of the machines' own networks every station is one, and no key says so.
+        let is_own = |path: PathKind| path.traits().devices == Devices::Own;
+        let has_own =
+            || PathKind::ALL.into_iter().any(|path| is_own(path) && view.is_somewhere("path.kind", path.name()));
+        let is_of = |of: StationKind| {
+            view.is_somewhere(&table.key("kind"), of.name()) || (of == StationKind::Host && has_own())
+        };
+        if is_meant && !others.any(is_of) {
+            let message = format!("`{}` has no meaning for a station of kind `{}`", table.key(field), kind.name());
+            let help = match () {
+                () if OF_OTHERS.contains(&field) => "leave it out: this machine runs it",
+                () if OF_HOSTS.contains(&field) => "write path.kind = \"network\", or leave it out",
+                () => "write kind = \"guest\", or leave it out",
+            };
+            view.keep::<()>(Err(table.meaningless(field, message, help)));
+        }
+    }
+}
+
+/// How the machine of a station is reached, where that is not this one.
+pub(crate) fn remote(table: &Table<'_>) -> Result<Option<Remote>, Problem> {
+    let sudo = table.get("sudo", flag)?;
+    match table.find("ssh") {
+        Some(Value::Text(ssh)) => Ok(Some(Remote { ssh: ssh.clone(), sudo })),
+        _ if sudo => {
+            let message = format!("`{}` is for a station on another machine", table.key("sudo"));
+            Err(table.wrong(&["sudo"], message, "write ssh = \"USER@HOST\" too, or leave it out"))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Which address of a machine's own network is meant.
+pub(crate) fn address(table: &Table<'_>) -> Result<Option<IpAddr>, Problem> {
+    let Some(Value::Text(text)) = table.find("address") else { return Ok(None) };
+    text.parse().map(Some).map_err(|_| {
+        let message = format!("`{}`: \"{text}\" is no IP address", table.key("address"));
+        table.wrong(&["address"], message, "write one as `ip addr` shows it there, without its prefix: \"192.0.2.7\"")
+    })
+}
+
+/// What is there already joins stations that are machines' own networks, and nothing else does.
+///
+/// # Errors
+/// If a station of another kind is on such a path, or one of this kind on another path.
+pub(crate) fn own(view: &View<'_>, path: PathTraits, stations: &BTreeMap<String, Station>) -> Result<(), Problem> {
+    let is_own = path.devices == Devices::Own;
+    let odd = stations.iter().find(|(_, of)| (of.kind == StationKind::Host) != is_own);
+    let Some((name, station)) = odd else { return Ok(()) };
+    let (key, kind) = (format!("station.{name}.kind"), station.kind.name());
+    let message = match is_own {
+        true => format!("path {} joins machines' own networks, and station `{name}` is a {kind}", path.name),
+        false => format!("station `{name}` is a machine's own network, and path {} builds between stations", path.name),
+    };
+    let help = match is_own {
+        true => format!("leave `{key}` out, or write another path.kind"),
+        false => format!("write path.kind = \"network\", or leave `{key}` out"),
+    };
+    Err(view.combination(&[key, "path.kind".to_owned()], message, help))
 }
 
 /// How many bystanders a station has, and whether they compute.
@@ -130,6 +235,16 @@ pub(crate) fn assign(cells: &mut [Cell]) {
         let like = beside.iter().enumerate().filter(|(_, of)| is_like(of)).map(|(at, _)| id(at));
         station.bystanders.hosts = like.take(station.bystanders.count).collect();
     }
+    let mut remotes: Vec<Remote> = Vec::new();
+    for station in cells.iter_mut().flat_map(|cell| cell.setup.stations.values_mut()) {
+        let Some(remote) = &station.remote else { continue };
+        let at = remotes.iter().position(|known| known == remote).unwrap_or(remotes.len());
+        if at == remotes.len() {
+            remotes.push(remote.clone());
+        }
+        let number = known.len() + beside.len() + at + 1;
+        station.host = HostId::numbered(u16::try_from(number).unwrap_or(u16::MAX));
+    }
 }
 
 /// The second one of two machines whose macvtaps are on one link, that of the first one. It is a
@@ -194,6 +309,29 @@ pub(crate) fn meet(view: &View<'_>, path: PathTraits, stations: &BTreeMap<String
     Err(view.combination(&["path.macvtap_mode".to_owned()], message, help.to_owned()))
 }
 
+/// Stations of two hosts are joined by devices that each of them has.
+pub(crate) fn meet_hosts(
+    view: &View<'_>,
+    path: PathTraits,
+    stations: &BTreeMap<String, Station>,
+) -> Result<(), Problem> {
+    let hosts: BTreeSet<Option<&Remote>> = stations.values().map(|of| of.remote.as_ref()).collect();
+    let ways_in = path.devices.backend().is_some() && hosts.iter().any(Option::is_some);
+    if !ways_in && (hosts.len() < 2 || path.joins_hosts) {
+        return Ok(());
+    }
+    let names = stations.keys().cloned().collect::<Vec<_>>().join("` and `");
+    let message = match ways_in {
+        true => format!("path {} leads into a virtual machine of this machine, and a station is on another", path.name),
+        false => format!("path {} joins stations of one machine, and `{names}` are on two", path.name),
+    };
+    let written = stations.iter().filter(|(_, of)| of.remote.is_some()).map(|(name, _)| format!("station.{name}.ssh"));
+    let keys: Vec<String> = written.chain(["path.kind".to_owned()]).collect();
+    let help = "write path.kind = \"network\", for what joins them already; or \"wire\", with path.a and path.b, the devices that a cable \
+                joins; or leave ssh out";
+    Err(view.combination(&keys, message, help.to_owned()))
+}
+
 /// A bystander of a station: a machine like its own, without network devices.
 fn bystander_of(station: &Station) -> Option<Machine> {
     let machine = station.machine.as_ref().filter(|_| station.bystanders.count > 0)?;
@@ -206,6 +344,13 @@ fn is_same(one: &Machine, other: &Machine) -> bool {
 }
 
 impl Experiment {
+    /// The machines that are reached over ssh, by their hosts.
+    pub fn remotes(&self) -> BTreeMap<HostId, Remote> {
+        let built = self.cells.iter().filter(|cell| !cell.setup.is_simulated());
+        let stations = built.flat_map(|cell| cell.setup.stations.values());
+        stations.filter_map(|station| Some((station.host, station.remote.clone()?))).collect()
+    }
+
     /// True if only cells of optional cases have a station on that host, and others remain.
     pub fn can_do_without(&self, host: HostId) -> bool {
         let is_on = |cell: &Cell| cell.setup.stations.values().any(|station| station.hosts().any(|of| of == host));

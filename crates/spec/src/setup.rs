@@ -62,6 +62,9 @@ pub(crate) fn setup(view: &View<'_>) -> Option<(Setup, Vec<Expectation>)> {
     }
     let dma_latency = view.keep(dma_latency(view));
     let shaper = view.keep(shaper::shaper(view, &path, &streams, &loads))?;
+    if let Some(softirq) = &softirq {
+        view.keep(check::nothing_changes(view, &path, &shaper, softirq, &streams));
+    }
     stamps::keep_needed(&mut streams, &shaper);
     let all = streams.len() == names.len() && is_known;
     let (softirq, dma_latency_us) = (softirq?, dma_latency?);
@@ -131,7 +134,7 @@ fn path(view: &View<'_>) -> Result<Path, Problem> {
     let mtu = table.get("mtu", integer)? as u32;
     match kind.traits().devices {
         Devices::Made { .. } => Ok(Path::made(kind, table.get("queues", integer)? as u32, mtu)),
-        Devices::There(_) | Devices::OfGuest(_) => {
+        Devices::There(_) | Devices::OfGuest(_) | Devices::Own => {
             let mode = table.get("xdp_mode", called(XdpMode::of))?;
             let by_xdp = kind.traits().by_xdp;
             let xdp_mode = if by_xdp { mode } else { XdpMode::Native };
@@ -191,10 +194,15 @@ fn stations(view: &View<'_>, path: Option<PathTraits>) -> Option<BTreeMap<String
     }
     let made = names.iter().map(|named| {
         let table = view.table("station.*", Some(named));
-        let kind = view.keep(table.get("kind", called(StationKind::of)))?;
-        check::station(view, &table, kind);
+        let written = view.keep(table.get("kind", called(StationKind::of)))?;
+        // On what is there already a station can be nothing else.
+        let is_own = path.is_some_and(|path| path.devices == Devices::Own) && !table.is_written("kind");
+        let kind = if is_own { StationKind::Host } else { written };
+        machines::station(view, &table, kind);
         if !kind.traits().is_machine {
-            return Some((named.name.clone(), Station::here(kind)));
+            let remote = view.keep(machines::remote(&table))?;
+            let address = if kind == StationKind::Host { view.keep(machines::address(&table))? } else { None };
+            return Some((named.name.clone(), Station { remote, address, ..Station::here(kind) }));
         }
         let machine = view.keep(machines::machine(&table))?;
         let threads = view.keep(machines::threads(&table, machine.net))?;
@@ -204,7 +212,9 @@ fn stations(view: &View<'_>, path: Option<PathTraits>) -> Option<BTreeMap<String
     let stations = made.collect::<Option<BTreeMap<_, _>>>()?;
     if let Some(path) = path.filter(|_| view.is_sound("station.*.kind")) {
         view.keep(check::machines(view, path, &stations));
+        view.keep(machines::own(view, path, &stations));
         view.keep(machines::meet(view, path, &stations));
+        view.keep(machines::meet_hosts(view, path, &stations));
     }
     Some(stations)
 }

@@ -24,7 +24,7 @@ const fn of(table: &'static str, words: &'static [&'static str], key: &'static s
 const DEVICES: &str = "and `path.b`, the devices of both ends: [path] kind = \"wire\", a = \"enp1s0\", b = \"enp2s0\"";
 const THREADS: &str = "and that of `rx`: each thread has its own CPU: tx = { cpu = 2 }, rx = { cpu = 3 }";
 const POLICY: &str = "how the thread is scheduled: policy = \"fifo:90\" is SCHED_FIFO with priority 90";
-const ELSEWHERE: &str = "leave it out: stations on other machines (kind = \"remote\") are not in this version";
+const ELSEWHERE: &str = "another machine, as OpenSSH's client takes it: ssh = \"root@lab2\"";
 const EMULATED: &str = "leave it out: tardy adds no delay, loss or limit to a path, it measures the path as it is; port = \"sim\" has a stream's `sim.loss` and others";
 const DEVICE_WORDS: &[&str] = &["dev", "device", "interface", "iface", "ifname", "if_name", "nic", "netdev", "eth"];
 
@@ -80,7 +80,7 @@ pub const KEYS: &[Synonym] = &[
     of("path", &["rps", "irq", "softirq", "irq_cpu"], "station.*.softirq", "the CPU that receives packets from the device: [station.b] softirq = 2"),
 
     of("station.*", &["namespace", "netns", "ns", "type"], ".kind", "kind = \"netns\" is a fresh network namespace"),
-    of("station.*", &["address", "addr", "host", "hostname", "ssh", "user", "remote"], "", ELSEWHERE),
+    of("station.*", &["addr", "host", "hostname", "user", "remote"], ".ssh", ELSEWHERE),
     of("station.*", &["cpu", "irq", "irq_cpu", "rps", "rps_cpus", "rps_cpu", "smp_affinity"], ".softirq",
         "the CPU that receives packets from the device: softirq = 2; that of a thread is stream.NAME.tx.cpu or rx.cpu"),
     of("station.*", DEVICE_WORDS, "path.a", DEVICES),

@@ -73,14 +73,14 @@ fn a_slip_in_one_stream_or_case_hid_what_was_wrong_with_the_others() {
 
 #[test]
 fn what_this_version_does_not_have_comes_first() {
-    let body = "cycel = \"1ms\"\n[station.c]\naddress = \"10.0.0.2\"\nport = 22\nkind = \"remote\"\n";
+    let body = "cycel = \"1ms\"\n[path]\naddress = \"10.0.0.2\"\nport = 22\nkind = \"vfio\"\n";
     let error = try_load(body, &[]).expect_err("not built");
     let reasons: Vec<Reason> = error.all().map(|fault| fault.reason).collect();
     // Whatever else the table holds may be of what is not built, and is not called wrong; a slip
     // elsewhere is one.
     assert_eq!(reasons, [Reason::NotBuilt, Reason::UnknownKey], "{:?}", error.lines());
-    assert!(error.one_line().contains("`station.c.kind`: `remote` is not in this version"), "{}", error.one_line());
-    let set = ["station.b.address=10.0.0.2", "station.b.kind=remote"];
+    assert!(error.one_line().contains("`path.kind`: `vfio` is not in this version"), "{}", error.one_line());
+    let set = ["path.address=10.0.0.2", "path.kind=vfio"];
     assert_eq!(lines("", &set).len(), 1, "{:?}", lines("", &set));
 }
 

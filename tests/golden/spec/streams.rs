@@ -16,7 +16,7 @@ use tardy_model::stream::{self, CpuChoice, Ip, Launch, Policy, Side, Stream, Wai
 use tardy_model::time::Nanos;
 use tardy_spec::experiment::{clash, spins_realtime};
 use tardy_spec::schema::{KEYS, Kind, show_duration};
-use tardy_spec::{Source, load};
+use tardy_spec::{Source, load, ready_made};
 
 const HEAD: &str = tardy_tests::part("stream from a to b");
 const SECOND: &str = tardy_tests::part("second stream");
@@ -391,19 +391,41 @@ fn no_word_is_both_there_and_planned() {
 }
 
 #[test]
+fn another_path_was_refused_for_a_key_of_the_file_s_own() {
+    let host_to_host = ready_made("host-to-host").expect("it is ready-made");
+    let over = |set: &[&str]| load(&host_to_host, &set.iter().map(|set| (*set).to_owned()).collect::<Vec<_>>());
+    // It has `path.queues`, which a pair of virtual links has, and the network does not.
+    let set = ["path.kind=network", "station.b.ssh=root@lab2"];
+    let elsewhere = over(&set).expect("two values change");
+    assert!(elsewhere.effective.contains("kind = \"host\"") && !elsewhere.effective.contains("queues"));
+    let again = load(&source(elsewhere.effective.clone()), &[]).expect("its effective file loads");
+    assert_eq!(again.cells, elsewhere.cells);
+    // Whoever gives both in one call means both.
+    let both = over(&[&set[..], &["path.queues=2"]].concat()).expect_err("two that contradict").lines();
+    assert!(both[0].contains("`path.queues` has no meaning on path `network`"), "{both:?}");
+}
+
+#[test]
 fn a_kind_that_nothing_maps_became_another() {
     for path in built("path.kind") {
         let devices = if *path == "wire" { "a = \"eth8\"\nb = \"eth9\"\n" } else { "" };
         // A way into a virtual machine leads to one.
         let is_guest = PathKind::of(path).and_then(|kind| kind.traits().devices.backend()).is_some();
         let machine = if is_guest { vec!["station.b.kind=guest"] } else { Vec::new() };
-        let setup = good(&format!("[path]\nkind = \"{path}\"\n{devices}"), &machine).cells.remove(0).setup;
+        // One that joins machines' own networks wants to know which of this one's.
+        let own = (*path == "network").then_some(["station.a.address=192.0.2.1", "station.b.address=192.0.2.2"]);
+        let set: Vec<&str> = machine.into_iter().chain(own.into_iter().flatten()).collect();
+        let setup = good(&format!("[path]\nkind = \"{path}\"\n{devices}"), &set).cells.remove(0).setup;
         assert_eq!(setup.path.traits().name, *path);
     }
     for station in built("station.*.kind") {
-        let path = if *station == "guest" { "tap" } else { "veth" };
-        let set = [format!("station.b.kind={station}"), format!("path.kind={path}")];
-        let setup = good("", &set.each_ref().map(String::as_str)).cells.remove(0).setup;
+        // A machine's own network is a station on the path that joins such, and both are.
+        let set: &[&str] = match *station {
+            "guest" => &["station.b.kind=guest", "path.kind=tap"],
+            "host" => &["path.kind=network", "station.a.address=192.0.2.1", "station.b.address=192.0.2.2"],
+            _ => &["path.kind=veth"],
+        };
+        let setup = good("", set).cells.remove(0).setup;
         assert_eq!(setup.stations["b"].kind.traits().name, *station);
     }
     for port in built("stream.*.port") {

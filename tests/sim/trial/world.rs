@@ -42,6 +42,11 @@ pub(super) const STEPS: u32 = 4_000;
 pub(super) enum Slow {
     Stuck,
     Moving,
+    /// It takes 21 s, and says nothing at all meanwhile.
+    Silent {
+        /// Which the trial expects.
+        expected: bool,
+    },
 }
 
 /// An end of a stream.
@@ -392,6 +397,10 @@ impl World {
     fn start(&mut self, at: StationId, activity: ActivityId, stream: u8) {
         self.packets.insert(stream, COUNT);
         let done = FromAgent::Done { activity, packets: COUNT.into() };
+        if let Some(Slow::Silent { .. }) = self.faults.slow {
+            self.latest_ns.insert(at, self.now_ns + 21_000_000_000);
+            return self.come(21_000_000_000, Input::Message(at, done));
+        }
         if let Some(slow) = self.faults.slow {
             for quarter in 1..160 {
                 let digest = Digest { done: if slow == Slow::Moving { quarter } else { 1 }, ..Digest::default() };

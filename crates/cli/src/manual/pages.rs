@@ -238,15 +238,35 @@ pub const PAGES: &[Page] = &[
         see_also: &["tardy-run(1)", "clang(1)"],
     },
     Page {
+        verb: Some("clocks"),
+        description: &[
+            "Logs in to the machines of an experiment that are reached over ssh and prints once a second, for each, by how much its CLOCK_TAI is ahead of this machine's, how far that may be wrong, and how fast the two move against each other. It changes nothing on any machine, but that tardy's own program is copied to where it was not yet.",
+            "A reading is what 64 questions show together: the other clock was read between question and answer, so the quickest question bounds it from above and the quickest answer from below, whatever the other way took. The drift is the slope between the two readings of the last 128 that know it best, with its own bound. If two readings differ by more than their bounds and 1000 ppm explain, a clock was set, and the line says so.",
+            "These questions go over ssh. A run asks its agents on the same way, just before and just after each trial, and its figures have the bounds of those.",
+        ],
+        exits: &[Good, Usage, Cannot, Interrupted, Internal],
+        files: &[],
+        environment: &[],
+        examples: &[
+            ("tardy clocks my.toml --allow-hosts", "Until Ctrl-C:"),
+            ("tardy clocks my.toml --allow-hosts --count 60", "A minute of it:"),
+        ],
+        see_also: &["tardy-run(1)", "ssh(1)", "chronyc(1)", "phc2sys(8)"],
+    },
+    Page {
         verb: Some("undo"),
         description: &[
             "Puts back what killed runs left behind: ends their agents, and carries out every inverse in their journals, from the last to the first, printing each command. Runs that are alive are left alone. What is already gone is no error, so it may be called at any time.",
             "A journal that belongs to another user, that others can write to, or that another version wrote is shown and not run; the exit code is 3. So it is if the run is dead and another process still holds its slot: that process is named. After a reboot only files are removed, for everything else went with the boot.",
+            "With `--host` this program does it on another machine, over ssh, as a run would reach it.",
         ],
         exits: &[Good, Usage, Cannot, Internal],
         files: &[JOURNAL],
         environment: &[STATE],
-        examples: &[("sudo tardy undo", "After a run was ended by SIGKILL or by a crash:")],
+        examples: &[
+            ("sudo tardy undo", "After a run was ended by SIGKILL or by a crash:"),
+            ("tardy undo --host root@lab2", "The same on another machine:"),
+        ],
         see_also: &["tardy-run(1)"],
     },
     Page {

@@ -2,14 +2,16 @@
 //! Processes that a person does not start. `tardy agent` acts for a station and `tardy steward` for
 //! another host, `tardy forward` is what a path by XDP needs, and `tardy switch` one by Open
 //! vSwitch in user space: each ends when its stdin closes.
+//! `tardy hwtstamp` is a command of a plan.
 //! On another host `tardy noted` comes before a program of the run's. The first process of a guest
 //! does the same run as on a machine; its events go to the host over a serial port.
 
-use crate::args::{Agent, Forward, Noted, Switch};
+use crate::args::{Agent, Forward, Hwtstamp, Noted, Switch};
 use crate::exit::{Exit, Failure, code_of};
 use anyhow::Result;
+use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{stdin, stdout};
+use std::io::{Error, StdoutLock, stdin, stdout};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -21,7 +23,7 @@ use tardy_lab::coordinator::{self, Options};
 use tardy_lab::guest::machine::{self, Booted, RunningMachine};
 use tardy_lab::guest::relay::Relay;
 use tardy_lab::guest::{devices, init, nested};
-use tardy_lab::host::clocks::{Guests, OffsetSource, one_host};
+use tardy_lab::host::clocks::{HostClocks, OffsetSource, one_host};
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
 use tardy_lab::host::{noted, serve, trunk};
@@ -33,7 +35,8 @@ use tardy_model::machine::HostId;
 use tardy_model::xdp::XdpMode;
 use tardy_spec::Source;
 use tardy_spec::experiment::Experiment;
-use tardy_sys::process;
+use tardy_sys::hwtstamp::{self as stamping, HwStamp};
+use tardy_sys::{SysError, process};
 
 /// Serves until the other side is gone.
 pub fn agent(args: Agent) -> Result<Exit> {
@@ -44,8 +47,11 @@ pub fn agent(args: Agent) -> Result<Exit> {
         process::enter_netns(&path)
             .map_err(|error| Failure::new(Exit::Cannot, format!("cannot enter network namespace {name}: {error}")))?;
     }
-    tardy_engine::agent::serve(stdin(), &mut stdout().lock(), &identity::version())
-        .map_err(|error| Failure::new(Exit::Internal, format!("agent: {error}")))?;
+    let serve = |to: &mut StdoutLock<'_>| match args.quiet {
+        true => tardy_engine::agent::serve_quietly(stdin(), to, &identity::version()),
+        false => tardy_engine::agent::serve(stdin(), to, &identity::version()),
+    };
+    serve(&mut stdout().lock()).map_err(|error| Failure::new(Exit::Internal, format!("agent: {error}")))?;
     Ok(Exit::Good)
 }
 
@@ -55,7 +61,7 @@ pub fn steward() -> Result<Exit> {
     // its time.
     process::leave_terminal();
     let mut steward = Steward::new(&crate::verbs::state(), Path::new(identity::SELF), std::process::id());
-    serve::serve(stdin().lock(), &mut stdout().lock(), &identity::version(), &mut steward)
+    serve::serve(stdin(), &mut stdout().lock(), &identity::version(), &mut steward)
         .map_err(|error| Failure::new(Exit::Cannot, format!("steward: {error}")))?;
     Ok(Exit::Good)
 }
@@ -196,7 +202,7 @@ fn measure(experiment: &Experiment, running: &mut Vec<(String, RunningMachine)>,
         Err(error) => return failed(error.into()),
     };
     let emulators = booted.iter().map(|machine| (machine.host, machine.running.pid())).collect();
-    let guests = Guests { emulators };
+    let guests = HostClocks { emulators, this_machine: BTreeSet::new() };
     let clocks: &dyn Fn() -> Box<dyn OffsetSource> =
         if machines.is_empty() { &one_host } else { &|| Box::new(guests.clone()) };
     let options = Options { version: &version, stop: &stop, kinds: Kinds::default(), clocks };
@@ -230,4 +236,61 @@ fn serve_station(port: File) -> Result<(), String> {
 pub fn modprobe() -> ExitCode {
     let name = std::env::args().skip(1).find(|word| !word.starts_with('-'));
     ExitCode::from(u8::from(!name.is_some_and(|name| init::modprobe(&name))))
+}
+
+/// `No such device` and `No such file`: look in the next namespace.
+const ENODEV: i32 = 19;
+const ENOENT: i32 = 2;
+
+/// Shows or sets what a network device stamps, in any namespace: a command of a plan, like `ip` and
+/// `tc`.
+pub fn hwtstamp(args: &Hwtstamp) -> Result<Exit> {
+    let device = args.device.as_str();
+    let wanted = args.tx.zip(args.rx).filter(|_| args.what != "show");
+    let Some((tx, rx)) = wanted else {
+        let says = match first_that_has_it(args, || stamping::read(device)) {
+            Ok(now) => serde_json::json!({ "tx": now.tx, "rx": now.rx, "flags": now.flags }),
+            Err(error) if error.errno() == ENODEV => return Err(not_stamping(device, &error.to_string()).into()),
+            Err(error) => serde_json::json!({ "why": error.to_string() }),
+        };
+        super::print(&format!("{says}\n"))?;
+        return Ok(Exit::Good);
+    };
+    let to = HwStamp { flags: args.flags, tx, rx };
+    let has = first_that_has_it(args, || set(device, to)).map_err(|error| not_stamping(device, &error.to_string()))?;
+    // A driver may stamp more than it was asked to. What was there before is to be there again to
+    // the letter.
+    if args.what == "restore" && has != to {
+        return Err(not_stamping(device, &format!("was {to} before and stays {has}")).into());
+    }
+    Ok(Exit::Good)
+}
+
+/// A device that is as it should be is left alone: setting may make it begin anew.
+fn set(device: &str, to: HwStamp) -> Result<HwStamp, SysError> {
+    if stamping::read(device).is_ok_and(|now| now == to) {
+        return Ok(to);
+    }
+    stamping::set(device, to)?;
+    stamping::read(device)
+}
+
+/// Asks in one namespace after the other. A namespace that is not there has no device.
+fn first_that_has_it(args: &Hwtstamp, ask: impl Fn() -> Result<HwStamp, SysError> + Sync) -> Result<HwStamp, SysError> {
+    let mut answer = if args.netns.is_empty() { Some(ask()) } else { None };
+    for netns in &args.netns {
+        let here = process::in_netns(&Path::new("/run/netns").join(netns), &ask).and_then(|answer| answer);
+        let is_elsewhere = here.as_ref().is_err_and(|error| [ENODEV, ENOENT].contains(&error.errno()));
+        answer = Some(here);
+        if !is_elsewhere {
+            break;
+        }
+    }
+    let nowhere =
+        || Err(SysError { call: "looking", on: args.device.clone(), source: Error::from_raw_os_error(ENODEV) });
+    answer.unwrap_or_else(nowhere)
+}
+
+fn not_stamping(device: &str, why: &str) -> Failure {
+    Failure::new(Exit::Cannot, format!("what {device} stamps: {why}"))
 }

@@ -2,12 +2,12 @@
 //! The verbs, and what several of them share. Each has a file; small ones of one subject share one.
 
 pub mod agent;
+pub mod clocks;
 pub mod compare;
 pub mod completions;
 pub mod export;
 pub mod guest;
 pub mod hints;
-pub mod hwtstamp;
 pub mod man;
 pub mod object;
 pub mod plan;

@@ -8,6 +8,7 @@ use crate::verbs::count;
 use crate::verbs::guest;
 use crate::verbs::object;
 use anyhow::Result;
+use std::collections::BTreeSet;
 use std::path::Path;
 use tardy_judge::foresight::unresolved;
 use tardy_lab::consent::Need;
@@ -23,7 +24,7 @@ use tardy_lab::plan::{Kinds, Script, estimate};
 use tardy_lab::run::RunError;
 use tardy_lab::{consent, coordinator, loads};
 use tardy_model::path::Where;
-use tardy_spec::experiment::Setup;
+use tardy_spec::experiment::{Experiment, Setup};
 
 pub fn call(args: Plan) -> Result<Exit> {
     let here = args.guest.place.is_none();
@@ -70,11 +71,12 @@ pub fn call(args: Plan) -> Result<Exit> {
             let objects = object::read(&mut experiment, &args.experiment)?;
             objects.iter().flat_map(object::in_words).for_each(|line| out.comment(&line));
             let mut steward = Steward::new(&super::state(), Path::new(identity::SELF), home);
-            let found = coordinator::look(&experiment, &Kinds::default(), &mut Hosts::here(&mut steward))?;
+            let found = coordinator::look(&near_of(&experiment), &Kinds::default(), &mut Hosts::here(&mut steward))?;
             guest::stations(&experiment, found, &mut out)?
         }
     };
-    let foreseen = super::foresee(&experiment, &found, guest.as_ref()).into_iter().chain(unresolved(&experiment));
+    let near = near_of(&experiment);
+    let foreseen = super::foresee(&near, &found, guest.as_ref()).into_iter().chain(unresolved(&near));
     foreseen.for_each(|foreseen| out.comment(&foreseen.to_string()));
     let blamed = |error: RunError| super::blamed(error, &args.experiment, &found.here().usable);
     let mut said: Vec<(Script, Vec<&str>)> = Vec::new();
@@ -119,6 +121,10 @@ fn of_setup(setup: &Setup, in_guest: bool, found: &FactsByHost) -> Result<Script
         script.comment("port sim: nothing is built, no command is run");
         return Ok(script);
     }
+    if let Some(says) = elsewhere(setup) {
+        script.comment(&says);
+        return Ok(script);
+    }
     // A missing CPU is reported now, not by the run.
     let (chosen, _) = placement::place(setup, found)?;
     loads::place(setup, &chosen, found)?;
@@ -131,7 +137,7 @@ fn of_setup(setup: &Setup, in_guest: bool, found: &FactsByHost) -> Result<Script
 
 /// The threads of a cell's streams, a line each, where their CPUs can be known.
 fn of_streams(setup: &Setup, in_guest: bool, found: &FactsByHost) -> Result<Vec<String>, RunError> {
-    if setup.is_simulated() || missing(setup, in_guest, found)?.is_some() {
+    if setup.is_simulated() || elsewhere(setup).is_some() || missing(setup, in_guest, found)?.is_some() {
         return Ok(Vec::new());
     }
     Ok(placement::in_words(setup, found)?)
@@ -139,10 +145,27 @@ fn of_streams(setup: &Setup, in_guest: bool, found: &FactsByHost) -> Result<Vec<
 
 /// The loads of a cell, a line each, where their commands can be known.
 fn of_loads(setup: &Setup, in_guest: bool, found: &FactsByHost) -> Result<Vec<String>, RunError> {
-    if setup.loads.is_empty() || missing(setup, in_guest, found)?.is_some() {
+    if setup.loads.is_empty() || elsewhere(setup).is_some() || missing(setup, in_guest, found)?.is_some() {
         return Ok(Vec::new());
     }
     Ok(loads::in_words(setup, &plan::plan(setup, Names::FIRST, found)?)?)
+}
+
+/// The experiment without the cells of which nothing is known here.
+fn near_of(experiment: &Experiment) -> Experiment {
+    let mut near = experiment.clone();
+    near.cells.retain(|cell| elsewhere(&cell.setup).is_none());
+    near
+}
+
+/// What is printed of a set-up with stations on machines that nobody has logged in to.
+fn elsewhere(setup: &Setup) -> Option<String> {
+    let hosts: BTreeSet<&str> =
+        setup.stations.values().filter_map(|of| Some(of.remote.as_ref()?.ssh.as_str())).collect();
+    let hosts = hosts.into_iter().collect::<Vec<_>>().join("` and `");
+    (!hosts.is_empty()).then(|| {
+        format!("what is done follows from what there is on `{hosts}`, where only `tardy run` logs in; `commands.sh` in its folder has all of it")
+    })
 }
 
 /// What is printed instead of the commands where they cannot be known.

@@ -4,6 +4,7 @@
 use crate::args::Run;
 use crate::exit::{self, Exit, Failure, code_of, printable};
 use crate::recorder::{self, Recorder};
+use crate::verbs::clocks::{Reached, reach};
 use crate::verbs::guest::Machines;
 use crate::verbs::{self, guest, object};
 use anyhow::{Context, Result};
@@ -18,7 +19,7 @@ use tardy_lab::consent::{self, Allowed};
 use tardy_lab::coordinator::{self, Options};
 use tardy_lab::guest::machine::Booted;
 use tardy_lab::guest::{Guest, GuestOptions, kernel};
-use tardy_lab::host::clocks::{Guests, OffsetSource};
+use tardy_lab::host::clocks::{HostClocks, OffsetSource};
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
 use tardy_lab::identity;
@@ -44,7 +45,8 @@ pub fn call(args: Run) -> Result<Exit> {
     if guest.is_none() {
         // The caller's own object takes the place of all that the file names.
         let objects = args.allow_commands || args.xdp_object.is_some();
-        let allowed = Allowed { commands: args.allow_commands, objects, nics: args.allow_nics };
+        let (commands, nics, hosts) = (args.allow_commands, args.allow_nics, args.allow_hosts);
+        let allowed = Allowed { commands, objects, nics, hosts };
         consent::check(&experiment, allowed).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
         may_build(&experiment, &state)?;
     }
@@ -58,8 +60,15 @@ pub fn call(args: Run) -> Result<Exit> {
     let refused = machines.take_refused(&mut possible);
     // They are hosts of the run before anything is known of it.
     let mut booted = machines.boot(&state, &stop, &mut steward)?;
-    let guests = Guests { emulators: booted.iter().map(|of| (of.host, of.running.pid())).collect() };
+    let reached = if guest.is_none() { reach(&possible)? } else { Vec::new() };
+    let clocks = HostClocks {
+        emulators: booted.iter().map(|of| (of.host, of.running.pid())).collect(),
+        this_machine: reached.iter().filter(|of| of.is_here).map(|of| of.host).collect(),
+    };
     let mut hosts = Hosts::here(&mut steward);
+    for Reached { host, name, distant, .. } in reached {
+        hosts = hosts.and(host, &name, distant).context("hosts")?;
+    }
     // Each machine runs as long as this list.
     let mut running = Vec::new();
     for Booted { host, name, steward, facts, running: machine } in booted.drain(..) {
@@ -78,7 +87,7 @@ pub fn call(args: Run) -> Result<Exit> {
                     .map_err(|error| verbs::blamed(error, &args.experiment, &tardy_host::cpus::usable()))?,
             ),
             hosts: &mut hosts,
-            guests,
+            clocks,
         },
     };
     let foreseen = match &place {
@@ -170,7 +179,7 @@ fn conclude(
 /// Where an experiment is run.
 enum Where<'a, 'h> {
     /// On these hosts, of which that much was found, and whose clocks are compared so.
-    Here { found: Box<FactsByHost>, hosts: &'a mut Hosts<'h>, guests: Guests },
+    Here { found: Box<FactsByHost>, hosts: &'a mut Hosts<'h>, clocks: HostClocks },
     /// In a guest, which is given up after so much processor time without a word.
     Inside { guest: &'a Guest, silence: Duration },
 }
@@ -194,8 +203,8 @@ impl Where<'_, '_> {
                 let options = GuestOptions { guest, folder, state, cache, stop, silence };
                 Ok(tardy_lab::guest::run(experiment, &options, sink))
             }
-            Where::Here { found, hosts, guests } => {
-                let clocks = &|| -> Box<dyn OffsetSource> { Box::new(guests.clone()) };
+            Where::Here { found, hosts, clocks } => {
+                let clocks = &|| -> Box<dyn OffsetSource> { Box::new(clocks.clone()) };
                 let options = Options { version: &identity::version(), stop, kinds: Kinds::default(), clocks };
                 Ok(coordinator::run(experiment, *found, hosts, &options, sink))
             }

@@ -8,14 +8,40 @@ use anyhow::{Context, Result};
 use std::cell::Cell;
 use std::io::{IsTerminal, Write, stderr, stdin};
 use std::path::Path;
+use tardy_lab::command::{Command, OURSELVES};
 use tardy_lab::host::runner::Processes;
+use tardy_lab::host::ssh::{Ssh, SshError};
+use tardy_lab::identity;
 use tardy_lab::undo::{Leftover, PutBack, UndoError, UndoReport, leftovers, undo_all, undo_own};
+use tardy_spec::experiment::Remote;
 
 pub fn call(args: &Undo) -> Result<Exit> {
+    if let Some(host) = &args.host {
+        return elsewhere(host, args.sudo);
+    }
     exit::end_with("what is not put back yet stays noted: run `tardy undo` again").context("signal handlers")?;
     let exit = put_back(&super::state(), args.own)?;
     // A second signal ended the run that this process was.
     Ok(if args.own { Exit::Interrupted } else { exit })
+}
+
+/// Has this program do it on another machine: there it is the same as here.
+fn elsewhere(host: &str, sudo: bool) -> Result<Exit> {
+    let cannot = |error: SshError| Failure::new(Exit::Cannot, error.to_string());
+    if !Remote::is_called(host) {
+        let why = format!("--host: \"{}\" cannot be a machine that is reached over ssh", printable(host));
+        return Err(Failure::new(Exit::Usage, why).into());
+    }
+    let remote = Remote { ssh: host.to_owned(), sudo };
+    let ssh = Ssh::reach(&remote, Path::new(identity::SELF)).map_err(cannot)?;
+    let (said, code) = ssh.runs(&Command::new(OURSELVES, &["undo"])).map_err(cannot)?;
+    for line in said {
+        eprintln!("{host}: {}", one_line(&line));
+    }
+    match code {
+        0 => Ok(Exit::Good),
+        _ => Err(Failure::new(Exit::Cannot, format!("not all could be put back on `{host}`")).into()),
+    }
 }
 
 fn put_back(state: &Path, only_own: bool) -> Result<Exit> {

@@ -25,7 +25,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tardy_model::shaper::Shaper;
-use tardy_spec::experiment::{Experiment, Setup};
+use tardy_model::station::StationKind;
+use tardy_spec::experiment::{Experiment, Setup, Station};
 use tardy_sys::clock;
 
 /// What can be known before anything is touched: CPUs that are there, threads that do not starve
@@ -89,6 +90,8 @@ pub fn ask(experiment: &Experiment, kinds: &Kinds, host: HostId) -> Result<Ask, 
                 ask.devices.push(device);
             }
         }
+        let is_own = |station: &Station| station.host == host && station.kind == StationKind::Host;
+        ask.addresses |= cell.setup.stations.values().any(is_own);
         ask.programs.extend(loads::programs_at(&cell.setup, host)?);
     }
     Ok(ask)

@@ -39,6 +39,9 @@ pub struct Options<'a> {
 /// A cell, and each program on its path with whether it prints, fails, or takes probes.
 type Reported = (String, Vec<(u32, bool, bool, bool)>);
 
+/// A path, and of each of its streams the port and the hosts of its two ends.
+type ObservedPath = (experiment::Path, Vec<(Port, HostId, HostId)>);
+
 /// The run under way.
 pub(super) struct Run<'a, 'h> {
     pub(super) experiment: &'a Experiment,
@@ -61,7 +64,7 @@ pub(super) struct Run<'a, 'h> {
     pub(super) measured: Vec<(HostId, String, ThreadOrder, bool)>,
     pub(super) ruler: Vec<RulerRecord>,
     /// Paths and ports on which it is known what tx stamps add.
-    pub(super) observed: Vec<(experiment::Path, Vec<Port>)>,
+    pub(super) observed: Vec<ObservedPath>,
     /// What it costs that programs print.
     pub(super) costs: Costs,
     pub(super) of: u32,
@@ -199,12 +202,14 @@ impl Run<'_, '_> {
 
     fn connect(&mut self, name: &str, station: &PlannedStation, voice: Option<Voice>) -> Result<Agent, AgentError> {
         let (kind, place) = ((self.options.kinds.station)(station.kind), &station.place);
-        let host = self.hosts.at(place.host).map_err(ApplyError::from);
-        let connection = host
-            .and_then(|host| (kind.connect)(host, station))
-            .map_err(|source| AgentError::Start { station: name.to_owned(), source: Box::new(source) })?;
-        let mut agent = Agent::over(connection, name, voice, self.options.version);
-        agent.greet(self.options.version)?;
+        let cannot = |source| AgentError::Start { station: name.to_owned(), source: Box::new(source) };
+        let host = self.hosts.at(place.host).map_err(|error| cannot(ApplyError::from(error)))?;
+        // On a machine of another kind this program is another build.
+        let build = host.build().unwrap_or(self.options.version).to_owned();
+        let connection = (kind.connect)(host, station).map_err(cannot)?;
+        let mut agent = Agent::over(connection, name, voice, &build);
+        agent.greet(&build)?;
+        agent.is_quiet = station.is_quiet();
         Ok(agent)
     }
 

@@ -63,6 +63,15 @@ pub fn check(mode: GuestMode, experiment: &Experiment) -> Result<(), GuestError>
             );
             return Err(GuestError::NotInGuest { cell: cell.id.clone(), why });
         }
+        let mut stations = cell.setup.stations.iter();
+        if let Some((name, remote)) = stations.find_map(|(name, of)| Some((name, of.remote.as_ref()?))) {
+            let why = format!(
+                "station `{name}` is on `{}`, and a guest has no network to reach it: leave station.{name}.ssh out, or run it \
+                 here, without --in",
+                remote.ssh
+            );
+            return Err(GuestError::NotInGuest { cell: cell.id.clone(), why });
+        }
         let path = &cell.setup.path;
         let devices = path.devices();
         if path.traits().place == Where::OnlyHere && !devices.is_empty() {

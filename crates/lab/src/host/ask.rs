@@ -26,6 +26,9 @@ pub struct Ask {
     pub devices: Vec<DeviceAsk>,
     /// Programs that loads are to run there, as the experiment names them.
     pub programs: BTreeSet<String>,
+    /// A station is the machine's own network: which addresses has it?
+    #[serde(default)]
+    pub addresses: bool,
 }
 
 /// A network device that is to be taken.
@@ -102,6 +105,9 @@ pub(super) enum Order {
     Keep,
     PutBack,
     End,
+    /// From now on an order comes at least once in this number of seconds, or none will come
+    /// any more.
+    Watch(u32),
 }
 
 /// What the steward answers to an order.

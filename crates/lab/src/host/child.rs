@@ -4,12 +4,14 @@
 
 use crate::command::Command;
 use crate::connection::{Carrier, Connection};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::VecDeque;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{self, Child, Stdio};
+use std::process::{self, Child, ChildStdin, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tardy_sys::process::SYSTEM_PATH;
@@ -40,6 +42,8 @@ const LAST_LINES: usize = 12;
 /// A longer line is kept as several, bytes.
 const LONGEST_LINE: u64 = 4096;
 const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// A program that is asked to end has this time.
+const PASSING_ON: Duration = Duration::from_millis(100);
 
 /// Starts `program` with the arguments of `command`. In lists of processes it has the name of
 /// `command`.
@@ -58,7 +62,30 @@ pub fn start(program: &Path, command: &Command) -> io::Result<Connection> {
     };
     let lines = Arc::new(Mutex::new(VecDeque::new()));
     listen(stderr, lines.clone());
-    Ok(Connection { from: Box::new(from), to: Box::new(to), carrier: Box::new(Process { child, lines }) })
+    Ok(Connection { from: Box::new(from), to: Box::new(Input(to)), carrier: Box::new(Process { child, lines }) })
+}
+
+/// A program that takes nothing for this time will not take any more.
+const TAKING: Duration = Duration::from_secs(20);
+/// A pipe that takes anything takes this much at once (PIPE_BUF, pipe(7)).
+const PIPE_BUF: usize = 4_096;
+
+/// The standard input of a program. One that does not read costs an error, and no wait without end.
+struct Input(ChildStdin);
+
+impl Write for Input {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let limit = Timespec { tv_sec: TAKING.as_secs() as i64, tv_nsec: 0 };
+        if poll(&mut [PollFd::new(&self.0, PollFlags::OUT)], Some(&limit))? == 0 {
+            let says = format!("it read nothing for {} s", TAKING.as_secs());
+            return Err(io::Error::new(io::ErrorKind::TimedOut, says));
+        }
+        self.0.write(&bytes[..bytes.len().min(PIPE_BUF)])
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 struct Process {
@@ -83,7 +110,13 @@ impl Carrier for Process {
     }
 
     fn kill(&mut self) {
-        let _ = self.child.kill();
+        let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        let (Ok(None), Some(group)) = (self.child.try_wait(), group) else { return };
+        // Whoever is in between, as sudo is, can pass this on, and SIGKILL not.
+        let _ = kill_process_group(group, Signal::TERM);
+        if self.ended(PASSING_ON).is_none() {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
     }
 
     fn last_words(&self) -> Vec<String> {

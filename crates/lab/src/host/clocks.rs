@@ -3,7 +3,7 @@
 //! asks it twice.
 
 use super::HostId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use tardy_model::time::{CounterReading, EndOffsets, OffsetReading};
@@ -72,15 +72,99 @@ pub struct Counters {
     pub answered: CounterReading,
 }
 
-/// The best of several exchanges: the one that took the least. The other clock was read somewhere
-/// between question and answer, so its offset is known to half of the time between them, whatever
-/// the two ways took. `None` of none, or if a clock went back meanwhile.
+/// What several exchanges show together. The other clock was read somewhere between question and
+/// answer, so it is ahead by at most *theirs* − *asked* and at least by *theirs* − *answered*,
+/// whatever the two ways took. One exchange may have been quick on the way there, and another on
+/// the way back: the one gives the upper end and the other the lower one, each wider by what two
+/// clocks can drift between them. Of all pairs, an exchange with itself among them, the narrowest
+/// one counts. `None` of none, or if a clock was set meanwhile: it went back, or two exchanges
+/// exclude each other.
 pub fn best(exchanges: &[Exchange]) -> Option<OffsetReading> {
-    let took = |of: &Exchange| of.answered_ns.checked_sub(of.asked_ns).filter(|took| *took >= 0);
-    let (took, least) = exchanges.iter().filter_map(|of| Some((took(of)?, of))).min_by_key(|(took, _)| *took)?;
-    let at_tai_ns = least.asked_ns + took / 2;
+    let is_sound = |of: &&Exchange| of.answered_ns.checked_sub(of.asked_ns).is_some_and(|took| took >= 0);
+    let sound: Vec<&Exchange> = exchanges.iter().filter(is_sound).collect();
+    let pairs = sound.iter().flat_map(|above| sound.iter().map(|below| between(above, below)));
+    let agree: Option<Vec<OffsetReading>> = pairs.collect();
+    agree?.into_iter().min_by_key(|reading| reading.bound_ns)
+}
+
+/// The offset by one exchange from above and by another from below.
+fn between(above: &Exchange, below: &Exchange) -> Option<OffsetReading> {
+    let (greatest, least) =
+        (above.theirs_ns.checked_sub(above.asked_ns)?, below.theirs_ns.checked_sub(below.answered_ns)?);
+    let middle = |of: &Exchange| of.asked_ns + (of.answered_ns - of.asked_ns) / 2;
+    let (one, other) = (middle(above), middle(below));
+    let at_tai_ns = one.min(other) + (one.max(other) - one.min(other)) / 2;
+    // Read within an exchange, and valid in the middle between the two.
+    let away = |of: &Exchange| (at_tai_ns - of.asked_ns).abs().max((of.answered_ns - at_tai_ns).abs());
+    let drift = |of: &Exchange| away(of).saturating_mul(FASTEST_PPM) / 1_000_000 + 1;
+    let (greatest, least) = (greatest.checked_add(drift(above))?, least.checked_sub(drift(below))?);
+    let width = greatest.checked_sub(least).filter(|width| *width >= 0)?;
     // Half of an odd time is rounded down, and the bound up.
-    Some(OffsetReading { at_tai_ns, ahead_ns: least.theirs_ns.checked_sub(at_tai_ns)?, bound_ns: (took + 1) / 2 })
+    Some(OffsetReading { at_tai_ns, ahead_ns: least + width / 2, bound_ns: (width + 1) / 2 })
+}
+
+/// How fast one clock moves against another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Drift {
+    /// By how much the other clock is faster, in parts per million.
+    pub ppm: f64,
+    /// By how much that may be wrong, in the same unit.
+    pub bound_ppm: f64,
+}
+
+/// The readings of one clock against another, in the order of time: the last of them.
+#[derive(Clone, Debug, Default)]
+pub struct Track {
+    readings: Vec<OffsetReading>,
+    was_set: bool,
+}
+
+/// As many readings are kept.
+const KEPT: usize = 128;
+/// The kernel adjusts a clock's frequency by at most 500 ppm, so two clocks move by at most this
+/// against each other, in parts per million.
+const FASTEST_PPM: i64 = 1_000;
+
+impl Track {
+    /// Adds a reading. One that no two clocks can come to which only drift begins anew.
+    pub fn add(&mut self, reading: OffsetReading) {
+        let is_step = |last: &OffsetReading| {
+            let apart = i128::from(reading.ahead_ns) - i128::from(last.ahead_ns);
+            let passed = i128::from(reading.at_tai_ns) - i128::from(last.at_tai_ns);
+            let drifts = passed.max(0) * i128::from(FASTEST_PPM) / 1_000_000;
+            passed < 0 || apart.abs() > i128::from(reading.bound_ns) + i128::from(last.bound_ns) + drifts
+        };
+        self.was_set = self.readings.last().is_some_and(is_step);
+        if self.was_set {
+            self.readings.clear();
+        }
+        if self.readings.len() == KEPT {
+            self.readings.remove(0);
+        }
+        self.readings.push(reading);
+    }
+
+    /// True if a clock was set between the latest reading and the one before.
+    pub fn was_set(&self) -> bool {
+        self.was_set
+    }
+
+    /// How fast they move against each other: by the two readings that know it best. With offsets
+    /// *a* ± *b* at *t*, the slope is (*a*₂ − *a*₁) / (*t*₂ − *t*₁), and wrong by at most
+    /// (*b*₁ + *b*₂) / (*t*₂ − *t*₁). `None` of fewer than two.
+    pub fn drift(&self) -> Option<Drift> {
+        let slope = |one: &OffsetReading, next: &OffsetReading| {
+            let passed = (next.at_tai_ns - one.at_tai_ns) as f64;
+            let of = |ns: i64| ns as f64 / passed * 1e6;
+            (passed > 0.0)
+                .then(|| Drift { ppm: of(next.ahead_ns - one.ahead_ns), bound_ppm: of(one.bound_ns + next.bound_ns) })
+        };
+        let pairs = self.readings.iter().enumerate().flat_map(|(n, one)| {
+            let later = self.readings[n + 1..].iter();
+            later.filter_map(move |next| slope(one, next))
+        });
+        pairs.min_by(|one, other| one.bound_ppm.total_cmp(&other.bound_ppm))
+    }
 }
 
 /// How the counter of a virtual machine's processor follows from that of the processor that runs
@@ -152,13 +236,16 @@ fn by_counter(of: &Counters, guest: GuestCounter) -> Option<OffsetReading> {
     })
 }
 
-/// The source of a run with virtual machines: it asks the other host's agent several times. Where
+/// The source of a run with several hosts: it asks the other host's agent several times. Where
 /// this host's KVM runs a machine, both clocks are compared by the processor's counter, which both
-/// have; else it takes the answer that came soonest.
+/// have; where the other host is this very machine there is one clock, and what was asked must
+/// agree with that; else it takes what the exchanges show together.
 #[derive(Clone, Debug)]
-pub struct Guests {
-    /// The processes that run the machines, by the machines' hosts.
+pub struct HostClocks {
+    /// The processes that run virtual machines, by the machines' hosts.
     pub emulators: BTreeMap<HostId, u32>,
+    /// Hosts of this machine's own boot.
+    pub this_machine: BTreeSet<HostId>,
 }
 
 /// How often the other host is asked.
@@ -166,7 +253,7 @@ const TIMES: usize = 64;
 /// Where KVM says how it runs each machine.
 const KVM: &str = "/sys/kernel/debug/kvm";
 
-impl Guests {
+impl HostClocks {
     /// What KVM says of the counter of a machine's processors, if it says one thing of all.
     fn counter(&self, of: HostId) -> Option<GuestCounter> {
         if !proc::in_first_pid_namespace() {
@@ -193,15 +280,35 @@ impl Guests {
     }
 }
 
-impl OffsetSource for Guests {
+impl OffsetSource for HostClocks {
     fn between(&mut self, from: HostId, of: HostId, ask: &mut Asking<'_>) -> Result<Compared, Unknown> {
         let unknown = |why: String| Unknown { from, of, why };
         let before = self.counter(of);
-        let asked = (0..TIMES).map(|_| ask()).collect::<Result<Vec<_>, _>>().map_err(unknown)?;
+        let mut asked = (0..TIMES).map(|_| ask()).collect::<Result<Vec<_>, _>>().map_err(unknown)?;
+        // A clock was set between two of them: once is bad luck.
+        if best(&asked).is_none() {
+            asked = (0..TIMES).map(|_| ask()).collect::<Result<Vec<_>, _>>().map_err(unknown)?;
+        }
         // KVM may change it when a processor is moved to another one.
         let counter = before.filter(|before| self.counter(of) == Some(*before));
         let clock = "a clock was set while they were compared: switch off what sets it, and run again";
         let by_exchange = best(&asked).ok_or_else(|| unknown(clock.to_owned()))?;
+        // Machines that were resumed from one image have one boot, but not one processor's counter.
+        let is_within = |of: &Counters| of.asked.before <= of.theirs.before && of.theirs.after <= of.answered.after;
+        let is_one = asked.iter().filter_map(|exchange| exchange.counters.as_ref()).all(is_within);
+        if self.this_machine.contains(&of) && is_one {
+            if by_exchange.ahead_ns.abs() > by_exchange.bound_ns {
+                let why = format!(
+                    "it is of this machine's boot, and its clock is {} ns ahead in the best of {TIMES} exchanges with its agent, \
+                     which are right to {} ns: {clock}",
+                    by_exchange.ahead_ns, by_exchange.bound_ns
+                );
+                return Err(unknown(why));
+            }
+            let reading = OffsetReading { ahead_ns: 0, bound_ns: 0, ..by_exchange };
+            let method = format!("one clock: it is of this machine's boot; {TIMES} exchanges with its agent agree");
+            return Ok(Compared { host: of, reading, method });
+        }
         let by_counter = counter.and_then(|counter| best_by_counter(&asked, counter));
         let (reading, method) = match by_counter.filter(|reading| reading.bound_ns < by_exchange.bound_ns) {
             Some(reading) => (
@@ -210,7 +317,7 @@ impl OffsetSource for Guests {
                     "the counter of the processor, which KVM offsets for the machine, in {TIMES} exchanges with its agent"
                 ),
             ),
-            None => (by_exchange, format!("the least of {TIMES} exchanges with its agent")),
+            None => (by_exchange, format!("{TIMES} exchanges with its agent together")),
         };
         Ok(Compared { host: of, reading, method })
     }

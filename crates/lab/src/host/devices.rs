@@ -3,6 +3,7 @@
 //! at before anything is touched.
 
 use super::ask::DeviceAsk;
+use crate::machine::OwnAddress;
 use crate::slot::{self, Held};
 use crate::state::StateError;
 use crate::step::is_device;
@@ -89,6 +90,12 @@ impl Claim {
 fn name_of(device: &str) -> String {
     let netns = std::fs::metadata("/proc/self/ns/net").map_or(0, |about| about.ino());
     format!("nic-{netns}-{device}")
+}
+
+/// The machine's own addresses.
+pub fn own() -> Vec<OwnAddress> {
+    let of = |of: nic::Had| OwnAddress { address: of.address, device: of.device, mac: of.mac, mtu: of.mtu };
+    nic::addresses().into_iter().map(of).collect()
 }
 
 /// Looks at the devices that are asked for; changes nothing.

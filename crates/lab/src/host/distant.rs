@@ -13,9 +13,11 @@ use crate::slot::ClaimError;
 use crate::step::Step;
 use crate::undo::{PutBack, UndoError};
 use std::io::{self, BufReader, BufWriter, Write};
+use std::net::IpAddr;
 use std::sync::mpsc;
 use std::time::Duration;
 use tardy_engine::message::{self, MessageError};
+use tardy_model::harmless;
 use tardy_model::manifest::{HostEntry, ReadBack};
 use tardy_model::time::{Instant, Tai};
 
@@ -26,6 +28,11 @@ const A_STEP: Duration = Duration::from_secs(60);
 /// A steward whose orders have ended puts everything back before it ends.
 const ENDING: Duration = Duration::from_secs(10);
 const DYING: Duration = Duration::from_secs(1);
+/// A steward that was met is claimed within that time, or forgotten.
+const UNTIL_CLAIMED: Duration = Duration::from_secs(600);
+/// What a host may report of the commands that it ran, bytes at a time: a set-up's are some
+/// thousands.
+const MOST_RAN: usize = 1 << 20;
 
 /// How a program is started on a host: over ssh, say. It is the only thing that knows what carries
 /// the bytes. The commands that it is given are all of this program: `tardy steward`, and
@@ -36,6 +43,22 @@ pub trait Reach {
     /// # Errors
     /// If the host cannot be reached or the program not be started.
     fn open(&mut self, command: &Command) -> io::Result<Connection>;
+
+    /// True if a network lies between, which may go silent without closing anything, and if what
+    /// carries the bytes is only a client of it: to end that ends nothing there.
+    fn is_far(&self) -> bool {
+        false
+    }
+
+    /// By which addresses the connection goes: the coordinator's, and the host's.
+    fn addresses(&self) -> Option<[IpAddr; 2]> {
+        None
+    }
+
+    /// True if the connection itself goes by this network device of the host's.
+    fn goes_by(&self, _: &str) -> bool {
+        false
+    }
 }
 
 impl<F: FnMut(&Command) -> io::Result<Connection>> Reach for F {
@@ -51,11 +74,16 @@ pub struct Distant<R> {
     to: Option<BufWriter<Box<dyn Write + Send>>>,
     replies: mpsc::Receiver<Result<Reply, MessageError>>,
     carrier: Box<dyn Carrier>,
+    is_far: bool,
+    /// As which it greeted.
+    build: String,
     ran: Vec<Event>,
+    /// How much that is.
+    ran_bytes: usize,
 }
 
 impl<R: Reach> Distant<R> {
-    /// Starts the steward of a host and exchanges greetings with it. It must be of this build.
+    /// Starts the steward of a host and exchanges greetings with it. It must be of that build.
     ///
     /// # Errors
     /// If it cannot be reached, or is another program.
@@ -80,8 +108,18 @@ impl<R: Reach> Distant<R> {
                 over |= told.send(reply).is_err();
             }
         });
-        let (name, to) = (name.to_owned(), Some(BufWriter::new(to)));
-        let mut distant = Distant { name, reach, to, replies, carrier, ran: Vec::new() };
+        let (name, to, is_far) = (name.to_owned(), Some(BufWriter::new(to)), reach.is_far());
+        let mut distant = Distant {
+            name,
+            reach,
+            to,
+            replies,
+            carrier,
+            is_far,
+            build: version.to_owned(),
+            ran: Vec::new(),
+            ran_bytes: 0,
+        };
         let greeted = distant.to.as_mut().map_or(Err(MessageError::Closed), |to| message::greet(to, version));
         greeted.map_err(|error| distant.lost(error))?;
         let theirs = match greeting.recv_timeout(ANSWER) {
@@ -94,13 +132,15 @@ impl<R: Reach> Distant<R> {
             );
             return Err(Away { host: distant.name.clone(), says });
         }
+        distant.watch(UNTIL_CLAIMED)?;
         Ok(distant)
     }
 }
 
 impl<R> Distant<R> {
+    /// What it says is in one line: another host's words must not look like lines of tardy's own.
     fn away(&self, says: impl Into<String>) -> Away {
-        Away { host: self.name.clone(), says: says.into() }
+        Away { host: self.name.clone(), says: harmless::blanked(&says.into()) }
     }
 
     fn silent(&self) -> Away {
@@ -128,7 +168,13 @@ impl<R> Distant<R> {
         match self.replies.recv_timeout(limit) {
             Ok(Ok(Reply { ran, answer })) => {
                 // Another host says what it ran, and nothing else of this run.
-                self.ran.extend(ran.into_iter().filter(|event| matches!(event.what, What::Commands { .. })));
+                for event in ran.into_iter().filter(|event| matches!(event.what, What::Commands { .. })) {
+                    self.ran_bytes =
+                        self.ran_bytes.saturating_add(serde_json::to_vec(&event).map_or(MOST_RAN, |text| text.len()));
+                    if self.ran_bytes < MOST_RAN {
+                        self.ran.push(event);
+                    }
+                }
                 Ok(answer)
             }
             Ok(Err(error)) => Err(self.lost(error)),
@@ -161,7 +207,10 @@ impl<R> Distant<R> {
 impl<R: Reach> Host for Distant<R> {
     fn look(&mut self, ask: &Ask) -> Result<Facts, LookError> {
         match self.ask(&Order::Look(ask.clone()), ANSWER)? {
-            Answer::Facts(facts) => Ok(*facts),
+            Answer::Facts(facts) => match facts.nics.values().find(|nic| self.reach.goes_by(&nic.name)) {
+                None => Ok(Facts { reached: self.reach.addresses(), ..*facts }),
+                Some(nic) => Err(self.away(cuts_itself(&nic.name)).into()),
+            },
             other => Err(self.odd(other).into()),
         }
     }
@@ -196,7 +245,15 @@ impl<R: Reach> Host for Distant<R> {
     fn read_back(&mut self, commands: &[Command]) -> Result<Vec<ReadBack>, ApplyError> {
         let limit = ANSWER + A_STEP * commands.len() as u32;
         match self.ask(&Order::ReadBack(commands.to_vec()), limit)? {
-            Answer::Read(read) if read.len() == commands.len() => Ok(read),
+            // What a question was is known here.
+            Answer::Read(read) if read.len() == commands.len() => {
+                let asked = commands.iter().map(ToString::to_string);
+                Ok(read
+                    .into_iter()
+                    .zip(asked)
+                    .map(|(read, command)| ReadBack { cell: None, command, ..read })
+                    .collect())
+            }
             other => Err(self.refused(other)),
         }
     }
@@ -265,15 +322,42 @@ impl<R: Reach> Host for Distant<R> {
     }
 
     fn ran(&mut self) -> Vec<Event> {
+        self.ran_bytes = 0;
         std::mem::take(&mut self.ran)
     }
+
+    fn build(&self) -> Option<&str> {
+        Some(&self.build)
+    }
+
+    fn watch(&mut self, patience: Duration) -> Result<(), Away> {
+        if !self.is_far {
+            return Ok(());
+        }
+        match self.ask(&Order::Watch(u32::try_from(patience.as_secs()).unwrap_or(u32::MAX)), ANSWER)? {
+            Answer::Done => Ok(()),
+            other => Err(self.odd(other)),
+        }
+    }
+}
+
+/// Why a device is refused by which the orders come.
+fn cuts_itself(device: &str) -> String {
+    format!(
+        "tardy reaches it by its network device {device}, or cannot find out by which, and to take that for the path would cut the connection: measure \
+         by another device of it, or reach it by another one (its address there in `ssh`)"
+    )
 }
 
 impl<R> Drop for Distant<R> {
     /// A steward whose orders end puts back what is left and ends.
     fn drop(&mut self) {
         self.to = None;
-        // It is not killed: it may be putting something back, and its journal lies there.
-        let _ = self.carrier.ended(ENDING);
+        // It is not killed: it may be putting something back, and its journal lies there. The
+        // client of a machine that does not close the connection is.
+        if self.carrier.ended(ENDING).is_none() && self.is_far {
+            self.carrier.kill();
+            let _ = self.carrier.ended(DYING);
+        }
     }
 }

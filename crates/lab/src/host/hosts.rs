@@ -9,6 +9,7 @@ use crate::run::Event;
 use crate::step::{Question, Step};
 use crate::undo::{PutBack, UndoError};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 use tardy_model::manifest::{HostEntry, ReadBack};
 use tardy_model::verdict::Figure;
 use thiserror::Error;
@@ -259,6 +260,15 @@ impl<'h> Hosts<'h> {
             }
         }
         Ok(observed)
+    }
+
+    /// Tells each other host that it will hear at least once in that time.
+    ///
+    /// # Errors
+    /// Of the first one that cannot be asked any more.
+    pub fn watch(&mut self, patience: Duration) -> Result<(), Away> {
+        let awake = self.others.iter_mut().filter(|other| !self.aside.contains(&other.id));
+        awake.into_iter().try_for_each(|other| other.host.watch(patience))
     }
 
     /// Ends on each host what programs of loads have left behind.

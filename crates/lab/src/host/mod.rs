@@ -18,6 +18,7 @@ pub mod place;
 pub mod qemu;
 pub mod runner;
 pub mod serve;
+pub mod ssh;
 pub mod steward;
 pub(crate) mod tool;
 pub mod trunk;
@@ -33,6 +34,7 @@ use ask::{Ask, Observe, Observed};
 pub use error::{ApplyError, LookError};
 pub use place::{Away, CpuId, OtherHosts};
 use std::collections::BTreeSet;
+use std::time::Duration;
 pub use tardy_model::machine::HostId;
 use tardy_model::manifest::{HostEntry, ReadBack};
 use tardy_model::time::{Instant, Tai};
@@ -102,6 +104,11 @@ pub trait Host {
     /// If it cannot be started or noted. It does not run then.
     fn start(&mut self, command: &Command) -> Result<Connection, ApplyError>;
 
+    /// As which build this program greets on that host; `None` if as the coordinator's own.
+    fn build(&self) -> Option<&str> {
+        None
+    }
+
     /// Notes a process of this host in its journal, so that whoever puts back ends it first. It is
     /// called for a program that was started here past the steward, before that is asked for
     /// anything; `start` itself notes what it starts.
@@ -109,6 +116,16 @@ pub trait Host {
     /// # Errors
     /// If there is no such process, or the journal cannot be written. The caller ends it then.
     fn note(&mut self, pid: u32) -> Result<(), ApplyError>;
+
+    /// Orders come at least once in that time from now on. If none does, the connection is dead
+    /// though nothing has closed it, and the steward puts back and ends: a dead man's handle. Only
+    /// a host that is reached over a network needs it.
+    ///
+    /// # Errors
+    /// If the host cannot be asked any more.
+    fn watch(&mut self, _: Duration) -> Result<(), Away> {
+        Ok(())
+    }
 
     /// Notes the process that runs a virtual machine of the run's: what it does is the path's work,
     /// and nobody else's. Only the coordinator's own host runs any.

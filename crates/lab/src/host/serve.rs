@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The steward's side of the talk with a coordinator elsewhere. It ends when the coordinator is
-//! gone, and then puts everything back.
+//! gone, or silent for longer than it said it would be, and then puts everything back.
 
 use super::ask::{self as talk, Answer, Order, Reply};
 use super::{ApplyError, Host};
 use crate::undo::UndoError;
-use std::io::{Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 use tardy_engine::message::{self, MessageError};
 
 /// Serves a host until the orders end. What is left to be put back then is put back.
@@ -13,7 +15,12 @@ use tardy_engine::message::{self, MessageError};
 /// # Errors
 /// [`Unserved::Talk`] if the other side says what is no order of this protocol, and
 /// [`Unserved::Left`] if something could not be put back.
-pub fn serve(from: impl Read, to: &mut impl Write, version: &str, host: &mut dyn Host) -> Result<(), Unserved> {
+pub fn serve(
+    from: impl Read + Send + 'static,
+    to: &mut impl Write,
+    version: &str,
+    host: &mut dyn Host,
+) -> Result<(), Unserved> {
     let talked = talk(from, to, version, host);
     let left = host.end().map(|_| ());
     match talked {
@@ -34,15 +41,44 @@ pub enum Unserved {
     Left(#[from] UndoError),
 }
 
-fn talk(mut from: impl Read, to: &mut impl Write, version: &str, host: &mut dyn Host) -> Result<(), MessageError> {
+fn talk(
+    mut from: impl Read + Send + 'static,
+    to: &mut impl Write,
+    version: &str,
+    host: &mut dyn Host,
+) -> Result<(), MessageError> {
     message::greet(to, version)?;
     message::hear(&mut from, version)?;
+    // A read ends with the stream only, and a network may go silent without ending it.
+    let (heard, orders) = mpsc::sync_channel(1);
+    std::thread::spawn(move || {
+        loop {
+            let order = talk::receive::<Order>(&mut from);
+            let is_last = order.is_err();
+            if heard.send(order).is_err() || is_last {
+                return;
+            }
+        }
+    });
+    let mut patience = None;
     loop {
-        let order = talk::receive(&mut from)?;
+        let order = match patience {
+            None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(patience) => orders.recv_timeout(patience),
+        };
+        let order = order.map_err(|error| match error {
+            RecvTimeoutError::Disconnected => MessageError::Closed,
+            RecvTimeoutError::Timeout => MessageError::Broken(io::Error::new(ErrorKind::TimedOut, SILENT)),
+        })??;
+        if let Order::Watch(seconds) = order {
+            patience = Some(Duration::from_secs(seconds.into()));
+        }
         let answer = answer(host, order);
         talk::send(to, &Reply { ran: host.ran(), answer })?;
     }
 }
+
+const SILENT: &str = "the coordinator has said nothing for longer than it announced";
 
 fn answer(host: &mut dyn Host, order: Order) -> Answer {
     fn refused(error: impl ToString) -> Answer {
@@ -75,6 +111,8 @@ fn answer(host: &mut dyn Host, order: Order) -> Answer {
         }
         Order::Keep => or_else(host.keep(), |()| Answer::Done),
         Order::PutBack => or_else(host.put_back(), Answer::PutBack),
+        // The talk itself keeps to it.
+        Order::Watch(_) => Answer::Done,
         Order::End => or_else(host.end(), Answer::PutBack),
     }
 }

@@ -177,6 +177,8 @@ impl Host for Steward {
             steering,
             tx_queues: nics.iter().filter_map(queues).collect(),
             nics,
+            own: if ask.addresses { devices::own() } else { Vec::new() },
+            reached: None,
             paths,
             no_programs: ask
                 .programs

@@ -38,6 +38,6 @@ fn has_both_ports() -> bool {
     };
     match PathKind::Igb.traits().devices {
         Devices::There(devices) => devices.iter().all(|device| is_one(device)),
-        Devices::Made { .. } | Devices::Named | Devices::OfGuest(_) => false,
+        Devices::Made { .. } | Devices::Named | Devices::OfGuest(_) | Devices::Own => false,
     }
 }

@@ -282,6 +282,48 @@ pub enum PathError {
     /// A station or a host that is not there.
     #[error(transparent)]
     NotFound(#[from] NotFound),
+    /// A device of this machine that is to be taken is the way to another one.
+    #[error(
+        "ssh goes to another machine of the run by network device {device} ({address}), and to take that for the path would cut \
+         the connection: measure by another device, or have ssh go by another one"
+    )]
+    CarriesLogin { device: String, address: IpAddr },
+    /// A machine's own network has several addresses.
+    #[error(
+        "which of its machine's addresses station `{station}` has is not known: write station.{station}.address = \"…\", as `ip addr` \
+         shows it there"
+    )]
+    NoAddress { station: String },
+    /// A machine does not have that address.
+    #[error(
+        "station `{station}` is to have the address {address}, and its machine has {}: write one of those (behind an address \
+         translation, ssh sees another one)",
+        has.join(", ")
+    )]
+    NotItsAddress {
+        station: String,
+        address: IpAddr,
+        /// The addresses there, with their devices.
+        has: Vec<String>,
+    },
+    /// An address is of the other family than a stream's packets.
+    #[error(
+        "station `{station}` has the address {address}, and stream `{stream}` is not of that family: write stream.{stream}.ip = \
+         \"{}\", or an address of the other family in station.{station}.address", if address.is_ipv6() { "ipv6" } else { "ipv4" }
+    )]
+    OtherFamily { station: String, address: IpAddr, stream: String },
+    /// Two ends of a stream that is answered have one address.
+    #[error(
+        "stations `{}` and `{}` both have the address {address}, and requests and replies between them would go to one port: give one of them \
+         another address (station.{}.address), as 127.0.0.2 on one machine", stations[0], stations[1], stations[1]
+    )]
+    OneAddress { stations: [String; 2], address: IpAddr },
+    /// A device takes smaller packets than the path's.
+    #[error(
+        "network device {device} of station `{station}` has an MTU of {mtu}, and the path's is {asked}, so packets would go in pieces: \
+         write path.mtu = {mtu}"
+    )]
+    SmallerMtu { station: String, device: String, mtu: u32, asked: u32 },
     /// A device was not looked at before.
     #[error("nothing is known of network device `{device}`: it was not looked at")]
     Unread { device: String },

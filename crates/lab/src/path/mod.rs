@@ -10,6 +10,7 @@ mod macvtap;
 mod meeting;
 mod methods;
 pub mod netdevsim;
+mod network;
 mod ovs;
 pub mod switch;
 mod tap;
@@ -28,6 +29,7 @@ pub fn kind(kind: PathKind) -> &'static PathMethods {
         PathKind::Netdevsim => &netdevsim::KIND,
         PathKind::Igb => &igb::KIND,
         PathKind::Wire => &wire::KIND,
+        PathKind::Network => &network::KIND,
         PathKind::Tap => &tap::KIND,
         PathKind::Bridge => &bridge::KIND,
         PathKind::Macvtap => &macvtap::KIND,

@@ -21,6 +21,7 @@ use crate::station;
 use crate::step::{Action, Inverse, NicWas, Question, StampingWas, Step, TakenNic, Text};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use tardy_host::nic::Nic;
 use tardy_model::point::Point;
 use tardy_spec::experiment::Setup;
@@ -99,6 +100,23 @@ pub fn setting(can: &TsInfo, now: HwStamp, asked: StampsAsked) -> Option<HwStamp
     (to != now).then_some(to)
 }
 
+/// ssh's own connection to another machine must not end because its device here is taken. The
+/// other machine looks by itself at the devices there.
+fn carries_no_login(taken: [(&Nic, &Joint<'_>); 2], setup: &Setup, found: &FactsByHost) -> Result<(), PathError> {
+    for station in setup.stations.values().filter(|station| station.remote.is_some()) {
+        let Some([here, _]) = found.of(station.host)?.reached else { continue };
+        let has = |nic: &Nic| {
+            let addresses = nic.addresses.iter().filter_map(|of| of.cidr.split('/').next());
+            addresses.filter_map(|of| of.parse::<IpAddr>().ok()).any(|address| address == here)
+        };
+        let cut = taken.iter().find(|(nic, at)| at.place.host == HostId::HERE && has(nic));
+        if let Some((nic, _)) = cut {
+            return Err(PathError::CarriesLogin { device: nic.name.clone(), address: here });
+        }
+    }
+    Ok(())
+}
+
 pub(super) const KIND: PathMethods =
     // What the devices are set to stamp depends on what the streams ask of them.
     PathMethods { asks, may_share: |a, b| asked(a) == asked(b), ..PathMethods::made(lay) };
@@ -116,15 +134,17 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, found: &FactsByH
         nic.ok_or_else(|| PathError::Unread { device: device.to_owned() })
     };
     let [near, far] = [nic(devices[0], &a)?, nic(devices[1], &b)?];
+    carries_no_login([(near, &a), (far, &b)], setup, found)?;
     // Devices that were there before have names of their own.
     let at = |joint, nic: &Nic| Joint { link: nic.name.clone(), mac: nic.mac.clone(), ..joint };
     let (a, b) = (at(a, near), at(b, far));
-    let home = names.home();
+    let home = |host: HostId| found.names(host, names).home();
     let mut hosts = vec![a.place.host, b.place.host];
     hosts.dedup();
-    let keep = |host| Ok(home_step(host, &home, found.of(host)?.home));
+    let keep = |host| Ok(home_step(host, &home(host), found.of(host)?.home));
     let before = hosts.into_iter().map(keep).collect::<Result<_, PathError>>()?;
-    let mut steps = vec![take_step(&a, near, &home), take_step(&b, far, &home)];
+    let homes = [home(a.place.host), home(b.place.host)];
+    let mut steps = vec![take_step(&a, near, &homes[0]), take_step(&b, far, &homes[1])];
     steps.extend([
         veth::no_chatter_step(&a),
         mtu_step(&a, mtu),
@@ -135,10 +155,10 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, found: &FactsByH
     ]);
     let asked = asked(setup);
     let mut read_back = Vec::new();
-    for (at, nic) in [(&a, near), (&b, far)] {
+    for ((at, nic), home) in [(&a, near), (&b, far)].into_iter().zip(&homes) {
         let (Ok(can), Ok(now)) = (&nic.can, &nic.stamps) else { continue };
         let to = setting(can, *now, asked.get(at.station).copied().unwrap_or_default());
-        steps.extend(to.map(|to| stamping_step(at, *now, to, &home)));
+        steps.extend(to.map(|to| stamping_step(at, *now, to, home)));
         let show = Command::hwtstamp("show", &at.link, &[at.netns], &[]);
         read_back.push(Question::at(&at.place, show));
     }

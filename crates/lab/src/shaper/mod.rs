@@ -261,7 +261,7 @@ impl<'a> Readings<'a> {
         let leave = if is_watched(setup) { leave_by(setup, ends)? } else { BTreeSet::new() };
         let of_made = match setup.path.traits().devices {
             Devices::Made { driver } => driver.map(str::to_owned),
-            Devices::There(_) | Devices::Named | Devices::OfGuest(_) => None,
+            Devices::There(_) | Devices::Named | Devices::OfGuest(_) | Devices::Own => None,
         };
         let (mut drivers, mut watched) = (BTreeMap::new(), Vec::new());
         for (id, end) in ends.iter().filter(|(id, _)| leave.contains(id)) {

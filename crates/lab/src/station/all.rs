@@ -7,7 +7,7 @@ use crate::agent::{Agent, AgentError, Incoming, Voice};
 use crate::host::HostId;
 use crate::host::clocks::{Compared, Counters, Exchange, OffsetSource, OneHost};
 use crate::not_found::NotFound;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use tardy_engine::message::{FromAgent, ToAgent};
@@ -110,6 +110,12 @@ impl Stations {
     pub fn push(&mut self, agent: Agent, host: HostId) {
         self.agents.push(agent);
         self.hosts.push(host);
+    }
+
+    /// Those that report nothing while a trial runs.
+    pub(crate) fn quiet(&self) -> BTreeSet<StationId> {
+        let all = StationId::first(self.agents.len()).zip(&self.agents);
+        all.filter(|(_, agent)| agent.is_quiet).map(|(id, _)| id).collect()
     }
 
     /// Their agents, in order.

@@ -155,7 +155,7 @@ pub fn threads(setup: &Setup, [before, after]: &[Vec<MachineThread>; 2]) -> BTre
 fn plug(planned: &PlannedStation, _: EndId, offer: &Offer, device: &Device) -> Result<Plugged, PathError> {
     let device = match offer {
         Offer::Slot { number, .. } => names::in_machine(*number),
-        Offer::Netns(_) => device.name.clone(),
+        Offer::Netns(_) | Offer::Own(_) => device.name.clone(),
     };
     Ok(Plugged { steps: Vec::new(), place: planned.place.clone(), device })
 }

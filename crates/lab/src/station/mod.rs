@@ -9,6 +9,7 @@ mod all;
 pub mod guest;
 mod methods;
 pub mod netns;
+mod own;
 mod planned;
 
 pub use all::Stations;
@@ -22,5 +23,6 @@ pub fn kind(station: StationKind) -> &'static StationMethods {
     match station {
         StationKind::Netns => &netns::KIND,
         StationKind::Guest => &guest::KIND,
+        StationKind::Host => &own::KIND,
     }
 }

@@ -54,6 +54,9 @@ pub enum Offer {
     /// A network namespace. The path makes its device inside it, or moves one into it, and any
     /// number of devices fit.
     Netns(Place),
+    /// The machine's own network, with the devices that it has: a path makes none there and moves
+    /// none into it.
+    Own(Place),
     /// A slot for one device, as a virtual machine has for a tap. The path makes the device at
     /// this place, and the station takes it in.
     Slot {
@@ -67,10 +70,13 @@ impl Offer {
     /// Where the path makes the device.
     pub fn place(&self) -> &Place {
         match self {
-            Offer::Netns(place) | Offer::Slot { place, .. } => place,
+            Offer::Netns(place) | Offer::Own(place) | Offer::Slot { place, .. } => place,
         }
     }
 }
+
+/// By which an agent reports nothing while a trial runs.
+pub(super) const QUIET: &str = "--quiet";
 
 /// A station as it is planned.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +93,11 @@ pub struct PlannedStation {
 }
 
 impl PlannedStation {
+    /// Its agent reports nothing while a trial runs.
+    pub fn is_quiet(&self) -> bool {
+        self.agent.argv().iter().any(|word| word == QUIET)
+    }
+
     /// Its first network namespace; `None` if it offers none.
     pub fn namespace(&self) -> Option<&Offer> {
         self.offers.iter().find(|offer| matches!(offer, Offer::Netns(_)))

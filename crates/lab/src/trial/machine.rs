@@ -70,6 +70,7 @@ impl<'a> TrialMachine<'a> {
             warmups: BTreeMap::new(),
             bases: BTreeMap::new(),
             is_stopped: false,
+            silent: BTreeSet::new(),
         };
         let phase = Phase::Preparing(asked);
         let mut machine = TrialMachine { shared, phase, lost: BTreeSet::new(), has_loads: false, result: None };
@@ -83,6 +84,12 @@ impl<'a> TrialMachine<'a> {
         matches!(self.phase, Phase::Over)
     }
 
+    /// These stations report nothing while the trial runs: as long as it may take, they are not
+    /// missed.
+    pub fn expect_silence(&mut self, of: BTreeSet<StationId>) {
+        self.shared.silent = of;
+    }
+
     /// When [`Input::Tick`] is due if nothing else happens before; `None` if only something else
     /// can lead on.
     pub fn deadline(&self) -> Option<Instant<Monotonic>> {
@@ -91,7 +98,7 @@ impl<'a> TrialMachine<'a> {
                 Some(asked.deadline())
             }
             Phase::Warming(warming) => Some(warming.deadline()),
-            Phase::Running(running) => Some(running.deadline()),
+            Phase::Running(running) => Some(running.deadline(&self.shared)),
             Phase::Collecting(collecting) => Some(collecting.deadline()),
             Phase::LookingBefore | Phase::LookingBehind { .. } | Phase::Over => None,
         }

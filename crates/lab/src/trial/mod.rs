@@ -84,6 +84,7 @@ impl Stations {
     ) -> Result<Vec<StreamHalves>, Broken> {
         let ahead = if outside.is_some() { SETTLED } else { AHEAD };
         let (mut machine, mut outputs) = TrialMachine::begin(streams, loads, self.names(), ahead, now());
+        machine.expect_silence(self.quiet());
         let (mut inputs, mut is_stopped, mut is_before) = (VecDeque::new(), false, true);
         loop {
             for output in outputs {

@@ -23,6 +23,8 @@ pub(super) struct Running {
     heard: Instant<Monotonic>,
     /// Without a sign of life the trial is given up after this time.
     patience: Nanos,
+    /// After this time while an activity goes on at a station that reports nothing.
+    longest: Nanos,
     /// What each activity counted last: packets, and waits that ended without one.
     counts: BTreeMap<ActivityId, (u64, u64)>,
 }
@@ -33,16 +35,25 @@ impl Running {
             shared.stop(ActivityKind::stops_with_the_user, out);
         }
         let longest = shared.streams.iter().map(|s| s.stream.cycle.0).max().unwrap_or(0);
+        let all = shared.streams.iter().map(|s| s.stream.longest().0).max().unwrap_or(0);
+        let patience = ANSWER + Nanos(2 * longest.max(0));
         Running {
             going: shared.activities.of(|kind| !kind.is_background()).map(|activity| activity.id).collect(),
             heard: now.monotonic,
-            patience: ANSWER + Nanos(2 * longest.max(0)),
+            patience,
+            longest: patience + Nanos(all),
             counts: BTreeMap::new(),
         }
     }
 
-    pub(super) fn deadline(&self) -> Instant<Monotonic> {
-        self.heard + self.patience
+    pub(super) fn deadline(&self, shared: &Shared<'_>) -> Instant<Monotonic> {
+        self.heard + self.patience(shared)
+    }
+
+    /// How long it waits for a sign of life now.
+    fn patience(&self, shared: &Shared<'_>) -> Nanos {
+        let is_silent = |of: &Activity| self.going.contains(&of.id) && shared.silent.contains(&of.station);
+        if shared.activities.all().any(|activity| is_silent(&activity)) { self.longest } else { self.patience }
     }
 
     /// True when every activity that is not in the background is done.
@@ -81,8 +92,8 @@ impl Running {
         }
         match self.going.first() {
             None => Ok(true),
-            Some(first) if now.monotonic - self.heard > self.patience => {
-                let seconds = (self.patience.0 / 1_000_000_000) as u64;
+            Some(first) if now.monotonic - self.heard > self.patience(shared) => {
+                let seconds = (self.patience(shared).0 / 1_000_000_000) as u64;
                 let station = shared.activities.all().find(|activity| activity.id == *first);
                 let station = station.map_or_else(|| first.to_string(), |activity| shared.name(activity.station));
                 Err(AgentError::Silent { station, seconds, doing: "the trial runs" }.into())

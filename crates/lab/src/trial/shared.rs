@@ -9,7 +9,7 @@ use crate::loads::Loads;
 use crate::not_found::NotFound;
 use crate::orders::Ordered;
 use crate::station::StationId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tardy_engine::halves::Halves;
 use tardy_engine::live::Digest;
 use tardy_engine::message::{ActivityId, EndReady, FromAgent, ToAgent};
@@ -89,6 +89,8 @@ pub(super) struct Shared<'a> {
     /// Of streams that began.
     pub(super) bases: BTreeMap<StreamId, Instant<Tai>>,
     pub(super) is_stopped: bool,
+    /// Stations that report nothing while the trial runs.
+    pub(super) silent: BTreeSet<StationId>,
 }
 
 impl<'a> Shared<'a> {

@@ -4,8 +4,10 @@
 
 use crate::cell::View;
 use crate::error::Problem;
-use crate::experiment::{self, Softirq, StreamThread};
+use crate::experiment::{self, Path, Softirq, StreamThread};
+use tardy_model::path::Devices;
 use tardy_model::port::TagBy;
+use tardy_model::shaper::Shaper;
 use tardy_model::stream::{CpuChoice, Kind, Side, Stream};
 
 /// VLANs over port `udp` in one cell: a slot has this number of addresses besides those of the
@@ -74,6 +76,41 @@ pub(crate) fn tags(view: &View<'_>, streams: &[&Stream]) -> Result<(), Problem> 
         }
     }
     Ok(())
+}
+
+/// Whoever measures over what is there already changes nothing there: no queue discipline, no VLAN
+/// device, no XDP program, no other place where packets are taken in.
+pub(crate) fn nothing_changes(
+    view: &View<'_>,
+    path: &Path,
+    shaper: &Shaper,
+    softirq: &Softirq,
+    streams: &[Stream],
+) -> Result<(), Problem> {
+    if path.traits().devices != Devices::Own {
+        return Ok(());
+    }
+    let of = |stream: &Stream, field: &str| format!("stream.{}.{field}", stream.name);
+    let shaped = (*shaper != Shaper::None).then(|| "shaper.kind".to_owned());
+    let steered = softirq.cpus.keys().map(|name| format!("station.{name}.softirq"));
+    let queued = softirq.by_pcp.then(|| "path.pcp_queues".to_owned());
+    let tagged = streams.iter().filter(|of| of.tag.is_some() && of.port.traits().tag == TagBy::Device);
+    let received = streams.iter().filter(|of| of.rx.port.passes_xdp());
+    let sent = streams.iter().filter(|of| of.port.passes_xdp());
+    let changes = shaped
+        .into_iter()
+        .chain(steered)
+        .chain(queued)
+        .chain(tagged.map(|stream| of(stream, "vlan")))
+        .chain(received.map(|stream| of(stream, "rx.port")))
+        .chain(sent.map(|stream| of(stream, "tx.port")));
+    let Some(key) = changes.into_iter().next() else { return Ok(()) };
+    let message = format!(
+        "`{key}` would change a device of its machine, and path {} leaves everything there as it is",
+        path.traits().name
+    );
+    let help = "leave it out, or write path.kind = \"wire\", which takes devices and gives them back";
+    Err(view.combination(&[key, "path.kind".to_owned()], message, help.to_owned()))
 }
 
 /// Queues by priority are for packets that have one.

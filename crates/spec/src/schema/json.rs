@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The table of keys as a JSON Schema (2020-12), for editors and for `tardy schema experiment`.
 
+use crate::experiment::Remote;
 use crate::schema::key::{LAST_CPU, LONGEST_DEVICE, LONGEST_PATH};
 use crate::schema::table::LEVELS;
 use crate::schema::units::{self, SIZE_UNITS, TIME_UNITS};
@@ -149,6 +150,9 @@ fn kind(kind: &Kind) -> Value {
         Kind::Device => {
             json!({"type": "string", "pattern": "^[A-Za-z0-9_@+][A-Za-z0-9._@+-]*$", "maxLength": LONGEST_DEVICE})
         }
+        Kind::Ssh => {
+            json!({"type": "string", "pattern": r"^[A-Za-z0-9._@:/\[\]]([A-Za-z0-9._\]-]|[@:/\[]+[A-Za-z0-9._\]])*$", "maxLength": Remote::LONGEST})
+        }
         Kind::Object => json!({"type": "string", "minLength": 1, "maxLength": LONGEST_PATH}),
         Kind::Integer { min, max } => json!({"type": "integer", "minimum": min, "maximum": max}),
         Kind::Duration { min_ns, word, .. } => {
@@ -265,6 +269,7 @@ impl Kind {
             Kind::Flag => "`true` or `false`".to_owned(),
             Kind::Choice { built, .. } => format!("`\"{}\"`", built.join("\"`, `\"")),
             Kind::Device => "a network device's name".to_owned(),
+            Kind::Ssh => "a machine, as `ssh` takes it".to_owned(),
             Kind::Object => "a file, or `\"FILE:SECTION\"`, and `@MEMBER` or `@MEMBER,MEMBER` behind it".to_owned(),
             Kind::Cpu => "`\"auto\"`, `\"same\"`, `\"different\"`, `\"any\"` or a CPU's number".to_owned(),
             Kind::Policy => {

@@ -101,6 +101,8 @@ pub enum Kind {
     Word,
     /// A network device's name.
     Device,
+    /// A machine, as OpenSSH's client takes it.
+    Ssh,
     /// An object file of the user's, and a section in it.
     Object,
     /// A whole number within these bounds, which are allowed too.

@@ -70,7 +70,10 @@ pub const KEYS: &[Key] = &[
 
     key("reference", choice(&["R1", "R2", "R2-load", "R3", "R4", "R5"], &[]), None("none"), "A table of the reference results, shown next to this run's figures, clearly as other hardware.").whole(),
 
-    key("station.*.kind", choice(&StationKind::WORDS, &["host", "remote"]), Text("netns"), "What the station is: `netns` is a fresh network namespace, `guest` a virtual machine that lives for the whole run."),
+    key("station.*.kind", choice(&StationKind::WORDS, &[]), Text("netns"), "What the station is: `netns` is a fresh network namespace, `guest` a virtual machine that lives for the whole run, `host` a machine's own network, which every station is on path `network`."),
+    key("station.*.address", Kind::Word, None("that by which ssh goes"), "Station `host`: which address of its machine is meant."),
+    key("station.*.ssh", Kind::Ssh, None("this machine"), "Another machine on which the station is, as OpenSSH's client takes it (`lab2`, `root@lab2`): tardy goes there with your own keys and configuration; `tardy run` asks for `--allow-hosts`."),
+    key("station.*.sudo", Kind::Flag, Flag(false), "With `ssh`: become root there by `sudo -n`, which must ask for no password."),
     key("station.*.softirq", Kind::Cpu, Text("any"), "CPU that takes in the packets that arrive here: any (as the kernel does), same or different (as the thread that receives the stream under test here), auto, or a number."),
     key("station.*.kernel", choice(&KERNELS, &[]), Text("debian:6.12"), "Station `guest`: the kernel that it boots; `running` is that of this machine."),
     key("station.*.cpus", number(1, MOST_CPUS), Integer(1), "Station `guest`: its processors."),
@@ -87,7 +90,7 @@ pub const KEYS: &[Key] = &[
     key("station.*.emulator.cpu", Kind::Cpu, Text("any"), "Station `guest`: the CPU of this host on which QEMU's other threads run, a number or `any`; without vhost its main loop moves the packets."),
     key("station.*.emulator.policy", Kind::Policy, Text("other"), "Station `guest`: scheduling of QEMU's other threads, as `vcpu.policy`."),
 
-    key("path.kind", choice(&PathKind::WORDS, &["vfio"]), Text("veth"), "How the two stations are joined: a pair of virtual links, two network devices of this host, cabled back to back, two simulated devices, which take schedules and keep none, the two emulated igb ports of a guest, or one of the ways into a station of kind `guest`: `tap`, `bridge`, `macvtap`, `ovs`, `ovs-netdev`, `xdp`."),
+    key("path.kind", choice(&PathKind::WORDS, &["vfio"]), Text("veth"), "How the two stations are joined: a pair of virtual links, two network devices that a cable joins, what joins the machines already (`network`), two simulated devices, which take schedules and keep none, the two emulated igb ports of a guest, or one of the ways into a station of kind `guest`: `tap`, `bridge`, `macvtap`, `ovs`, `ovs-netdev`, `xdp`."),
     key("path.queues", number(1, 64), Integer(4), "Transmit and receive queues of each end of path `veth` or `netdevsim`; a device of path `wire` keeps its own."),
     key("path.mtu", number(576, 65_535), Integer(1500), "Greatest IP packet on the path, bytes."),
     key("path.napi", Kind::Flag, Flag(false), "Path `veth`: packets go through NAPI, as on a real device, and each queue has its own kernel thread that polls it."),

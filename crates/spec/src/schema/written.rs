@@ -5,6 +5,7 @@
 use super::parts;
 use super::units::{self, Wrong, show_duration};
 use crate::error::{Problem, Reason};
+use crate::experiment::Remote;
 use crate::schema::key::{
     Kind, LAST_CPU, LIMIT, LONGEST_DEVICE, LONGEST_LIMIT, LONGEST_PATH, POLICIES, Value, checked_name, limit, metric,
     point, policy,
@@ -24,6 +25,7 @@ impl Kind {
             Kind::Name => Value::Text(written.name()?),
             Kind::Word => Value::Text(written.name_like()?.to_owned()),
             Kind::Device => Value::Text(written.device()?),
+            Kind::Ssh => Value::Text(written.ssh()?),
             Kind::Object => Value::Text(written.object()?),
             Kind::Integer { min, max } => Value::Integer(written.integer(min, max)?),
             Kind::Duration { min_ns, max_ns, word } => written.duration(min_ns, max_ns, word)?,
@@ -158,6 +160,16 @@ impl<'w> Written<'w> {
         let message = format!("`{}`: \"{text}\" cannot be a network device's name", self.key);
         let help = format!("write a name as `ip link` shows it, at most {LONGEST_DEVICE} characters: \"enp1s0\"");
         Err(self.wrong(message, help))
+    }
+
+    /// What OpenSSH's client takes for a machine.
+    fn ssh(self) -> Result<String, Problem> {
+        let help = "write it as for `ssh`: \"lab2\", \"root@lab2\" or \"ssh://root@lab2:2222\"";
+        let Toml::Text(text) = &self.node.value else { return Err(self.not("a machine", help)) };
+        if Remote::is_called(text) {
+            return Ok(text.clone());
+        }
+        Err(self.wrong(format!("`{}`: \"{text}\" cannot be a machine that is reached over ssh", self.key), help))
     }
 
     fn object(self) -> Result<String, Problem> {

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The machines of an experiment that are reached over ssh, and `tardy clocks`: how far their
+//! clocks are from this machine's, again and again, until a signal comes.
+
+use crate::args::Clocks;
+use crate::exit::{self, Exit, Failure, printable};
+use crate::verbs::object;
+use anyhow::{Context, Result};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+use tardy_lab::consent::{self, Allowed};
+use tardy_lab::host::Host;
+use tardy_lab::host::clocks::{Exchange, Track, best};
+use tardy_lab::host::distant::Distant;
+use tardy_lab::host::ssh::Ssh;
+use tardy_lab::identity;
+use tardy_model::machine::HostId;
+use tardy_model::time::OffsetReading;
+use tardy_report::figure;
+use tardy_spec::experiment::{Experiment, Remote};
+use tardy_sys::clock;
+
+/// Questions for the time that make a reading.
+const TIMES: usize = 64;
+const EACH: Duration = Duration::from_secs(1);
+
+pub fn call(args: &Clocks) -> Result<Exit> {
+    let experiment = object::load(&args.experiment, None)?;
+    // Nothing is built: only the logins count.
+    let allowed = Allowed { commands: true, objects: true, nics: true, hosts: args.allow_hosts };
+    consent::check(&experiment, allowed).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+    exit::end_with("stopped; nothing was changed on any machine").context("signal handlers")?;
+    let mut reached = reach(&experiment)?;
+    if reached.is_empty() {
+        super::print("every station is on this machine, and they all have its clocks: there is nothing to compare\n")?;
+        return Ok(Exit::Good);
+    }
+    let width = reached.iter().map(|of| of.name.chars().count()).max().unwrap_or(0).max("machine".len());
+    super::print(&format!("{:width$}  {:>14}  {:>10}  {:>24}  by\n", "machine", "ahead of this", "±", "drift"))?;
+    let mut tracks: Vec<Track> = reached.iter().map(|_| Track::default()).collect();
+    let mut n = 0;
+    loop {
+        for (of, track) in reached.iter_mut().zip(&mut tracks) {
+            let reading = ask(of)?;
+            track.add(reading);
+            super::print(&line(of, reading, track, width))?;
+        }
+        n += 1;
+        if args.count.is_some_and(|count| n >= count) {
+            return Ok(Exit::Good);
+        }
+        std::thread::sleep(EACH);
+    }
+}
+
+/// Asks a machine for its time.
+fn ask(of: &mut Reached) -> Result<OffsetReading> {
+    let mut exchanges = Vec::with_capacity(TIMES);
+    for _ in 0..TIMES {
+        let asked_ns = clock::now::<tardy_model::time::Tai>().ns();
+        let theirs = of.distant.now().map_err(|away| Failure::new(Exit::Cannot, away.to_string()))?;
+        let answered_ns = clock::now::<tardy_model::time::Tai>().ns();
+        exchanges.push(Exchange { asked_ns, theirs_ns: theirs.ns(), answered_ns, counters: None });
+    }
+    let set = || Failure::new(Exit::Cannot, "this machine's clock was set back meanwhile: begin again".to_owned());
+    Ok(best(&exchanges).ok_or_else(set)?)
+}
+
+/// What is known of a machine's clock by now.
+fn line(of: &Reached, reading: OffsetReading, track: &Track, width: usize) -> String {
+    let (ahead, bound) = (figure::exact(reading.ahead_ns), figure::exact(reading.bound_ns));
+    let drift = match track.drift() {
+        _ if track.was_set() => "a clock was set".to_owned(),
+        Some(drift) => format!("{:+.3} ± {:.3} ppm", drift.ppm, drift.bound_ppm),
+        None => "–".to_owned(),
+    };
+    let by = match (of.is_here, reading.ahead_ns.abs() <= reading.bound_ns) {
+        (true, true) => "this very machine: one clock, and the exchange agrees".to_owned(),
+        (true, false) => "this very machine, and the exchange does not agree: a clock was set meanwhile".to_owned(),
+        (false, _) => format!("{TIMES} exchanges over ssh"),
+    };
+    format!("{:width$}  {ahead:>14}  {bound:>10}  {drift:>24}  {by}\n", printable(&of.name))
+}
+
+/// A machine of the run that is reached over ssh.
+pub(super) struct Reached {
+    pub(super) host: HostId,
+    pub(super) name: String,
+    pub(super) distant: Distant<Ssh>,
+    /// It is this very machine.
+    pub(super) is_here: bool,
+}
+
+/// Logs in to the machines that stations are on, where their stewards then wait for orders.
+pub(super) fn reach(experiment: &Experiment) -> Result<Vec<Reached>> {
+    let cannot = |why: String| Failure::new(Exit::Cannot, why);
+    let mut boots: BTreeMap<String, String> = BTreeMap::new();
+    let one = |(host, remote): (HostId, Remote)| {
+        let ssh = Ssh::reach(&remote, Path::new(identity::SELF)).map_err(|error| cannot(error.to_string()))?;
+        let (name, is_here) = (remote.ssh, ssh.is_here());
+        if is_here {
+            eprintln!(
+                "tardy: warning: `{name}` is this very machine: its stations and those here have one clock, and share the CPUs; \
+                 write which CPU each thread is to have"
+            );
+        }
+        if let Some(other) =
+            boots.insert(ssh.boot().to_owned(), name.clone()).filter(|_| !ssh.boot().is_empty() && !is_here)
+        {
+            eprintln!(
+                "tardy: warning: `{other}` and `{name}` are one machine: their stations share its CPUs and its clock; write which CPU \
+                 each thread is to have"
+            );
+        }
+        let build = ssh.build().to_owned();
+        let distant = Distant::meet(ssh, &name, &build).map_err(|error| cannot(error.to_string()))?;
+        Ok(Reached { host, name, distant, is_here })
+    };
+    experiment.remotes().into_iter().map(one).collect()
+}
