@@ -424,7 +424,22 @@ fn a_program_still_runs_as_it_goes_into_a_guest() {
     let path = folder.path().join("tardy");
     std::fs::write(&path, &loaded).expect("written");
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("made executable");
-    let says = |program: &std::path::Path| Command::new(program).arg("--version").output().expect("it runs").stdout;
+    // A process that another test starts just now may hold the new file open for writing.
+    let says = |program: &std::path::Path| {
+        let run = || Command::new(program).arg("--version").output();
+        let is_busy = |ran: &std::io::Result<_>| {
+            ran.as_ref().is_err_and(|error: &std::io::Error| error.kind() == std::io::ErrorKind::ExecutableFileBusy)
+        };
+        let mut ran = run();
+        for _ in 0..100 {
+            if !is_busy(&ran) {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            ran = run();
+        }
+        ran.expect("it runs").stdout
+    };
     assert_eq!(says(&path), says(&tardy()));
     assert!(!says(&path).is_empty());
 }
