@@ -12,6 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, ChildStdin, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tardy_sys::process::SYSTEM_PATH;
@@ -42,6 +43,8 @@ const LAST_LINES: usize = 12;
 /// A longer line is kept as several, bytes.
 const LONGEST_LINE: u64 = 4096;
 const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// What it wrote on its way out is there within this time after its end.
+const LAST_WORDS: Duration = Duration::from_millis(200);
 /// A program that is asked to end has this time.
 const PASSING_ON: Duration = Duration::from_millis(100);
 
@@ -61,8 +64,9 @@ pub fn start(program: &Path, command: &Command) -> io::Result<Connection> {
         return Err(io::Error::other("no pipes"));
     };
     let lines = Arc::new(Mutex::new(VecDeque::new()));
-    listen(stderr, lines.clone());
-    Ok(Connection { from: Box::new(from), to: Box::new(Input(to)), carrier: Box::new(Process { child, lines }) })
+    let heard = listen(stderr, lines.clone());
+    let carrier = Box::new(Process { child, lines, heard });
+    Ok(Connection { from: Box::new(from), to: Box::new(Input(to)), carrier })
 }
 
 /// A program that takes nothing for this time will not take any more.
@@ -91,6 +95,19 @@ impl Write for Input {
 struct Process {
     child: Child,
     lines: Arc<Mutex<VecDeque<String>>>,
+    /// True once nobody can write to its stderr any more, and all of it was read.
+    heard: Arc<AtomicBool>,
+}
+
+impl Process {
+    /// What it wrote on its way out is read by a thread of its own. Another process may have its
+    /// stderr too, and live on.
+    fn hear_the_last_words(&self) {
+        let until = Instant::now() + LAST_WORDS;
+        while !self.heard.load(Relaxed) && Instant::now() < until {
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
 }
 
 impl Carrier for Process {
@@ -102,7 +119,10 @@ impl Carrier for Process {
         let until = Instant::now() + limit;
         loop {
             match self.child.try_wait() {
-                Ok(Some(status)) => return Some(format!("with {status}")),
+                Ok(Some(status)) => {
+                    self.hear_the_last_words();
+                    return Some(format!("with {status}"));
+                }
                 Ok(None) if Instant::now() < until => std::thread::sleep(LOOK_EVERY),
                 _ => return None,
             }
@@ -124,14 +144,17 @@ impl Carrier for Process {
     }
 }
 
-fn listen(from: impl Read + Send + 'static, lines: Arc<Mutex<VecDeque<String>>>) {
+/// Reads to the end, and says by a flag when it is there.
+fn listen(from: impl Read + Send + 'static, lines: Arc<Mutex<VecDeque<String>>>) -> Arc<AtomicBool> {
+    let heard = Arc::new(AtomicBool::new(false));
+    let at_end = heard.clone();
     std::thread::spawn(move || {
         let mut from = BufReader::new(from);
         loop {
             // Whatever it writes, it is read to its end: a closed pipe would end the program.
             let mut line = Vec::new();
             match from.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line) {
-                Ok(0) | Err(_) => return,
+                Ok(0) | Err(_) => return at_end.store(true, Relaxed),
                 Ok(_) => {}
             }
             if let Ok(mut lines) = lines.lock() {
@@ -142,4 +165,5 @@ fn listen(from: impl Read + Send + 'static, lines: Arc<Mutex<VecDeque<String>>>)
             }
         }
     });
+    heard
 }

@@ -435,13 +435,20 @@ fn start(
         {}
     });
     let (lines, output) = (say.clone(), say.clone());
-    std::thread::spawn(move || pass_lines(channel, stderr, &lines));
+    let (reads, lines_over) = mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        pass_lines(channel, stderr, &lines);
+        drop(reads);
+    });
     let theirs = room.clone();
     let passed = std::thread::spawn(move || pass(channel, stdout, &theirs, &output));
     let ended = say.clone();
-    std::thread::spawn(move || wait(channel, child, passed, &ended));
+    std::thread::spawn(move || wait(channel, child, (passed, lines_over), &ended));
     Ok(Program { input: Some(input), room, pid })
 }
+
+/// What it wrote on its way out is there within this time after its end.
+const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// What the program writes, piece by piece, as far as there is room.
 fn pass(channel: u32, mut from: impl Read, room: &Room, say: &impl Fn(&Frame) -> Result<(), MessageError>) {
@@ -470,11 +477,12 @@ fn pass_lines(channel: u32, from: impl Read, say: &impl Fn(&Frame) -> Result<(),
     }
 }
 
-/// How it ended comes behind all that it wrote.
+/// How it ended comes behind all that it wrote. Another process may have its stderr too, and live
+/// on: that is not waited for.
 fn wait(
     channel: u32,
     mut child: Child,
-    passed: std::thread::JoinHandle<()>,
+    (passed, lines_over): (std::thread::JoinHandle<()>, mpsc::Receiver<()>),
     say: &impl Fn(&Frame) -> Result<(), MessageError>,
 ) {
     let how = match child.wait() {
@@ -482,5 +490,6 @@ fn wait(
         Err(error) => format!("in a way that cannot be known: {error}"),
     };
     let _ = passed.join();
+    let _ = lines_over.recv_timeout(LAST_WORDS);
     let _ = say(&Frame::Ended { channel, how });
 }
