@@ -36,6 +36,7 @@ test chromium:/usr/bin/chromium
 test openvswitch-switch:/usr/bin/ovs-vsctl
 test openssh-client:/usr/bin/ssh
 test dropbear-bin:/usr/sbin/dropbear
+test linuxptp:/usr/sbin/ptp4l
 test libnss-wrapper:$libraries/libnss_wrapper.so
 "
 

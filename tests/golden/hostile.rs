@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 use tardy_engine::message::{self, FromAgent, LONGEST, MessageError, ToAgent};
+use tardy_host::timekeeper::{self, Keeper, PtpStatus};
 use tardy_lab::host::ssh::Said;
 use tardy_model::manifest::{CellEntry, Manifest};
 use tardy_model::point::Point;
@@ -343,5 +344,112 @@ fn a_machine_is_used_only_as_it_reports_itself() {
     // What is no answer, or names a place that no program can be at.
     for text in ["", "tardy-remote machine=x86_64", "tardy-remote file=relative/path"] {
         assert_eq!(Said::read(text), None, "{text}");
+    }
+}
+
+#[test]
+fn what_chrony_reports_is_a_bound_or_nothing() {
+    // Fields as `chronyc -c tracking` prints them.
+    let line = |reference: &str, stratum: &str, offset: &str, delay: &str, dispersion: &str, leap: &str| {
+        format!(
+            "{reference},192.0.2.1,{stratum},1764430000.1,{offset},0.000001,0.000002,-12.3,0.001,0.05,{delay},{dispersion},64.2,{leap}\n"
+        )
+    };
+    let kept = timekeeper::tracking(&line("C0000201", "2", "-0.000012345", "0.000400000", "0.000030001", "Normal"));
+    let kept = kept.expect("a clock that is kept");
+    // |offset| + dispersion + delay / 2, rounded up.
+    assert_eq!((kept.by, kept.reference.as_str(), kept.ahead_ns), (Keeper::Chrony, "UTC", 0));
+    assert!((242_346..=242_347).contains(&kept.bound_ns), "{kept:?}");
+    for (odd, why) in [
+        (line("00000000", "0", "0.0", "1.0", "1.0", "Not synchronised"), "it keeps none"),
+        (line("C0000201", "0", "0.0", "0.1", "0.1", "Normal"), "it was never set"),
+        (line("7F7F0101", "10", "0.0", "0.0", "0.0", "Normal"), "it follows nobody"),
+        (line("C0000201", "2", "inf", "0.1", "0.1", "Normal"), "no number"),
+        (line("C0000201", "2", "1e300", "0.1", "0.1", "Normal"), "more than any clock is off"),
+        ("506 Cannot talk to daemon\n".to_owned(), "no daemon"),
+        (String::new(), "nothing"),
+    ] {
+        assert_eq!(timekeeper::tracking(&odd), None, "{why}: {odd}");
+    }
+}
+
+#[test]
+fn what_ptp4l_answers_is_a_bound_or_nothing() {
+    let (sequence, id) = (7, timekeeper::TIME_STATUS_NP);
+    let question = timekeeper::question(sequence, id, 117);
+    assert_eq!(
+        (question.len(), &question[..5], &question[46..54]),
+        (54, &[0xd, 2, 0, 54, 117][..], &[0, 0, 0, 1, 0, 2, 0xc0, 0][..])
+    );
+    let answered = |data: &[u8]| {
+        let mut bytes = question.clone();
+        bytes[46] = 2;
+        bytes[50..52].copy_from_slice(&(data.len() as u16 + 2).to_be_bytes());
+        bytes.extend(data);
+        bytes
+    };
+    let bytes = answered(b"data");
+    assert_eq!(timekeeper::answer(&bytes, sequence, id), Some(&b"data"[..]));
+    assert_eq!(timekeeper::answer(&question, sequence, id), None, "a question is no answer");
+    assert_eq!(timekeeper::answer(&bytes, sequence + 1, id), None, "an answer to another question");
+    assert_eq!(timekeeper::answer(&bytes, sequence, timekeeper::CURRENT_DATA_SET), None, "other data");
+    // One that ends too early, or says that it is longer than it is.
+    for length in 0..bytes.len() {
+        assert_eq!(timekeeper::answer(&bytes[..length], sequence, id), None, "{length} bytes");
+    }
+    let mut long = bytes.clone();
+    long[50] = 0xff;
+    assert_eq!(timekeeper::answer(&long, sequence, id), None);
+
+    let status = |offset_ns: i64, present: i32| {
+        let mut data = [offset_ns.to_be_bytes(), 5_000_i64.to_be_bytes()].concat();
+        data.resize(38, 0);
+        data.extend(present.to_be_bytes());
+        data.extend([0xaa, 0xbb, 0xcc, 0xff, 0xfe, 0, 0, 1]);
+        data
+    };
+    // Steps removed, offset, mean path delay: times 2^16.
+    let current = |delay: i64| [&1_u16.to_be_bytes()[..], &0_i64.to_be_bytes(), &delay.to_be_bytes()].concat();
+    let port = |state: u8, stamps: u8, name: &str| {
+        [&[0; 10][..], &[state, stamps, name.len() as u8], name.as_bytes()].concat()
+    };
+    // The offset of UTC, and that PTP's time is TAI.
+    let [tai, arbitrary] = [[0, 37, 0x0c, 0x20], [0, 37, 0, 0xa0]];
+    let [master, slave, uncalibrated] = [6, 9, 8];
+    let both = [port(master, 1, "eth0"), port(slave, 1, "eth1")];
+    let follows =
+        timekeeper::status_of(&status(-300, 1), &current((500 << 16) + 1), &tai, &both).expect("it follows one");
+    // The offset, and the mean path delay, rounded up; of the port that follows.
+    let expected = PtpStatus {
+        grandmaster: "aabbccfffe000001".to_owned(),
+        ahead_ns: -300,
+        delay_ns: 501,
+        measured_at_ns: Some(5_000),
+        is_free: false,
+        utc_offset_s: 37,
+        device: Some("eth1".to_owned()),
+    };
+    assert_eq!(follows, expected);
+    let leads =
+        timekeeper::status_of(&status(0, 0), &current(0), &arbitrary, &[port(master, 0, "eth0")]).expect("it leads");
+    assert_eq!((leads.delay_ns, leads.measured_at_ns, leads.utc_offset_s, leads.device), (0, None, 0, None));
+    // One that steers nothing never gets further than this state, and keeps no clock.
+    let free = timekeeper::status_of(&status(9, 1), &current(1 << 16), &tai, &[port(uncalibrated, 0, "eth0")]);
+    let free = free.expect("it follows one");
+    assert!(free.is_free && free.of_system().is_none(), "{free:?}");
+    let listening = port(4, 1, "eth0");
+    for (data, current, ports) in [
+        (status(0, 1), current(1 << 16), vec![listening.clone()]),
+        (status(0, 0), current(0), vec![listening]),
+        (status(0, 1), current(1 << 16), Vec::new()),
+        // Before the first answer, and with a delay that cannot be.
+        (status(0, 1), current(0), vec![port(slave, 1, "eth0")]),
+        (status(0, 1), current(-(9 << 16)), vec![port(slave, 1, "eth0")]),
+        (status(0, 1), current(1 << 16)[..17].to_vec(), vec![port(slave, 1, "eth0")]),
+        (status(0, 1)[..49].to_vec(), current(1 << 16), vec![port(slave, 1, "eth0")]),
+        (status(0, 1), current(1 << 16), vec![port(slave, 1, "eth0")[..15].to_vec()]),
+        (status(0, 1), current(1 << 16), vec![port(slave, 1, "")]),
+    ] {
+        assert_eq!(timekeeper::status_of(&data, &current, &tai, &ports), None, "{data:?} {current:?} {ports:?}");
     }
 }

@@ -116,7 +116,8 @@ fn lay(_: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost) -> 
     let place = stations[all[0]].offers[0].place().clone();
     let steps = vec![Step::new(&place, "a path of the test's", vec![Command::new("path", &[])])];
     let read_back = vec![Question::at(&place, Command::new("show", &["path"]))];
-    let keepers = vec![Keeper { place, why: "a forwarder of the test's", command: Command::new("forwarder", &[]) }];
+    let (why, command) = ("a forwarder of the test's", Command::new("forwarder", &[]));
+    let keepers = vec![Keeper { place, why, command, is_optional: false }];
     Ok(Laid { steps, keepers, read_back, plugs, ..Laid::default() })
 }
 
@@ -238,6 +239,7 @@ impl Host for Idle {
             napi: BTreeMap::new(),
             machine_threads: Vec::new(),
             says: Vec::new(),
+            kept: Vec::new(),
         })
     }
 

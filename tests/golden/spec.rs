@@ -218,7 +218,7 @@ fn set_overrides_the_file_its_cases_and_its_axes() {
         ),
         (
             "=1",
-            "there is no key `` (known here: name, trials, seed, reference, station, path, cpu, shaper, stream, load, validity, expect, case, matrix)",
+            "there is no key `` (known here: name, trials, seed, reference, station, path, cpu, clocks, shaper, stream, load, validity, expect, case, matrix)",
         ),
     ] {
         assert_eq!(wrong("", &["trials=4", set]), format!("--set {set}: {said}"));

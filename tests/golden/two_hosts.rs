@@ -29,7 +29,7 @@ use tardy_model::point::{Metric, Point};
 use tardy_model::sample::{MaybeNanos, Outcome};
 use tardy_model::stream::Stream;
 use tardy_model::time::{ClockReading, CounterReading, Instant, Nanos, Tai};
-use tardy_model::time::{EndOffsets, Offset, OffsetReading};
+use tardy_model::time::{Disagreement, EndOffsets, Offset, OffsetReading, OtherSource};
 
 /// So far the other machine's clocks are ahead.
 pub const AHEAD_NS: i64 = 3_000_000;
@@ -282,7 +282,13 @@ fn a_trial_between_two_hosts_is_in_one_clock_and_records_its_bound() {
 #[test]
 fn an_offset_called_its_host_otherwise_than_the_states_of_its_record_did() {
     let reading = OffsetReading { at_tai_ns: 0, ahead_ns: AHEAD_NS, bound_ns: BOUND_NS };
-    let offset = Offset { host: OTHER.to_string(), first: reading, last: reading, method: "told".to_owned() };
+    let offset = Offset {
+        host: OTHER.to_string(),
+        first: reading,
+        last: reading,
+        method: "told".to_owned(),
+        ..Offset::default()
+    };
     let mut offsets = EndOffsets { tx: None, rx: Some(offset) };
     clocks::name_hosts(&mut offsets, [HostId::HERE, OTHER], |host| (host == OTHER).then_some("rig"));
     assert_eq!(offsets.rx.map(|offset| offset.host).as_deref(), Some("rig"));
@@ -355,6 +361,7 @@ fn an_offset_that_drifts_is_a_line_between_its_readings() {
         first: reading(100 * second, -5_000, 40),
         last: reading(110 * second, 15_000, 25),
         method: "ptp".to_owned(),
+        ..Offset::default()
     };
     assert_eq!(offset.drift_ppb(), Some(2_000.0));
     assert_eq!(offset.bound_ns(), 40);
@@ -393,6 +400,7 @@ fn the_slope_of_two_readings_far_less_exact_than_any_drift_scaled_every_interval
         first: reading(0, 3_000_000),
         last: reading(passed_ns, 3_000_000 + apart_ns),
         method: "told".into(),
+        ..Offset::default()
     };
     let here = |offset: &Offset, ns| offset.to_here(Instant::<Tai>::from_ns(ns)).ns();
     // 40 µs in 10 ms would be 4000 ppm, and both readings agree within 60 µs.
@@ -442,7 +450,8 @@ fn exchange_by_counter(
     let answered = bracket(at_ns + ways_ns[0] + ways_ns[1], &|host| host, 0);
     Exchange {
         asked_ns: asked.tai_ns + width_ns,
-        theirs_ns: theirs.tai_ns,
+        reached_ns: theirs.tai_ns,
+        returned_ns: theirs.tai_ns,
         answered_ns: answered.tai_ns - width_ns,
         counters: Some(Counters { asked, theirs, answered }),
     }
@@ -492,4 +501,66 @@ fn what_kvm_says_of_a_counter_is_read_or_refused() {
     }
     assert_eq!(clocks::best_by_counter(&[], same.unwrap()), None);
     assert_eq!(clocks::best(&[]), None);
+}
+
+#[test]
+fn a_source_that_knows_more_took_the_beginning_of_a_schedule_from_the_one_that_had_set_it() {
+    let reading = |at_ms: i64, ahead_ns, bound_ns| OffsetReading { at_tai_ns: at_ms * 1_000_000, ahead_ns, bound_ns };
+    let ssh = Offset {
+        host: "rig".into(),
+        first: reading(1_000, 3_000_000, 90_000),
+        last: reading(2_000, 3_000_000, 80_000),
+        method: "ssh".into(),
+        ..Offset::default()
+    };
+    let source = |ahead_ns, bound_ns| OtherSource {
+        method: "path".into(),
+        first: reading(900, ahead_ns, bound_ns),
+        last: reading(2_100, ahead_ns, bound_ns),
+        is_reported: false,
+    };
+    // The one with the least bound counts, and the other is kept. What began the schedule did not
+    // change by it.
+    let both = ssh.clone().with(source(3_020_000, 12_000));
+    assert_eq!((both.bound_ns(), both.method.as_str(), both.first), (12_000, "path", reading(900, 3_020_000, 12_000)));
+    assert_eq!(both.beginning(), ssh.first);
+    let of_ssh = OtherSource { method: "ssh".into(), first: ssh.first, last: ssh.last, is_reported: false };
+    assert_eq!(both.others, [of_ssh]);
+    assert_eq!(both.disagreement(), None);
+    let looser = ssh.clone().with(source(3_020_000, 200_000));
+    assert_eq!((looser.bound_ns(), looser.beginning(), looser.others.len()), (90_000, ssh.first, 1));
+    // A third one, which knows most.
+    let three = both.clone().with(source(3_015_000, 1_000));
+    assert_eq!((three.bound_ns(), three.beginning(), three.others.len()), (1_000, ssh.first, 2));
+    let allowed_ns = 90_000 + 12_000 + 1;
+    for ahead_ns in [3_000_000 + allowed_ns, 3_000_000 - allowed_ns] {
+        assert_eq!(ssh.clone().with(source(ahead_ns, 12_000)).disagreement(), None);
+    }
+    for apart_ns in [250_000, -250_000] {
+        let apart =
+            ssh.clone().with(source(3_000_000 + apart_ns, 12_000)).disagreement().expect("they exclude each other");
+        let methods = ["path", "ssh"].map(str::to_owned);
+        assert_eq!(apart, Disagreement { methods, apart_ns: 250_000, allowed_ns, is_reported: false });
+    }
+    // Each is a line, and what clocks drift between its readings is in it: 200 µs in 1.2 s.
+    let drifts =
+        |ahead_ns| OtherSource { last: reading(2_100, ahead_ns + 200_000, 12_000), ..source(ahead_ns, 12_000) };
+    assert_eq!(ssh.clone().with(drifts(2_900_000)).disagreement(), None);
+    // It is 16.7 µs ahead of its beginning at ssh's first reading, and 183.3 µs at the last one.
+    let apart = ssh.clone().with(drifts(3_000_000)).disagreement().expect("they exclude each other");
+    assert_eq!((apart.apart_ns, apart.allowed_ns), (183_333, allowed_ns));
+    // Two that are only compared may exclude each other, and neither excludes the main one.
+    let beside = |ahead_ns| OtherSource { method: format!("by {ahead_ns}"), ..source(ahead_ns, 10_000) };
+    let twice = ssh.clone().beside(beside(3_150_000)).beside(beside(2_850_000));
+    assert_eq!((twice.bound_ns(), twice.method.as_str()), (90_000, "ssh"), "they never count for instants");
+    let apart = twice.disagreement().expect("they exclude each other");
+    assert_eq!((&apart.methods, apart.allowed_ns), (&["by 3150000", "by 2850000"].map(str::to_owned), 20_001));
+    // They are what programs report. Two that were asked come first, however near they are.
+    assert!(apart.is_reported);
+    let asked = twice.with(source(3_250_000, 12_000)).disagreement().expect("they exclude each other");
+    assert_eq!((asked.methods, asked.is_reported), (["path", "ssh"].map(str::to_owned), false));
+    // What a record without other sources says was written so before, too.
+    let text = serde_json::to_string(&ssh).expect("JSON");
+    assert!(!text.contains("others") && !text.contains("begun_by"), "{text}");
+    assert_eq!(serde_json::from_str::<Offset>(&text).expect("an offset"), ssh);
 }

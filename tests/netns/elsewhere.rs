@@ -10,8 +10,9 @@ use serde_json::Value;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use tardy_host::timekeeper::{self, Keeper, PtpStatus};
 
 /// What the packages of the test's own programs are called.
 const PACKAGES: &str = "dropbear-bin libnss-wrapper openssh-client";
@@ -166,6 +167,23 @@ impl Two {
         self.place.call(&mut command)
     }
 
+    /// The offset of the receiver's clock in the first trial.
+    fn offset(&self) -> Value {
+        self.trial()["streams"]["ctl"]["offsets"]["rx"].clone()
+    }
+
+    /// The bytes that came from the other machine while the first trial ran.
+    fn heard_bytes(&self) -> u64 {
+        self.trial()["own_traffic"]["lab2"]["from_bytes"].as_u64().expect("a number")
+    }
+
+    /// The record of the first trial.
+    fn trial(&self) -> Value {
+        let path = self.place.out().join("trials/all/1/trial.json");
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        serde_json::from_str(&text).expect("JSON")
+    }
+
     /// What a person would see of both machines: their devices, and namespaces that are not the
     /// test's.
     fn seen(&self) -> String {
@@ -215,6 +233,16 @@ fn a_station_on_another_machine_is_reached_measured_and_left_as_it_was() {
     let manifest: Value = serde_json::from_str(&manifest).expect("JSON");
     assert!(manifest["hosts"]["lab2"]["machine"].is_object(), "{}", manifest["hosts"]);
     assert_eq!(manifest["hosts"]["lab2"]["parent"], Value::Null);
+    // Both ends have one clock, and the round trips over the path contain that.
+    let offset = two.offset();
+    assert_eq!((&offset["host"], &offset["first"]["bound_ns"]), (&"lab2".into(), &0.into()), "{offset}");
+    let others = offset["others"].as_array().expect("other sources");
+    let method = "64 round trips over the path, with the stamps of both kernels";
+    let by_path = others.iter().find(|of| of["method"] == method).unwrap_or_else(|| panic!("{offset}"));
+    for moment in ["first", "last"] {
+        let [ahead_ns, bound_ns] = ["ahead_ns", "bound_ns"].map(|of| by_path[moment][of].as_i64().expect("a number"));
+        assert!(ahead_ns.abs() <= bound_ns && bound_ns > 0, "{by_path}");
+    }
     assert_eq!(two.seen(), before);
     let copies = two.copies();
     assert_eq!(copies.len(), 1, "{copies:?}");
@@ -299,9 +327,12 @@ fn a_machine_that_cannot_be_used_costs_one_clear_error_before_anything_is_built(
 fn what_joins_two_machines_already_is_measured_and_left_as_it_is() {
     let Some(two) = two("what_joins_two_machines_already_is_measured_and_left_as_it_is") else { return };
     let before = two.seen();
-    let run = two.run(NETWORK, &[]);
-    assert_eq!(run.code, Some(0), "{}\n{}", run.stderr, run.stdout);
-    assert_eq!(run.cell()["streams"]["ctl"]["outcomes"]["received"], 400, "{}", run.stdout);
+    // Long enough for live figures, which would come by the same network.
+    let run = two.run(NETWORK, &["--set", "stream.ctl.count=30_000"]);
+    assert!([Some(0), Some(4)].contains(&run.code), "{}\n{}", run.stderr, run.stdout);
+    assert_eq!(run.cell()["streams"]["ctl"]["outcomes"]["received"], 30_000, "{}", run.stdout);
+    let silent = two.heard_bytes();
+    assert!((1..200).contains(&silent), "{silent} bytes came while the trial ran");
     let manifest = std::fs::read_to_string(two.place.out().join("manifest.json")).expect("a manifest");
     for address in ADDRESSES {
         assert!(manifest.contains(&format!("ip -j route get {address}")), "the way to {address} is recorded");
@@ -312,14 +343,21 @@ fn what_joins_two_machines_already_is_measured_and_left_as_it_is() {
         |line: &&str| [" add ", " set ", " del ", " replace ", "sysctl"].iter().any(|word| line.contains(word));
     assert_eq!(script.lines().find(changes), None, "{script}");
 
-    // Without ssh: a machine's own network, by two addresses of its loopback.
-    std::fs::remove_dir_all(two.place.out()).expect("the run folder");
-    let here = "station.a.address=127.0.0.1";
-    let mut alone = two.command("run", ALONE, &["--json", "--set", here]);
-    let alone = two.place.call(alone.arg("--out").arg(two.place.out()));
-    assert_eq!(alone.code, Some(0), "{}\n{}", alone.stderr, alone.stdout);
-    assert_eq!(alone.cell()["streams"]["ctl"]["outcomes"]["received"], 400, "{}", alone.stdout);
-    assert_eq!(two.seen(), before);
+    // Without ssh: a machine's own network, by two addresses of its loopback, and by one.
+    for (to, port) in [("127.0.0.2", "tcp"), ("127.0.0.2", "udp"), ("127.0.0.1", "tcp"), ("127.0.0.1", "udp")] {
+        std::fs::remove_dir_all(two.place.out()).expect("the run folder");
+        let set = [
+            "station.a.address=127.0.0.1".to_owned(),
+            format!("station.b.address={to}"),
+            format!("stream.ctl.port={port}"),
+        ];
+        let set: Vec<&str> = set.iter().flat_map(|set| ["--set", set]).collect();
+        let mut alone = two.command("run", ALONE, &["--json"]);
+        let alone = two.place.call(alone.args(set).arg("--out").arg(two.place.out()));
+        assert!([Some(0), Some(4)].contains(&alone.code), "{to} {port}: {}\n{}", alone.stderr, alone.stdout);
+        assert_eq!(alone.cell()["streams"]["ctl"]["outcomes"]["received"], 400, "{to} {port}: {}", alone.stdout);
+        assert_eq!(two.seen(), before);
+    }
 
     for (set, code, says) in [
         ("station.b.address=198.51.100.9", 2, "its machine has"),
@@ -443,4 +481,129 @@ fn ssh_that_died_at_any_moment_left_something() {
         std::fs::create_dir_all(two.place.out()).expect("a folder");
     }
     assert!(cut_short >= moments / 4, "{cut_short} of {moments} runs were cut short");
+}
+
+/// A ptp4l on a device in one of the machines, which steers no clock.
+struct Ptp {
+    process: Child,
+    socket: PathBuf,
+}
+
+impl Ptp {
+    fn start(two: &Two, netns: &str, device: &str, more: &str) -> Ptp {
+        let [config, socket] = ["conf", "socket"].map(|of| two.place.path(&format!("{device}.{of}")));
+        let settings = format!(
+            "[global]\nfree_running 1\ntime_stamping software\nnetwork_transport L2\nuds_address {}\nlogAnnounceInterval -2\n\
+             announceReceiptTimeout 2\nlogSyncInterval -3\nlogMinDelayReqInterval -3\n{more}\n[{device}]\n",
+            socket.display()
+        );
+        std::fs::write(&config, settings).expect("a file");
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/run/netns/{netns}")).args([PTP4L, "-f"]).arg(&config);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Ptp { process: command.spawn().expect("ptp4l starts"), socket }
+    }
+
+    fn status(&self, two: &Two) -> Option<PtpStatus> {
+        timekeeper::ptp_status(&self.socket, &two.place.path("asks"), 0).ok().flatten()
+    }
+}
+
+impl Drop for Ptp {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+const PTP4L: &str = "/usr/sbin/ptp4l";
+
+#[test]
+fn what_ptp4l_reports_of_both_ends_is_one_reference_and_a_bound() {
+    let test = "what_ptp4l_reports_of_both_ends_is_one_reference_and_a_bound";
+    let Some(two) = two(test) else { return };
+    if !PathBuf::from(PTP4L).exists() {
+        return tardy_tests::skip(test, "ptp4l is missing (apt install linuxptp)");
+    }
+    for (name, device) in [(&two.here, "enp1s0"), (&two.there, "enp2s0")] {
+        does(&format!("ip -n {name} link set dev {device} up"));
+    }
+    let leads = Ptp::start(&two, &two.here, "enp1s0", "priority1 10");
+    let follows = Ptp::start(&two, &two.there, "enp2s0", "slaveOnly 1");
+    let both = || {
+        let [leading, following] = [leads.status(&two)?, follows.status(&two)?];
+        following.measured_at_ns.is_some().then_some([leading, following])
+    };
+    let [leading, following] = wait(Duration::from_secs(30), both).expect("the one follows the other");
+    assert_eq!(following.grandmaster, leading.grandmaster);
+    assert_eq!((leading.delay_ns, leading.measured_at_ns), (0, None), "it is the reference itself");
+    assert!(following.delay_ns > 0, "no way takes no time: {following:?}");
+    // Both stamp in software, and so by the system's clock.
+    assert_eq!((&leading.device, &following.device), (&None, &None));
+    // It steers nothing, so that nothing follows for the system's clock.
+    assert!(following.is_free && following.of_system().is_none(), "{following:?}");
+    let kept = leading.of_system().expect("the system's clock");
+    assert_eq!((kept.by, kept.reference), (Keeper::Ptp4l, format!("PTP grandmaster {}", leading.grandmaster)));
+    assert!(!two.place.path("asks").exists(), "its own socket is removed");
+    assert!(timekeeper::ptp_status(&two.place.path("nobody"), &two.place.path("asks"), 0).is_err());
+}
+
+/// The capabilities of each ptp4l that a tardy has started.
+fn rights_of_ptp4l() -> Vec<u64> {
+    let read = |pid: &str, file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let of = |pid: String| {
+        let status = read(&pid, "status");
+        let value = |key: &str| Some(status.lines().find_map(|line| line.strip_prefix(key))?.trim().to_owned());
+        let is_ours = read(&pid, "comm").trim() == "ptp4l" && read(&value("PPid:")?, "comm").trim() == "tardy";
+        u64::from_str_radix(&value("CapEff:")?, 16).ok().filter(|_| is_ours)
+    };
+    let pids = std::fs::read_dir("/proc").expect("processes").flatten();
+    pids.filter_map(|entry| of(entry.file_name().into_string().ok()?)).collect()
+}
+
+#[test]
+fn a_ptp4l_on_the_wire_observes_both_clocks_and_steers_none() {
+    let test = "a_ptp4l_on_the_wire_observes_both_clocks_and_steers_none";
+    let Some(two) = two(test) else { return };
+    if !PathBuf::from(PTP4L).exists() {
+        return tardy_tests::skip(test, "ptp4l is missing (apt install linuxptp)");
+    }
+    let before = two.seen();
+    let observe = ["--set", "clocks.ptp=observe"];
+    let running = AtomicBool::new(true);
+    let (run, rights) = std::thread::scope(|scope| {
+        let rights = scope.spawn(|| {
+            let mut rights = Vec::new();
+            while running.load(Relaxed) {
+                rights.extend(rights_of_ptp4l());
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            rights
+        });
+        let run = two.run(WIRE, &observe);
+        running.store(false, Relaxed);
+        (run, rights.join().expect("it looks"))
+    });
+    // Both were seen, and neither may set the clock (CAP_SYS_TIME).
+    assert!(!rights.is_empty() && rights.iter().all(|rights| rights >> 25 & 1 == 0), "{rights:x?}");
+    assert_eq!(run.code, Some(0), "{}\n{}", run.stderr, run.stdout);
+    let offset = two.offset();
+    let others = offset["others"].as_array().expect("other sources");
+    let is_ptp = |of: &&Value| of["method"].as_str().is_some_and(|method| method.starts_with("a ptp4l on the wire"));
+    let ptp = others.iter().find(is_ptp).unwrap_or_else(|| panic!("{offset}"));
+    for moment in ["first", "last"] {
+        let of = |of: &str| ptp[moment][of].as_i64().expect("a number");
+        assert!(of("ahead_ns").abs() <= of("bound_ns") && of("bound_ns") > 0, "it is one clock: {ptp}");
+    }
+    // A Sync before the trial, and another one behind it.
+    let at = |moment: &str| ptp[moment]["at_tai_ns"].as_i64().expect("a number");
+    assert!(at("first") < at("last"), "{ptp}");
+    assert_eq!(two.seen(), before);
+    let left = || std::fs::read_dir("/run").expect("a folder").flatten().map(|entry| entry.file_name());
+    let of_ptp: Vec<_> = left().filter(|name| name.to_string_lossy().contains("-ptp")).collect();
+    assert!(of_ptp.is_empty(), "{of_ptp:?}");
+    // It takes devices that are the path's.
+    let refused = two.run(NETWORK, &observe);
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    assert!(refused.stderr.contains("on the devices that path wire takes"), "{}", refused.stderr);
 }

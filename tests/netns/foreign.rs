@@ -24,6 +24,7 @@ use tardy_model::stream::Policy;
 use tardy_model::time::Nanos;
 use tardy_store::RunFolder;
 use tardy_sys::process::{enter_netns, signal};
+use tardy_sys::stamps::RxStamps;
 use tardy_sys::udp::{Heard, MOST, UdpRx};
 
 pub const MILLION: u64 = 1_000_000;
@@ -242,7 +243,7 @@ fn a_million_foreign_packets_at_a_reflector_change_no_sample_and_get_no_reply() 
 fn an_empty_datagram_is_a_strangers_and_takes_nothing_with_it() {
     for stamp in [false, true] {
         let local = SocketAddr::new(tardy_tests::of_loopback(), 5_801);
-        let mut receiver = UdpRx::open(local, stamp, 1 << 20).expect("a receiver");
+        let mut receiver = UdpRx::open(local, RxStamps::of_kernel(stamp), 1 << 20).expect("a receiver");
         let sender = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         sender.connect(local).expect("connected");
         let throw = || [0, 64, 0, 0, 64].map(|size| sender.send(&[7; 64][..size]).expect("sent"));

@@ -16,7 +16,7 @@ use tardy_model::frame::{Frame, PacketKind};
 use tardy_store::RunFolder;
 use tardy_sys::packet::{self, Instruction};
 use tardy_sys::process::enter_netns;
-use tardy_sys::stamps::TxStamps;
+use tardy_sys::stamps::{RxStamps, TxStamps};
 use tardy_sys::udp::Heard;
 
 const HEAD: &str = tardy_tests::part("stations of frames");
@@ -235,7 +235,7 @@ impl Switched {
         let (up, ready) = std::sync::mpsc::channel();
         let switch = std::thread::spawn(move || {
             enter_netns(&Path::new("/run/netns").join(&netns)).expect("the switch's namespace");
-            let mut from = packet::receiver("port1", &ALL, false, false, 4 << 20).expect("a port");
+            let mut from = packet::receiver("port1", &ALL, false, RxStamps::default(), 4 << 20).expect("a port");
             let mut to = packet::sender("port2", 0, TxStamps::default(), 1 << 20, None).expect("a port");
             let (mut bytes, mut heard) = ([0; 2_048], Heard::default());
             up.send(()).expect("the test waits");

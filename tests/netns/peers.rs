@@ -306,8 +306,9 @@ fn a_port_in_use_is_told_by_its_address() {
     assert!(error.contains(&at.to_string()) && error.contains("in use"), "{error}");
     let taken = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let at = taken.local_addr().expect("an address");
-    let alone = tardy_sys::udp::UdpRx::open(at, true, 1 << 20).err();
-    let both = tardy_sys::udp::UdpRx::open_both(at, at, 0, true, 1 << 20).err();
+    let stamps = tardy_sys::stamps::RxStamps::of_kernel(true);
+    let alone = tardy_sys::udp::UdpRx::open(at, stamps, 1 << 20).err();
+    let both = tardy_sys::udp::UdpRx::open_both(at, at, 0, stamps, 1 << 20).err();
     for error in [alone, both] {
         let error = error.expect("it is taken").to_string();
         assert!(error.contains(&at.to_string()) && error.contains("in use"), "{error}");

@@ -116,6 +116,8 @@ fn a_path_is_built_read_watched_and_put_back_on_another_host() {
             programs: false,
             polled: Vec::new(),
             commands: if host == OTHER { vec![tc.clone()] } else { Vec::new() },
+            keepers: false,
+            ptp: Vec::new(),
         }
     };
     let before = hosts.observe(what(Moment::Before)).unwrap_or_else(|(host, away)| panic!("{host}: {away}"));
@@ -272,6 +274,7 @@ fn keeper(script: &str) -> Keeper {
         place: Place::of(HostId::HERE),
         why: "a program of the test's",
         command: Command::new("sh", &["-c", script]),
+        is_optional: false,
     }
 }
 

@@ -21,6 +21,7 @@ use tardy_model::time::Nanos;
 use tardy_model::xdp::XdpSendMode;
 use tardy_sys::nic::xdp_features;
 use tardy_sys::packet::{self, Instruction};
+use tardy_sys::stamps::RxStamps;
 use tardy_sys::udp::{Heard, UdpRx};
 
 /// The stream of the tests of receiving, sent by AF_XDP too.
@@ -123,7 +124,7 @@ fn the_frames_are_those_of_port_packet_byte_for_byte() {
     let pair = Pair::new();
     pair.inside(|| {
         for (tag, size) in [(None, 24), (Some(Tag { vlan: 100, pcp: 3 }), 24), (Some(Tag { vlan: 0, pcp: 7 }), 1_500)] {
-            let mut far = packet::receiver("far", &ALL, true, false, 4 << 20).expect("a socket");
+            let mut far = packet::receiver("far", &ALL, true, RxStamps::default(), 4 << 20).expect("a socket");
             let payloads: Vec<u8> = (0..3 * size).map(|n| n as u8).collect();
             let mut by_packet = PacketSend::open(&order(Port::Packet, size, tag)).expect("port packet");
             let mut by_xdp = XdpSend::open(&order(Port::Xdp, size, tag)).expect("port xdp");

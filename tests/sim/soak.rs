@@ -141,6 +141,7 @@ fn trials(size: &Size) {
             streams: [("ctl".to_owned(), of_stream)].into(),
             loads: std::collections::BTreeMap::new(),
             hosts: BTreeMap::new(),
+            own_traffic: BTreeMap::new(),
             placement: PlacementRecord::default(),
             shapers: BTreeMap::new(),
             observer: Vec::new(),

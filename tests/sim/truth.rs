@@ -3,7 +3,7 @@
 //! without it there is none. Ordinary simulated trials of all kinds have no verdict `own-trace`,
 //! because the simulated path has no traces of tardy.
 
-use crate::engine::stream;
+use crate::engine::{all, run as simulated, spans, stream};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::Path;
@@ -26,7 +26,7 @@ use tardy_model::sample::Batch;
 use tardy_model::shaper::Shaper;
 use tardy_model::stream::{Policy, Stream, Wait};
 use tardy_model::stream_id::StreamId;
-use tardy_model::time::Nanos;
+use tardy_model::time::{Nanos, OffsetReading};
 use tardy_model::trial::TrialRecord;
 use tardy_model::verdict::{Level, Verdict};
 use tardy_spec::{Source, load};
@@ -51,6 +51,7 @@ fn verdicts(stream: &Stream, change: impl FnOnce(&mut Halves)) -> Vec<Verdict> {
         streams: BTreeMap::from([("ctl".to_owned(), record)]),
         loads: BTreeMap::new(),
         hosts: BTreeMap::new(),
+        own_traffic: BTreeMap::new(),
         placement: PlacementRecord::default(),
         shapers: BTreeMap::new(),
         observer: Vec::new(),
@@ -338,28 +339,31 @@ fn a_thousand_clocks_are_within_the_bounds_of_their_exchanges() {
         // Each way has a delay of its own, and what comes on top.
         let least: [i64; 2] = std::array::from_fn(|_| random.random_range(1_000..100_000));
         let theirs = |ours: i64, step_ns: i64| ours + ahead_ns + step_ns + (ours as f64 * ppm / 1e6).round() as i64;
-        let mut read = |from_ns: i64, step_ns: i64| {
+        let mut read = |from_ns: i64, step_ns: i64, first_stepped: usize| {
             let (mut now, mut smallest, mut all) = (from_ns, [i64::MAX; 2], Vec::new());
-            for _ in 0..64 {
+            for n in 0..64 {
                 let ways: [i64; 2] =
                     std::array::from_fn(|way| least[way] + (-random.random::<f64>().max(1e-9).ln() * 20_000.0) as i64);
                 for (smallest, way) in smallest.iter_mut().zip(ways) {
                     *smallest = way.min(*smallest);
                 }
                 let (there, answered) = (now + ways[0], now + ways[0] + ways[1]);
+                let reached_ns = theirs(there, if n < first_stepped { 0 } else { step_ns });
                 all.push(Exchange {
                     asked_ns: now,
-                    theirs_ns: theirs(there, step_ns),
+                    reached_ns,
+                    returned_ns: reached_ns,
                     answered_ns: answered,
                     counters: None,
                 });
                 now = answered + 1_000;
             }
-            (best(&all).expect("a reading"), smallest[0] + smallest[1])
+            (best(&all), smallest[0] + smallest[1])
         };
         let mut track = Track::default();
         for n in 0..60 {
-            let (reading, both_ways) = read(n * 1_000_000_000, 0);
+            let (reading, both_ways) = read(n * 1_000_000_000, 0, 0);
+            let reading = reading.expect("a reading");
             let truth = theirs(reading.at_tai_ns, 0) - reading.at_tai_ns;
             assert!((reading.ahead_ns - truth).abs() <= reading.bound_ns, "{seed}: {reading:?}, {truth}");
             // Two clocks drift by at most 1000 ppm within the 64 questions.
@@ -371,7 +375,116 @@ fn a_thousand_clocks_are_within_the_bounds_of_their_exchanges() {
         assert!((drift.ppm - ppm).abs() <= drift.bound_ppm, "{seed}: {drift:?}, {ppm}");
         assert!(!track.was_set(), "{seed}");
         // Three milliseconds at once are no drift.
-        track.add(read(60_000_000_000, 3_000_000).0);
+        let stepped = |reading: Option<OffsetReading>| reading.expect("a reading");
+        track.add(stepped(read(60_000_000_000, 3_000_000, 0).0));
+        assert!(track.was_set() && track.drift().is_none(), "{seed}");
+        track.add(stepped(read(61_000_000_000, 3_000_000, 0).0));
+        assert!(!track.was_set() && track.drift().is_some(), "{seed}");
+        // Between two of the 64 questions: they exclude each other, and what was known is old.
+        assert_eq!(read(62_000_000_000, 6_000_000, 32).0, None, "{seed}");
+        track.begin_anew();
         assert!(track.was_set() && track.drift().is_none(), "{seed}");
     }
+}
+
+/// What an exchange can never see: both ways seem to take as long.
+#[test]
+fn a_way_that_takes_20_us_more_than_the_other_moves_an_exchange_by_10_us_within_its_bound() {
+    use tardy_lab::host::clocks::{Exchange, best};
+    let (ahead_ns, ways_ns) = (3_000_000, [30_000, 10_000]);
+    let exchange = |n: i64| {
+        let asked_ns = n * 1_000_000;
+        let (reached_ns, rests_ns) = (asked_ns + ways_ns[0] + ahead_ns, 5_000);
+        Exchange {
+            asked_ns,
+            reached_ns,
+            returned_ns: reached_ns + rests_ns,
+            answered_ns: asked_ns + ways_ns[0] + rests_ns + ways_ns[1],
+            counters: None,
+        }
+    };
+    let reading = best(&(0..64).map(exchange).collect::<Vec<_>>()).expect("a reading");
+    assert_eq!(reading.ahead_ns, ahead_ns + 10_000, "half of the difference");
+    // Half of both ways, without the time that the other end took; and 1000 ppm within one
+    // exchange of 45 µs.
+    assert_eq!(reading.bound_ns, 20_000 + 23);
+    assert!((reading.ahead_ns - ahead_ns).abs() <= reading.bound_ns);
+}
+
+#[test]
+fn stamps_of_devices_are_as_wrong_as_the_reading_of_their_clocks() {
+    let sim = Sim { phc: true, phc_ahead: Nanos::from_secs(7), phc_read: Nanos(100), ..Sim::default() };
+    let (batch, record) = simulated(&stream(sim));
+    // A reading shows what its bracket began with: each stamp is late by half of the bracket.
+    all(&batch, "tx_kernel..tx_hw", 200 + 50);
+    all(&batch, "tx_hw..rx_hw", 500);
+    all(&batch, "rx_hw..rx_kernel", 300 - 50);
+    assert_eq!((record.tx_hw_bound_ns, record.rx_hw_bound_ns), (51, 51), "and a nanosecond of rounding");
+    assert_eq!(record.bound_ns("tx_hw..rx_hw".parse().expect("a metric")), 102);
+    assert_eq!(record.bound_ns("rx_hw..rx_kernel".parse().expect("a metric")), 51);
+    // The row shows what two clocks may be wrong by, and one clock's has none.
+    let shown = |metric: &str| record.clock_bound_ns(metric.parse().expect("a metric"));
+    assert_eq!(
+        ["tx_kernel..tx_hw", "tx_hw..rx_hw", "rx_hw..rx_kernel", "tx_kernel..rx_kernel"].map(shown),
+        [Some(51), Some(102), Some(51), None]
+    );
+    assert!(!record.absent.contains_key(&Point::TxHw) && !record.absent.contains_key(&Point::RxHw));
+}
+
+#[test]
+fn the_bound_of_a_devices_clock_covers_the_truth_every_time() {
+    use rand::{Rng, SeedableRng};
+    for seed in 0..200 {
+        let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(seed);
+        let (tick, read) = ([1, 4, 8, 40][random.random_range(0..4)], random.random_range(2..5_000));
+        let sim = Sim {
+            phc: true,
+            phc_ahead: Nanos(random.random_range(-1_000_000_000_000..1_000_000_000_000)),
+            phc_drift_ppb: random.random_range(-500_000..500_000),
+            phc_tick: Nanos(tick),
+            phc_read: Nanos(read),
+            drift_ppb: random.random_range(-400_000..400_000),
+            jitter: Nanos(3_000),
+            ..Sim::default()
+        };
+        let mut stream = stream(sim.clone());
+        stream.count = 200;
+        let (batch, record) = simulated(&stream);
+        for (metric, truth, bound) in
+            [("tx_kernel..tx_hw", 200, record.tx_hw_bound_ns), ("rx_hw..rx_kernel", 300, record.rx_hw_bound_ns)]
+        {
+            // Some stamps have a greater step in common by chance.
+            assert!(bound <= read / 2 + 4 * tick + 1, "{seed}: {metric} {bound} {sim:?}");
+            let wrong = spans(&batch, metric).into_iter().map(|ns| (ns.expect("both stamps") - truth).abs()).max();
+            assert!(wrong <= Some(bound), "{seed}: {metric} is wrong by {wrong:?}, bound {bound}: {sim:?}");
+        }
+    }
+}
+
+#[test]
+fn a_devices_clock_that_was_set_leaves_no_stamp_and_the_others_as_they_were() {
+    let sim = |step| Sim { phc: true, phc_step: Nanos(step), ..Sim::default() };
+    let whole = simulated(&stream(sim(0))).0;
+    for step in [-1_000_000_000, -2_000_000, 2_000_000, 1_000_000_000] {
+        let (batch, record) = simulated(&stream(sim(step)));
+        for metric in ["tx_kernel..tx_hw", "tx_hw..rx_hw", "rx_hw..rx_kernel"] {
+            assert!(spans(&batch, metric).iter().all(Option::is_none), "{step}: {metric}");
+        }
+        assert_eq!((record.tx_hw_bound_ns, record.rx_hw_bound_ns), (0, 0));
+        assert_eq!(spans(&batch, "tx_kernel..rx_kernel"), spans(&whole, "tx_kernel..rx_kernel"));
+    }
+}
+
+#[test]
+fn what_a_clock_counts_in_is_seen_in_enough_stamps() {
+    use tardy_model::time::tick_ns;
+    let stamps = |tick: i64, count: i64| (0..count).map(move |n| 1_000_003 + tick * (n * n % 17));
+    assert_eq!(tick_ns(stamps(8, 100)), 8);
+    assert_eq!(tick_ns(stamps(-40, 100)), 40);
+    assert_eq!(tick_ns(stamps(1, 100)), 1);
+    assert_eq!(tick_ns(stamps(8, 15)), 1, "too few to show it");
+    // They are all the same: that shows nothing.
+    assert_eq!(tick_ns((0..100).map(|_| 5)), 1);
+    assert_eq!(tick_ns([i64::MIN, i64::MAX].into_iter().cycle().take(40)), i64::MAX);
+    assert_eq!(tick_ns(std::iter::empty()), 1);
 }

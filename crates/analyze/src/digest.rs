@@ -443,7 +443,7 @@ impl MetricDigest {
     }
 }
 
-/// A metric whose stamps the clocks of two hosts took.
+/// A metric whose stamps two clocks took.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TwoClocks {
     /// By how much a value may be wrong, ns.

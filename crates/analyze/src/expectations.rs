@@ -108,7 +108,7 @@ pub fn lateness(of: &StreamRecord) -> Metric {
     )
 }
 
-/// What decides whether a stream's packets were early or late, where the clocks of two hosts took
+/// What decides whether a stream's packets were early or late, where two clocks took
 /// both stamps, and the largest bound of its trials, ns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Crossing {
@@ -183,7 +183,7 @@ impl Clocks<'_> {
         if result.met.is_none() {
             result.got = None;
             result.why = Some(format!(
-                "the clocks of two hosts, known within ± {}, took the stamps of {metric}, which decides what is {}: \
+                "two clocks, known within ± {}, took the stamps of {metric}, which decides what is {}: \
                  {refused_by}",
                 says::time(bound_ns),
                 count.name()

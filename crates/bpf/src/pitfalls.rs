@@ -25,6 +25,7 @@ use tardy_sys::bpf::count_runs;
 use tardy_sys::nic;
 use tardy_sys::packet::{self, Instruction};
 use tardy_sys::process;
+use tardy_sys::stamps::RxStamps;
 use tardy_sys::thread::close_together;
 use tardy_sys::udp::{Heard, UdpRx};
 
@@ -316,7 +317,7 @@ impl Inspector {
         // Whoever makes the trial's ports ready reports a device that is gone.
         let first = |of: &AwaitedProbes| {
             // A device inside the path need not listen to all: it filters nothing that comes in.
-            let open = || packet::receiver(&of.device, &ALL, of.netns.is_none(), false, BUFFER);
+            let open = || packet::receiver(&of.device, &ALL, of.netns.is_none(), RxStamps::default(), BUFFER);
             let opened = match &of.netns {
                 None => open().ok()?,
                 Some(netns) => process::in_netns(&netns_file(netns), open).ok()?.ok()?,

@@ -64,6 +64,9 @@ pub enum Verb {
     /// ends (used by `run`)
     #[command(hide = true)]
     Switch(Switch),
+    /// Observe the clocks at both ends of a path by PTP, until stdin ends (used by `run`)
+    #[command(hide = true)]
+    Ptp(Ptp),
     /// Show or set what a network device stamps (used by `run` and `undo`)
     #[command(hide = true)]
     Hwtstamp(Hwtstamp),
@@ -368,6 +371,22 @@ pub struct Switch {
     /// The two network devices
     #[arg(value_name = "DEV", num_args = 2)]
     pub devices: Vec<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Ptp {
+    /// The network namespace of the device
+    #[arg(long, value_name = "NAME", help_heading = "Path")]
+    pub netns: String,
+    /// Where ptp4l listens: in a folder that is there
+    #[arg(long, value_name = "FILE", help_heading = "Path")]
+    pub socket: PathBuf,
+    /// The other end leads
+    #[arg(long, help_heading = "Path")]
+    pub follows: bool,
+    /// The network device at the end of the path
+    #[arg(value_name = "DEV")]
+    pub device: String,
 }
 
 #[derive(Debug, ClapArgs)]

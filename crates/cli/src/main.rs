@@ -11,7 +11,7 @@ mod verbs;
 use args::Verb;
 use exit::Exit;
 use std::process::ExitCode;
-use verbs::{agent, clocks, compare, completions, export, guest, hints, man, plan, report, run, undo};
+use verbs::{agent, clocks, compare, export, guest, hints, man, plan, report, run, undo};
 
 fn main() -> ExitCode {
     // Started by a guest's kernel, not by a person.
@@ -46,12 +46,13 @@ fn call(verb: Verb) -> anyhow::Result<Exit> {
         Verb::Schema(args) => man::schema(&args),
         Verb::Man(args) => man::man(&args),
         Verb::Notices => man::notices(),
-        Verb::Completions(args) => completions::call(&args),
+        Verb::Completions(args) => man::completions(&args),
         Verb::Agent(args) => agent::agent(args),
         Verb::Steward => agent::steward(),
         Verb::Noted(args) => agent::noted(&args),
         Verb::Forward(args) => agent::forward(&args),
         Verb::Switch(args) => agent::switch(&args),
+        Verb::Ptp(args) => agent::ptp(&args),
         Verb::Hwtstamp(args) => agent::hwtstamp(&args),
     }
 }

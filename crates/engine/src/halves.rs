@@ -221,6 +221,7 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         absent: halves.absent.clone(),
         tx_conversion,
         tx_hw_bound_ns: halves.tx_counters.hardware_bound_ns,
+        rx_hw_bound_ns: halves.rx_counters.hardware_bound_ns,
         rx_conversion,
         tx_clocks: halves.tx_clocks,
         rx_clocks: halves.rx_clocks,
@@ -410,7 +411,7 @@ impl<'a> Host<'a> {
     /// coordinator's clock showed when that was ordered.
     pub(crate) fn due(&self, half: &mut SentRows, base: Instant<Tai>, cycle: Nanos) {
         if half.scheduled.is_empty() {
-            let first = self.offset.first.to_there(base).ns();
+            let first = self.offset.beginning().to_there(base).ns();
             let due = |row: usize| first.saturating_add((row as i64 + i64::from(half.first)).saturating_mul(cycle.0));
             half.scheduled = (0..half.len()).map(|row| MaybeNanos::some(due(row))).collect();
         }
@@ -437,7 +438,9 @@ impl<'a> Host<'a> {
     pub(crate) fn arrived(&self, arrivals: &mut [Arrival]) {
         for arrival in arrivals {
             arrival.receive_ns = self.tai_ns(arrival.receive_ns);
-            arrival.rx_kernel = MaybeNanos::from(arrival.rx_kernel.get().map(|ns| self.realtime_ns(ns)));
+            for stamp in [&mut arrival.rx_hw, &mut arrival.rx_kernel] {
+                *stamp = MaybeNanos::from(stamp.get().map(|ns| self.realtime_ns(ns)));
+            }
         }
     }
 

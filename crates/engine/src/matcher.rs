@@ -152,6 +152,7 @@ impl Taken {
 
 /// When an arrival was stamped, ns after its packet was due.
 struct ArrivalOffsets {
+    device: Option<i64>,
     kernel: Option<i64>,
     xdp: Option<i64>,
     receive: i64,
@@ -159,20 +160,22 @@ struct ArrivalOffsets {
 
 /// The columns of one way's arrivals; `None` of a point that nobody stamps.
 struct ArrivalColumns {
+    device: Option<Vec<MaybeNanos>>,
     kernel: Option<Vec<MaybeNanos>>,
     xdp: Option<Vec<MaybeNanos>>,
     receive: Option<Vec<MaybeNanos>>,
 }
 
 impl ArrivalColumns {
-    fn of(rows: usize, [kernel, receive]: [bool; 2], xdp: bool) -> ArrivalColumns {
+    fn of(rows: usize, [kernel, receive]: [bool; 2], [device, xdp]: [bool; 2]) -> ArrivalColumns {
         let column = |wanted: bool| wanted.then(|| vec![MaybeNanos::NONE; rows]);
-        ArrivalColumns { kernel: column(kernel), xdp: column(xdp), receive: column(receive) }
+        ArrivalColumns { device: column(device), kernel: column(kernel), xdp: column(xdp), receive: column(receive) }
     }
 
     #[inline]
     fn put(&mut self, row: usize, offsets: &ArrivalOffsets) {
         let stamped = [
+            (&mut self.device, offsets.device),
             (&mut self.kernel, offsets.kernel),
             (&mut self.xdp, offsets.xdp),
             (&mut self.receive, Some(offsets.receive)),
@@ -189,8 +192,10 @@ impl ArrivalColumns {
         for (point, column) in points.into_iter().zip([self.kernel, self.receive]) {
             batch.offsets[point.index()] = column;
         }
-        if self.xdp.is_some() {
-            batch.offsets[Point::RxXdp.index()] = self.xdp;
+        for (point, column) in [(Point::RxHw, self.device), (Point::RxXdp, self.xdp)] {
+            if column.is_some() {
+                batch.offsets[point.index()] = column;
+            }
         }
     }
 }
@@ -332,8 +337,10 @@ impl Match<'_> {
     ) -> Taken {
         let rows = batch.seq.len();
         let is_request = points.contains(&Point::Receive);
-        let mut columns =
-            ArrivalColumns::of(rows, points.map(|point| self.has(point)), is_request && self.has(Point::RxXdp));
+        let mut columns = {
+            let of_request = [Point::RxHw, Point::RxXdp].map(|point| is_request && self.has(point));
+            ArrivalColumns::of(rows, points.map(|point| self.has(point)), of_request)
+        };
         let mut seen = vec![false; rows];
         let sees_tags = arrivals.iter().any(|arrival| arrival.tags.count().is_some());
         if ends && sees_tags {
@@ -347,10 +354,11 @@ impl Match<'_> {
                 continue;
             }
             let scheduled = batch.scheduled_ns[row];
-            let kernel = arrival.rx_kernel.get().map(|ns| clock.to_tai(Instant::from_ns(ns)).ns() - scheduled);
+            let [device, kernel] = [arrival.rx_hw, arrival.rx_kernel]
+                .map(|stamp| stamp.get().map(|ns| clock.to_tai(Instant::from_ns(ns)).ns() - scheduled));
             let xdp = taken.xdp_and_hint(row, n, stamps.get(n), arrival.receive_ns, self.xdp_bound_ns);
-            let offsets =
-                ArrivalOffsets { kernel, xdp: xdp.map(|ns| ns - scheduled), receive: arrival.receive_ns - scheduled };
+            let (xdp, receive) = (xdp.map(|ns| ns - scheduled), arrival.receive_ns - scheduled);
+            let offsets = ArrivalOffsets { device, kernel, xdp, receive };
             columns.put(row, &offsets);
             if self.is_early(&offsets, hosts_bound_ns) {
                 batch.flags[row].set(Flags::EARLY);

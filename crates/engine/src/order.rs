@@ -21,6 +21,7 @@ use tardy_model::stream::{Kind, Launch, Overrun, Policy, Side, Stream, Wait};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
 use tardy_model::xdp::{DeviceHint, Triggered};
+use tardy_sys::stamps::RxStamps;
 
 /// How a measuring thread is to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -167,7 +168,7 @@ impl SendOrder {
     /// True if the device's own stamps come back too. Whoever prepares the order has dropped the
     /// point if they do not.
     pub fn hardware(&self) -> bool {
-        !self.replies && !self.order.port.traits().is_simulated && self.order.wants(Point::TxHw)
+        !self.replies && self.order.wants(Point::TxHw)
     }
 
     /// True if its packets pass two queue disciplines, that of a VLAN device and that of the
@@ -309,6 +310,17 @@ impl ReceiveOrder {
     /// The point of its kernel's stamps.
     pub fn rx_kernel(&self) -> Point {
         if self.replies { Point::ReplyRxKernel } else { Point::RxKernel }
+    }
+
+    /// True if the device stamps what comes in too. Whoever prepares the order has dropped the
+    /// point if it does not.
+    pub fn hardware(&self) -> bool {
+        !self.replies && self.order.wants(Point::RxHw)
+    }
+
+    /// What it asks its socket for.
+    pub fn stamps(&self) -> RxStamps {
+        RxStamps { software: self.order.wants(self.rx_kernel()), hardware: self.hardware() }
     }
 }
 

@@ -24,6 +24,9 @@ pub struct Arrival {
     pub seq: u32,
     /// The VLAN tags it came with.
     pub tags: Tags,
+    /// The device's stamp: on its own clock, and once the trial is over REALTIME, ns; absent for a
+    /// packet without one.
+    pub rx_hw: MaybeNanos,
     /// REALTIME, ns; absent for a packet without a stamp.
     pub rx_kernel: MaybeNanos,
     /// TAI, ns: after the receive call returned.
@@ -45,6 +48,8 @@ pub struct ReceiverCounters {
     pub broken_errno: i32,
     /// Requests that went out after the last one in flight had been given up, at the end that asks.
     pub after_silence: u64,
+    /// By how much the device's stamps may be wrong on CLOCK_REALTIME, ns.
+    pub hardware_bound_ns: i64,
 }
 
 impl ReceiverCounters {
@@ -200,7 +205,7 @@ const LOOKS: u32 = 16;
 
 /// Written into memory before the loop runs.
 pub(crate) const UNTOUCHED: Arrival =
-    Arrival { seq: 0, tags: Tags::UNSEEN, rx_kernel: MaybeNanos::NONE, receive_ns: 1 };
+    Arrival { seq: 0, tags: Tags::UNSEEN, rx_hw: MaybeNanos::NONE, rx_kernel: MaybeNanos::NONE, receive_ns: 1 };
 /// The same of what an XDP program wrote.
 const UNSTAMPED: XdpStamp = XdpStamp { time_ns: MaybeNanos::NONE, cpu: 1, queue: 1 };
 
@@ -399,7 +404,8 @@ impl Receiver {
             }
         }
         if let Some(place) = self.arrivals.get_mut(self.arrived) {
-            *place = Arrival { seq, tags: port.lent().tags(n), rx_kernel, receive_ns: receive.ns() };
+            let rx_hw = MaybeNanos::from(port.lent().device_ns(n));
+            *place = Arrival { seq, tags: port.lent().tags(n), rx_hw, rx_kernel, receive_ns: receive.ns() };
             self.arrived += usize::from(!is_lead);
         } else {
             self.counters.records_dropped += u64::from(!is_lead);

@@ -395,7 +395,7 @@ impl Requester {
             shared.live.count_if(!is_lead, Some(now.ns() - since_ns.unwrap_or(self.sender.sent_last_ns())));
         }
         if let Some(place) = self.arrivals.get_mut(self.arrived) {
-            *place = Arrival { seq, tags, rx_kernel, receive_ns: now.ns() };
+            *place = Arrival { seq, tags, rx_hw: MaybeNanos::NONE, rx_kernel, receive_ns: now.ns() };
             self.arrived += usize::from(!is_lead);
         } else {
             self.counters.records_dropped += u64::from(!is_lead);

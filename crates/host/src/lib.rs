@@ -7,3 +7,4 @@ pub mod facts;
 pub mod nic;
 pub mod softirq;
 pub mod state;
+pub mod timekeeper;

@@ -2,7 +2,7 @@
 //! A station's agent as the coordinator sees it: orders go to it, and its messages come out of one
 //! channel for all stations.
 
-use crate::connection::{Carrier, Connection};
+use crate::connection::{Carrier, Connection, Traffic};
 use crate::host::{ApplyError, Away, clocks};
 use crate::not_found::NotFound;
 use crate::station::StationId;
@@ -113,6 +113,8 @@ pub struct Agent {
     pub version: String,
     /// It reports nothing while a trial runs, and is not missed then.
     pub is_quiet: bool,
+    /// What went over its connection.
+    pub(crate) traffic: Traffic,
 }
 
 /// An agent greets within this time or is not one.
@@ -127,6 +129,8 @@ impl Agent {
     /// voice is not heard until it gets one.
     pub fn over(connection: Connection, station: &str, voice: Option<Voice>, version: &str) -> Agent {
         let Connection { from, to, carrier } = connection;
+        let traffic = Traffic::default();
+        let (from, to) = traffic.count(from, to);
         let (heard, greeting) = mpsc::channel();
         let ours = version.to_owned();
         let speaks = Arc::new(Mutex::new(voice));
@@ -148,7 +152,7 @@ impl Agent {
             }
         });
         let (station, to) = (station.to_owned(), Some(BufWriter::new(to)));
-        Agent { station, carrier, to, greeting, speaks, version: String::new(), is_quiet: false }
+        Agent { station, carrier, to, greeting, speaks, version: String::new(), is_quiet: false, traffic }
     }
 
     /// From now on its messages come out by another voice.

@@ -4,8 +4,10 @@
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use tardy_model::trial::OwnTraffic;
 
 /// Two byte streams to an agent or a steward, and what it runs in.
 pub struct Connection {
@@ -18,6 +20,51 @@ pub struct Connection {
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection").field("pid", &self.carrier.pid()).finish_non_exhaustive()
+    }
+}
+
+/// Bytes that went over a connection, each way.
+#[derive(Clone, Debug, Default)]
+pub struct Traffic {
+    to: Arc<AtomicU64>,
+    from: Arc<AtomicU64>,
+}
+
+impl Traffic {
+    pub fn now(&self) -> OwnTraffic {
+        OwnTraffic { to_bytes: self.to.load(Relaxed), from_bytes: self.from.load(Relaxed) }
+    }
+
+    /// The same streams, counted.
+    pub fn count(
+        &self,
+        from: Box<dyn Read + Send>,
+        to: Box<dyn Write + Send>,
+    ) -> (Box<dyn Read + Send>, Box<dyn Write + Send>) {
+        (Box::new(Counted(from, self.from.clone())), Box::new(Counted(to, self.to.clone())))
+    }
+}
+
+/// A stream of which the bytes are counted.
+struct Counted<S>(S, Arc<AtomicU64>);
+
+impl<S: Read> Read for Counted<S> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.0.read(into)?;
+        self.1.fetch_add(bytes as u64, Relaxed);
+        Ok(bytes)
+    }
+}
+
+impl<S: Write> Write for Counted<S> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let bytes = self.0.write(bytes)?;
+        self.1.fetch_add(bytes as u64, Relaxed);
+        Ok(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
     }
 }
 

@@ -6,6 +6,7 @@
 mod check;
 mod inspection;
 mod record;
+mod short_trials;
 mod under_way;
 
 use crate::host::HostId;
@@ -14,7 +15,6 @@ use crate::loads::{self, Loads};
 use crate::machine::FactsByHost;
 use crate::names::Names;
 use crate::not_found::NotFound;
-use crate::observer;
 use crate::orders::{Ordered, Turn, is_same_path, orders, random_of, turns};
 pub use crate::orders::{memory, memory_of_machine};
 use crate::path::keeper::Keepers;
@@ -29,6 +29,7 @@ use crate::undo::UndoError;
 pub use check::{ask, check, look};
 use rand::Rng;
 use record::{Around, Beside, States};
+use short_trials::ByPath;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -38,7 +39,6 @@ use tardy_model::shaper::Shaper;
 use tardy_model::stream::{Stream, live_end};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
-use tardy_model::trial::ObserverRecord;
 use tardy_spec::experiment::{Cell, Experiment, Setup};
 pub use under_way::Options;
 use under_way::{Later, Run, Standing};
@@ -70,6 +70,7 @@ pub fn run(
         measured: Vec::new(),
         ruler,
         observed,
+        unanswered: BTreeSet::new(),
         costs: Costs::default(),
         of,
     };
@@ -215,7 +216,7 @@ impl Run<'_, '_> {
         match states {
             Some((before, after)) => {
                 let beside = Beside { shapers, ..Beside::default() };
-                let states = States { here: [before, after], others: BTreeMap::new() };
+                let states = States { here: [before, after], others: BTreeMap::new(), kept: Default::default() };
                 self.keep(turn, nonce, states, None, ran, beside)
             }
             None => Ok(()),
@@ -263,6 +264,11 @@ impl Run<'_, '_> {
 
     /// Has the path's programs run meanwhile. They end before anything is put back.
     fn with_keepers(&mut self, plan: &Plan, turns: &[Turn<'_>], later: &Later) -> Result<(), RunError> {
+        let setup = &turns[0].cell.setup;
+        // Two ptp4l find each other only over a link.
+        if setup.observes_ptp && setup.path.traits().waits_for_link {
+            check::wait_for_link(self.hosts, &plan.ends, self.options.stop)?;
+        }
         let mut keepers = Keepers::start(&plan.keepers, self.hosts)?;
         self.on_stations(plan, &mut keepers, turns, later)
     }
@@ -390,10 +396,11 @@ impl Run<'_, '_> {
             self.refuse_for(cell, why, Some(inspection));
             return Ok(());
         }
+        let apart = self.exchange(stations, plan, turn, false)?;
         self.wake(&cell.setup, true)?;
         self.hosts.watch(BETWEEN_ORDERS + longest(&cell.setup))?;
-        let (programs, hosts) = (loads.have_programs(), &mut *self.hosts);
-        let mut around = Around::new(hosts, &cell.setup, (&chosen, &self.found), &plan.ends, programs)?;
+        let asked = (loads.have_programs(), !self.experiment.remotes().is_empty());
+        let mut around = Around::new(self.hosts, &cell.setup, (&chosen, &self.found), plan, asked)?;
         let result = stations.run(
             &ordered,
             &mut loads,
@@ -409,6 +416,7 @@ impl Run<'_, '_> {
         let beside = Beside { shapers: readings.records(), inspection, ..Beside::built(plan, &watch) };
         let mut ended = EndedTrial { turn, nonce, ordered, states, beside, output: Vec::new() };
         ended.beside.loads = loads.records();
+        ended.beside.traffic = stations.traffic().clone();
         // Nothing is known of what a path did whose program had ended, so the trial is kept as one
         // that broke.
         match (result, keepers.check().err()) {
@@ -418,7 +426,7 @@ impl Run<'_, '_> {
             }
             (Ok(ran), None) => {
                 ended.output = loads.output();
-                self.observe_and_keep(stations, plan, &chosen, ended, ran)
+                self.observe_and_keep(stations, plan, &chosen, ended, (ran, apart))
             }
             (Err(Broken { error: TrialError::Elsewhere { stream, program }, .. }), _) => {
                 self.place_anew(stations, keepers, plan, turn, (stream, program))
@@ -437,18 +445,26 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Measures what tx stamps add, and keeps the trial with that. Nobody waits for it before the
-    /// first packet of the trial.
+    /// Measures what tx stamps add and how far the clocks are apart, and keeps the trial with that.
+    /// Nobody waits for it before the first packet of the trial.
     fn observe_and_keep(
         &mut self,
         stations: &mut Stations,
         plan: &Plan,
         chosen: &[Placed],
         mut ended: EndedTrial<'_>,
-        ran: Vec<StreamHalves>,
+        (mut ran, apart): (Vec<StreamHalves>, ByPath),
     ) -> Result<(), RunError> {
-        let observed = self.observe(stations, plan, ended.turn.cell, chosen);
-        let failed = observed.map(|observer| ended.beside.observer = observer).err();
+        let cell = ended.turn.cell;
+        let mut more = || -> Result<(), RunError> {
+            if !apart.is_empty() {
+                let behind = self.exchange(stations, plan, ended.turn, true)?;
+                short_trials::add(&cell.setup, &mut ran, &apart, &behind)?;
+            }
+            ended.beside.observer = self.observe(stations, plan, cell, chosen)?;
+            Ok(())
+        };
+        let failed = more().err();
         self.keep_ended(ended, ran.into_iter().map(Some).collect(), None)?;
         failed.map_or(Ok(()), Err)
     }
@@ -469,34 +485,6 @@ impl Run<'_, '_> {
         let both = turn.cell.setup.streams.iter().zip(phases).zip(ran);
         let ran = both.map(|((stream, phase), ran)| (stream, phase, ran)).collect();
         self.keep(turn, nonce, states, failed, ran, beside)
-    }
-
-    /// Measures what tx stamps add, behind the first trial on a path, between hosts, by a port.
-    fn observe(
-        &mut self,
-        stations: &mut Stations,
-        plan: &Plan,
-        cell: &Cell,
-        chosen: &[Placed],
-    ) -> Result<Vec<ObserverRecord>, RunError> {
-        let host = |station: &str| cell.setup.stations.get(station).map_or(HostId::HERE, |of| of.host);
-        let of_stream = |stream: &Stream| (stream.port, host(&stream.from), host(&stream.to));
-        let here = (cell.setup.path.clone(), cell.setup.streams.iter().map(of_stream).collect());
-        if self.stopped() || self.observed.contains(&here) {
-            return Ok(Vec::new());
-        }
-        if !observer::can_measure(&cell.setup) {
-            return Ok(Vec::new());
-        }
-        self.observed.push(here);
-        let mut random = random_of(!self.experiment.seed, &cell.id, 0);
-        match observer::measure(stations, plan, &cell.setup, chosen, &mut random, self.options.stop) {
-            Ok(records) => Ok(records),
-            // The trial itself will meet the same.
-            Err(Broken { error: TrialError::CannotDo(_) | TrialError::Elsewhere { .. }, .. }) => Ok(Vec::new()),
-            Err(Broken { error: TrialError::NotFound(error), .. }) => Err(error.into()),
-            Err(Broken { error: TrialError::Agent(error), .. }) => Err(error.into()),
-        }
     }
 }
 

@@ -26,6 +26,7 @@ pub(crate) fn keepers(setup: &Setup) -> Vec<Keeper> {
         place: Place { host, netns: None },
         why: "holds the bound on how long a CPU takes to wake up",
         command: Command::new("sh", &["-c", &hold]),
+        is_optional: false,
     };
     hosts(setup).into_iter().map(keeper).collect()
 }

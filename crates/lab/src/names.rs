@@ -136,6 +136,11 @@ impl Names {
         format!("/run/{OF_MACHINE}{}-switch", self.slot)
     }
 
+    /// The folder of a ptp4l of tardy's own on one end of a path, as long as the path is there.
+    pub fn ptp_folder(self, side: LinkNumber) -> String {
+        format!("/run/{OF_MACHINE}{}-ptp{}", self.slot, side.0)
+    }
+
     /// The number of a macvtap in its namespace. The file in /dev by which a program opens it is
     /// called by this number, and all namespaces share /dev.
     pub fn macvtap_index(self, machine: HostId) -> u32 {

@@ -103,8 +103,10 @@ pub fn random_of(seed: u64, cell: &str, n: u32) -> Pcg64Mcg {
     Pcg64Mcg::seed_from_u64(seed ^ hash ^ (u64::from(n) << 32))
 }
 
-/// UDP port of stream 0; each stream has its own, in a namespace of the run's own.
-const FIRST_UDP_PORT: u16 = 5_800;
+/// The UDP or TCP port at which stream 0 arrives, and its replies; each stream has its own.
+const FIRST_PORT: u16 = 5_800;
+/// The same of replies between two stations that have one address.
+const FIRST_REPLY_PORT: u16 = 6_800;
 
 /// Where a stream meets the path at a station.
 struct Met {
@@ -190,9 +192,11 @@ fn ends(
     phase: Nanos,
     queues: Option<Range<u32>>,
 ) -> Result<Vec<EndOrder>, NotFound> {
-    let port = FIRST_UDP_PORT + u16::from(order.stream.number());
     let [near, far] = plan.ends.of_stream(stream)?;
     let (from, to) = (met(plan.ends.end(near)?, stream)?, met(plan.ends.end(far)?, stream)?);
+    let number = u16::from(order.stream.number());
+    let first_reply = if from.address == to.address { FIRST_REPLY_PORT } else { FIRST_PORT };
+    let port = |replies: bool| if replies { first_reply } else { FIRST_PORT } + number;
     let tx = thread_on(from.host, placed.tx, stream.tx.policy)?;
     let rx = thread_on(to.host, placed.rx, stream.rx.policy)?;
     let reply = thread_on(from.host, placed.reply, stream.reply.policy)?;
@@ -203,7 +207,7 @@ fn ends(
             thread: thread.clone(),
             local: near.address,
             peer: far.address,
-            port,
+            port: port(replies),
             device: near.device.clone(),
             macs: [far.mac, near.mac],
             priority: stream.priority,
@@ -230,6 +234,7 @@ fn ends(
         });
         let hints = if through.passes_xdp() { stream.rx.hints.clone() } else { Vec::new() };
         let Rx { queue, frames, .. } = stream.rx;
+        let port = port(replies);
         ReceiveOrder { order, thread, local, port, device, wait, queue, frames, replies, object, hints }
     };
     let reflect = || EndOrder::Reflect(ReflectOrder { receive: receive(false, &rx), send: send(true, &rx) });
@@ -254,6 +259,7 @@ pub fn is_same_path(kinds: &Kinds, a: &Setup, b: &Setup, found: &FactsByHost) ->
         && a.is_simulated() == b.is_simulated()
         && ((kinds.path)(a.path.kind).may_share)(a, b)
         && a.dma_latency_us == b.dma_latency_us
+        && a.observes_ptp == b.observes_ptp
         && softirq::wants_the_same(a, b, found)
         && vlan::has_same_devices(a, b)
 }

@@ -19,6 +19,7 @@ use crate::station::{self, Offer, PlannedStation, StationId, StationMethods};
 use crate::step::{Inverse, Question, Step};
 use crate::vlan;
 use std::collections::{BTreeMap, BTreeSet};
+use tardy_host::timekeeper::PtpSocket;
 use tardy_model::harmless;
 use tardy_model::path::PathKind;
 use tardy_model::point::Point;
@@ -45,6 +46,8 @@ pub struct Plan {
     pub ends: Ends,
     /// Devices inside the path whose programs a station watches.
     pub inside: Vec<Inside>,
+    /// Sockets of ptp4l that observe the clocks of the path's ends, with their hosts.
+    pub ptp: Vec<(HostId, PtpSocket)>,
     /// When the queue discipline's schedule begins on each host that has one, by the host's own
     /// clock.
     pub begins: BTreeMap<HostId, Instant<Tai>>,
@@ -146,7 +149,17 @@ pub fn plan_of(kinds: &Kinds, setup: &Setup, names: Names, found: &FactsByHost) 
         .collect();
     check_inverses([&standing, &steps].into_iter().flatten())?;
     let keepers = laid.keepers.into_iter().chain(idle::keepers(setup)).collect();
-    Ok(Plan { standing, steps, keepers, read_back, stations, ends, inside: laid.inside, begins: shaped.begins })
+    Ok(Plan {
+        standing,
+        steps,
+        keepers,
+        read_back,
+        stations,
+        ends,
+        inside: laid.inside,
+        ptp: laid.ptp,
+        begins: shaped.begins,
+    })
 }
 
 /// Has each station take in the devices that the path gives it: its ends, and the steps for that.

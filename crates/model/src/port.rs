@@ -209,6 +209,18 @@ pub struct Sim {
     pub hold: Nanos,
     /// Share of the packets that it holds for which it does, 0 to 1.
     pub hold_share: f64,
+    /// Each end has a device with a clock of its own, by which it stamps; the stream is one-way.
+    pub phc: bool,
+    /// These clocks are ahead of true time by this.
+    pub phc_ahead: Nanos,
+    /// They run this many parts per billion fast.
+    pub phc_drift_ppb: i64,
+    /// They jump by this much in the middle of the trial.
+    pub phc_step: Nanos,
+    /// They count in steps of this.
+    pub phc_tick: Nanos,
+    /// It takes so long to read one next to the system's clock, and it shows what it showed first.
+    pub phc_read: Nanos,
 }
 
 impl Default for Sim {
@@ -237,6 +249,12 @@ impl Default for Sim {
             throttle: Nanos::ZERO,
             hold: Nanos::ZERO,
             hold_share: 1.0,
+            phc: false,
+            phc_ahead: Nanos::ZERO,
+            phc_drift_ppb: 0,
+            phc_step: Nanos::ZERO,
+            phc_tick: Nanos(1),
+            phc_read: Nanos(100),
         }
     }
 }

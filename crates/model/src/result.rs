@@ -290,7 +290,7 @@ pub struct MetricResult {
     /// there are none.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub not_of_packet: u64,
-    /// By how much each figure may be wrong, ns, because the clocks of two hosts took its stamps;
+    /// By how much each figure may be wrong, ns, because two clocks took its stamps;
     /// of a cell the greatest bound of its trials. Left out where the clocks of one host took them.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub clock_bound_ns: Option<i64>,

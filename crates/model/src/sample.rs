@@ -2,6 +2,7 @@
 //! Samples: one row per *intended* packet, held in columns, with what became of it.
 
 use crate::point::{Metric, Point};
+use crate::time::{self, PhcReading};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -222,3 +223,29 @@ pub struct HintColumn {
     /// Absent where the row's struct does not have the member.
     pub values: Vec<Option<i64>>,
 }
+
+/// Turns the device's instants into CLOCK_REALTIME, by what its clock showed before the trial and
+/// after it, and gives by how much they may be wrong, ns. Where the clock was set meanwhile, or
+/// could not be read, there are none.
+pub fn by_device<'s>(
+    stamps: impl ExactSizeIterator<Item = &'s mut MaybeNanos>,
+    [before, after]: [Option<PhcReading>; 2],
+) -> i64 {
+    let between = before.zip(after).and_then(|(before, after)| PhcReading::between(before, after));
+    let stamps: Vec<&mut MaybeNanos> = stamps.collect();
+    // A stamp may be almost a step of its clock too early, and the readings are rounded likewise.
+    let all = || stamps.iter().filter_map(|stamp| stamp.get());
+    let mut tick_ns = time::tick_ns(all());
+    if tick_ns > MOST_TICK_NS {
+        // That is how the packets came, and not how the clock counts.
+        tick_ns = time::tick_ns(all().chain([before, after].into_iter().flatten().map(|reading| reading.phc_ns)));
+    }
+    for stamp in stamps {
+        let realtime = stamp.get().zip(between).map(|(phc_ns, between)| between.to_realtime_ns(phc_ns));
+        *stamp = MaybeNanos::from(realtime);
+    }
+    between.map_or(0, |between| between.bound_ns.saturating_add(tick_ns))
+}
+
+/// No device's clock counts in greater steps, ns.
+const MOST_TICK_NS: i64 = 1_000;

@@ -221,6 +221,24 @@ impl PhcReading {
     }
 }
 
+/// Stamps that show in what steps their clock counts.
+const LEAST_FOR_TICK: usize = 16;
+
+/// The steps in which a clock counts, ns: the greatest that all of these stamps are multiples of,
+/// seen from the first; 1 of too few of them to show it.
+pub fn tick_ns(stamps: impl Iterator<Item = i64>) -> i64 {
+    let (mut first, mut tick, mut all) = (None, 0_u64, 0);
+    for stamp in stamps {
+        let mut step = stamp.abs_diff(*first.get_or_insert(stamp));
+        // Euclid's algorithm.
+        while step != 0 {
+            (tick, step) = (step, tick % step);
+        }
+        all += 1;
+    }
+    if all < LEAST_FOR_TICK { 1 } else { clamped(i128::from(tick)).max(1) }
+}
+
 impl PhcConversion {
     /// The same moment on CLOCK_REALTIME, ns.
     pub fn to_realtime_ns(&self, phc_ns: i64) -> i64 {
@@ -230,6 +248,27 @@ impl PhcConversion {
         // Differences of instants within a trial: the product is far below the type's end.
         let at = i128::from(self.first.realtime_ns) + since * system / device.max(1);
         i64::try_from(at).unwrap_or(i64::MAX)
+    }
+}
+
+listed! {
+    /// What PTP is used for where two machines' clocks are to be compared.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Ptp {
+        #[default]
+        Off,
+        /// A ptp4l on each device of the path, which steers no clock.
+        Observe,
+    }
+}
+
+impl Ptp {
+    /// The name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Ptp::Off => "off",
+            Ptp::Observe => "observe",
+        }
     }
 }
 
@@ -249,7 +288,7 @@ fn clamped(ns: i128) -> i64 {
 }
 
 /// The offset of another host's CLOCK_TAI during a trial.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offset {
     pub host: String,
     /// Just before the trial.
@@ -257,9 +296,104 @@ pub struct Offset {
     pub last: OffsetReading,
     /// How it was found out.
     pub method: String,
+    /// The reading by which the schedule there was begun, where that is not the first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun_by: Option<OffsetReading>,
+    /// What other sources show of the same clocks. None of them counts for instants.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<OtherSource>,
+}
+
+/// What a source shows of two clocks during a trial.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherSource {
+    /// How it was found out.
+    pub method: String,
+    /// Just before the trial.
+    pub first: OffsetReading,
+    pub last: OffsetReading,
+    /// It is what a program reports about its own work, and is only compared.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_reported: bool,
+}
+
+/// Two sources that exclude each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disagreement {
+    /// How each was found out.
+    pub methods: [String; 2],
+    /// How far apart both offsets are, ns.
+    pub apart_ns: i64,
+    /// How far apart they may be, ns: both bounds.
+    pub allowed_ns: i64,
+    /// At least one of them is only what a program reports about its own work.
+    pub is_reported: bool,
 }
 
 impl Offset {
+    /// The reading by which the schedule on the other host was begun.
+    pub fn beginning(&self) -> OffsetReading {
+        self.begun_by.unwrap_or(self.first)
+    }
+
+    /// The same with what another source shows. The source with the least bound counts for
+    /// instants.
+    pub fn with(mut self, other: OtherSource) -> Offset {
+        let as_source = |of: OtherSource| Offset {
+            host: String::new(),
+            first: of.first,
+            last: of.last,
+            method: of.method,
+            ..Offset::default()
+        };
+        if as_source(other.clone()).bound_ns() >= self.bound_ns() {
+            self.others.push(other);
+            return self;
+        }
+        let begun_by = Some(self.beginning());
+        let (method, first, last) = (self.method, self.first, self.last);
+        self.others.push(OtherSource { method, first, last, is_reported: false });
+        Offset { first: other.first, last: other.last, method: other.method, begun_by, ..self }
+    }
+
+    /// The same with a source that never counts for instants, and is only compared: its bound is as
+    /// good as what a program reports about itself.
+    pub fn beside(mut self, other: OtherSource) -> Offset {
+        self.others.push(OtherSource { is_reported: true, ..other });
+        self
+    }
+
+    /// The two sources that are the farthest beyond what both bounds allow, between their readings
+    /// of the trial; `None` if all agree. Each is the line by which it would convert instants. Two
+    /// that tardy itself asked come before one that a program reports.
+    pub fn disagreement(&self) -> Option<Disagreement> {
+        let line = |of: &OtherSource| Offset {
+            first: of.first,
+            last: of.last,
+            method: of.method.clone(),
+            ..Offset::default()
+        };
+        let own = (Offset { others: Vec::new(), ..self.clone() }, false);
+        let all: Vec<(Offset, bool)> =
+            std::iter::once(own).chain(self.others.iter().map(|of| (line(of), of.is_reported))).collect();
+        let compare = |one: &(Offset, bool), other: &(Offset, bool)| {
+            let ([one, other], is_reported) = ([&one.0, &other.0], one.1 || other.1);
+            let allowed_ns = one.bound_ns().saturating_add(other.bound_ns()).saturating_add(1);
+            let from = one.first.at_tai_ns.max(other.first.at_tai_ns);
+            let until = one.last.at_tai_ns.min(other.last.at_tai_ns).max(from);
+            let apart = |at_ns: i64| {
+                let [one, other] = [one, other].map(|of| i128::from(of.ahead_ns(Instant::from_ns(at_ns))));
+                clamped((one - other).abs())
+            };
+            let apart_ns = apart(from).max(apart(until));
+            let methods = || [one, other].map(|of| of.method.clone());
+            (apart_ns > allowed_ns).then(|| Disagreement { methods: methods(), apart_ns, allowed_ns, is_reported })
+        };
+        let pairs = all.iter().enumerate().flat_map(|(n, one)| all[n + 1..].iter().map(move |other| (one, other)));
+        let all = pairs.filter_map(|(one, other)| compare(one, other));
+        all.max_by_key(|of| (!of.is_reported, of.apart_ns.saturating_sub(of.allowed_ns)))
+    }
+
     /// How much faster the other clock ran by the readings, in parts per billion; `None` where no
     /// time passed between them.
     pub fn drift_ppb(&self) -> Option<f64> {

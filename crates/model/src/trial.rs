@@ -15,6 +15,13 @@ use crate::xdp::{Inspection, XdpRecord, XdpSendRecord};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Bytes of tardy's own messages, without what carries them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnTraffic {
+    pub to_bytes: u64,
+    pub from_bytes: u64,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrialRecord {
     /// Version of this file.
@@ -41,6 +48,10 @@ pub struct TrialRecord {
     /// The states of the other hosts, before the trial and after it, by the hosts' names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hosts: BTreeMap<String, [MachineState; 2]>,
+    /// What tardy itself sent to stations on other hosts and had from them while the trial ran, by
+    /// the hosts' names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub own_traffic: BTreeMap<String, OwnTraffic>,
     pub streams: BTreeMap<String, StreamRecord>,
     /// Background loads by name.
     #[serde(default)]
@@ -160,6 +171,9 @@ pub struct StreamRecord {
     /// By how much more stamps at `tx_hw` may be wrong, ns: they come from the device's clock.
     #[serde(default)]
     pub tx_hw_bound_ns: i64,
+    /// The same of stamps at `rx_hw`.
+    #[serde(default)]
+    pub rx_hw_bound_ns: i64,
     /// From REALTIME to TAI at the receiver.
     pub rx_conversion: Conversion,
     /// Clocks of the sending station before and after.
@@ -318,10 +332,11 @@ impl StreamRecord {
         of_hosts.saturating_add(self.bound_of_one_host_ns(metric))
     }
 
-    /// The same where the clocks of two hosts took the stamps; `None` where those of one did.
+    /// The same where two clocks took the stamps, those of two hosts or a device's and its host's;
+    /// `None` where one did.
     pub fn clock_bound_ns(&self, metric: Metric) -> Option<i64> {
         let crosses = metric.crosses_stations() && self.offsets.bound_ns() > 0;
-        crosses.then(|| self.bound_ns(metric))
+        (crosses || self.bound_of_devices_ns(metric) > 0).then(|| self.bound_ns(metric))
     }
 
     /// By how much more one value of a metric between two hosts may be wrong than another of the
@@ -334,12 +349,17 @@ impl StreamRecord {
 
     /// The bounds of conversions that stamps need on any number of hosts, ns.
     fn bound_of_one_host_ns(&self, metric: Metric) -> i64 {
-        let has = |point| metric.points().contains(&point);
-        // The device's clock is in question only where its stamp is.
-        let of_device = if has(Point::TxHw) { self.tx_hw_bound_ns } else { 0 };
-        let of_xdp = self.xdp.as_ref().filter(|_| has(Point::RxXdp)).map_or(0, |port| port.clock_bound_ns);
-        let bounds = [self.tx_conversion.bound_ns, self.rx_conversion.bound_ns, of_device, of_xdp];
-        bounds.into_iter().fold(0, i64::saturating_add)
+        let bounds = [self.tx_conversion.bound_ns, self.rx_conversion.bound_ns];
+        bounds.into_iter().fold(self.bound_of_devices_ns(metric), i64::saturating_add)
+    }
+
+    /// The bounds of clocks that only a device or an XDP program stamps by, ns: each is in question
+    /// only where its stamp is.
+    fn bound_of_devices_ns(&self, metric: Metric) -> i64 {
+        let of_xdp = self.xdp.as_ref().map_or(0, |port| port.clock_bound_ns);
+        let bounds = [(Point::TxHw, self.tx_hw_bound_ns), (Point::RxHw, self.rx_hw_bound_ns), (Point::RxXdp, of_xdp)];
+        let has = |(point, bound_ns): (Point, i64)| metric.points().contains(&point).then_some(bound_ns);
+        bounds.into_iter().filter_map(has).fold(0, i64::saturating_add)
     }
 
     /// How long the stream's packets took, ns: from the first to the last scheduled instant; of a

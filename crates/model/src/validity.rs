@@ -73,6 +73,7 @@ pub const RULES: &[RuleDefault] = &[
     condition(CHECKSUM_LOST, Level::Invalid),
     fact("tai-offset"),
     fact("clock-step"),
+    fact("clocks-disagree"),
     fact("causality"),
     RuleDefault { id: CLOCK_BOUND, limit: Some(RuleLimit::Share(0.10)), level: Level::Warning, milder: true },
     condition("policy", Level::Invalid),

@@ -18,7 +18,7 @@ pub(crate) enum Column {
     Min,
     Mean,
     Stddev,
-    /// By how much each of the others may be wrong; where the clocks of two hosts took stamps.
+    /// By how much each of the others may be wrong; where two clocks took stamps.
     Bound,
 }
 

@@ -2,7 +2,7 @@
 //! CSV: one row per cell, stream and metric, quoted by RFC 4180, lines ended by LF as other tools
 //! of this system expect. Times are whole nanoseconds, means decimal; what is not available is
 //! empty, and `infinite` names the percentiles that are empty because packets were lost. Two more
-//! columns, `clock_bound_ns` and `refused_by`, where the clocks of two hosts took stamps.
+//! columns, `clock_bound_ns` and `refused_by`, where two clocks took stamps.
 
 use crate::column::in_order;
 use crate::picture::{Options, Picture, ReportError};

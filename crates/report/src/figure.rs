@@ -11,9 +11,9 @@ pub const FEW_EVENTS: &str = "fewer than 10 separate events (one stall is one) l
 /// Why a percentile is absent: it is not known where these stand.
 pub const WITHOUT_STAMP: &str = "packets that were received without a stamp could change it";
 /// Why each figure of a metric may be wrong by its bound.
-pub const TWO_CLOCKS: &str = "the clocks of two hosts took the stamps";
+pub const TWO_CLOCKS: &str = "two clocks took the stamps";
 /// The same of what is above its minimum.
-pub const TWO_CLOCKS_DRIFT: &str = "the clocks of the two hosts may have drifted by this";
+pub const TWO_CLOCKS_DRIFT: &str = "the two clocks may have drifted by this";
 /// What is printed for a percentile whose rank falls on a lost or unsent packet.
 pub const INFINITE: &str = "∞";
 /// Between groups of three digits where every column counts: a plain space, which every terminal

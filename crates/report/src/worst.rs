@@ -26,7 +26,7 @@ pub struct WorstOf<'a> {
     pub missing: u64,
     /// The packets, the worst first.
     pub packets: Vec<WorstPacket>,
-    /// By how much a stage of a trial may be wrong, ns, where the clocks of two hosts took its
+    /// By how much a stage of a trial may be wrong, ns, where two clocks took its
     /// stamps.
     pub bounds: BTreeMap<(u32, Metric), i64>,
 }
@@ -69,9 +69,7 @@ pub fn draw(picture: &Picture<'_>, all: &[WorstOf<'_>]) -> String {
     }
     if all.iter().any(|of| of.packets.iter().any(|packet| of.refused(packet, limit).next().is_some())) {
         let limit = RuleLimit::Share(limit);
-        out += &format!(
-            "–: no stamp there, or a stage between the clocks of two hosts whose bound is more than {limit} of it.\n"
-        );
+        out += &format!("–: no stamp there, or a stage between two clocks whose bound is more than {limit} of it.\n");
     }
     out
 }

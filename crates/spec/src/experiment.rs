@@ -146,6 +146,8 @@ pub struct Setup {
     pub softirq: Softirq,
     /// The longest that a CPU may take to wake from idle, µs; `None` leaves it to the machine.
     pub dma_latency_us: Option<i32>,
+    /// A ptp4l on each of the path's devices observes how far the clocks are apart.
+    pub observes_ptp: bool,
 }
 
 impl Setup {

@@ -17,7 +17,7 @@ use tardy_model::point::{Metric, Point};
 use tardy_model::port::{Port, Sim};
 use tardy_model::station::StationKind;
 use tardy_model::stream::{CpuChoice, Ip, Kind, Launch, Overrun, Policy, Reply, Rx, Stream, Tx, Wait};
-use tardy_model::time::Nanos;
+use tardy_model::time::{Nanos, Ptp};
 use tardy_model::xdp::{Core, DeviceHint, Triggered, XdpMode, XdpObject};
 
 /// What a packet may have where nobody knows; nothing is checked against it.
@@ -61,14 +61,15 @@ pub(crate) fn setup(view: &View<'_>) -> Option<(Setup, Vec<Expectation>)> {
         view.check(&["stream.*.vlan", "stream.*.port"], || check::pcp_queues(view, softirq, &streams));
     }
     let dma_latency = view.keep(dma_latency(view));
+    let observes_ptp = view.keep(observes_ptp(view, &path));
     let shaper = view.keep(shaper::shaper(view, &path, &streams, &loads))?;
     if let Some(softirq) = &softirq {
         view.keep(check::nothing_changes(view, &path, &shaper, softirq, &streams));
     }
     stamps::keep_needed(&mut streams, &shaper);
     let all = streams.len() == names.len() && is_known;
-    let (softirq, dma_latency_us) = (softirq?, dma_latency?);
-    let setup = Setup { stations: stations?, path, shaper, streams, loads, softirq, dma_latency_us };
+    let (softirq, dma_latency_us, observes_ptp) = (softirq?, dma_latency?, observes_ptp?);
+    let setup = Setup { stations: stations?, path, shaper, streams, loads, softirq, dma_latency_us, observes_ptp };
     Some((setup, expect)).filter(|_| all)
 }
 
@@ -96,6 +97,22 @@ const OF_THREADS: [&str; 14] = [
 fn known<'s>(view: &View<'_>, streams: &'s [Stream], rests_on: &[&str]) -> Vec<&'s Stream> {
     let is_known = |of: &&Stream| rests_on.iter().all(|field| view.is_sound(&format!("stream.{}.{field}", of.name)));
     streams.iter().filter(is_known).collect()
+}
+
+/// Whether PTP observes the clocks of both ends. It needs devices that are taken.
+fn observes_ptp(view: &View<'_>, path: &Path) -> Result<bool, Problem> {
+    let table = view.table("clocks", None);
+    let observes = table.get("ptp", called(Ptp::of))? == Ptp::Observe;
+    if observes && view.is_sound("path.kind") && path.kind != PathKind::Wire {
+        let what = format!(
+            "`{}`: ptp4l would run on the devices that path wire takes, and the path is {}",
+            table.key("ptp"),
+            path.traits().name
+        );
+        let help = "take path wire, or leave it out: tardy's own exchange needs nothing";
+        return Err(table.wrong(&["ptp"], what, help.to_owned()));
+    }
+    Ok(observes)
 }
 
 /// The bound on a CPU's wake-up from idle. The kernel's unit is the microsecond.
@@ -415,7 +432,9 @@ fn count(table: &Table<'_>, kind: Kind, cycle: Nanos) -> Result<u32, Problem> {
 fn lead(view: &View<'_>, name: &Named, stream: &Stream) -> Result<Option<Metric>, Problem> {
     let table = view.table("stream.*", Some(name));
     if let Some(Value::Metrics(named)) = table.find("lead") {
-        named.iter().for_each(|metric| stamps::check_metric(&table, "lead", *metric, stream.kind, &stream.stamps));
+        named
+            .iter()
+            .for_each(|metric| stamps::check_metric(&table, "lead", *metric, of_stream(stream), &stream.stamps));
         return Ok(named.first().copied());
     }
     let limits = view.as_written(&format!("expect.{}.", name.name)).into_iter();
@@ -469,6 +488,11 @@ fn check_sign(view: &View<'_>, key: &str, metric: Metric, limits: &[(Of, i64, bo
     }
 }
 
+/// What a stream does, and whether its messages are joined.
+fn of_stream(stream: &Stream) -> (Kind, bool) {
+    (stream.kind, stamps::joins(stream.port, stream.reply.in_flight))
+}
+
 /// Refuses a limit of a metric that the stream cannot have.
 fn check_limit(view: &View<'_>, name: &Named, key: &str, metric: Metric, stream: &Stream) {
     let table = view.table("stream.*", Some(name));
@@ -477,7 +501,8 @@ fn check_limit(view: &View<'_>, name: &Named, key: &str, metric: Metric, stream:
             let keys = [key.to_owned(), table.key("kind")];
             Err(view.combination(&keys, format!("`{key}` {}", stamps::NO_SCHEDULE), help))
         });
-    } else if let Some(Lack { decided_by, blamed, why, help }) = stamps::lack(metric, &stream.stamps, stream.kind) {
+    } else if let Some(Lack { decided_by, blamed, why, help }) = stamps::lack(metric, &stream.stamps, of_stream(stream))
+    {
         table.check(decided_by, || {
             let blamed = blamed.iter().map(|field| table.key(field));
             let keys: Vec<String> = std::iter::once(key.to_owned()).chain(blamed).collect();
@@ -515,5 +540,11 @@ fn sim(table: &Table<'_>) -> Result<Sim, Problem> {
         throttle: table.get("sim.throttle", span)?,
         hold: table.get("sim.hold", span)?,
         hold_share: table.get("sim.hold_share", share)?,
+        phc: table.get("sim.phc", flag)?,
+        phc_ahead: table.get("sim.phc_ahead", span)?,
+        phc_drift_ppb: int("sim.phc_drift_ppb")?,
+        phc_step: table.get("sim.phc_step", span)?,
+        phc_tick: table.get("sim.phc_tick", span)?.max(Nanos(1)),
+        phc_read: table.get("sim.phc_read", span)?,
     })
 }

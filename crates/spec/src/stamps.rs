@@ -4,7 +4,7 @@
 //! for: each stamp of the kernel costs time in the path. Of those the ones that a machine does not
 //! have are left out with a reason.
 
-use crate::cell::{Table, View};
+use crate::cell::{Table, View, integer};
 use crate::error::Problem;
 use crate::experiment::Path;
 use crate::schema::Value;
@@ -78,18 +78,23 @@ fn is_unseen(point: Point, port: Port) -> bool {
     !port.traits().passes_qdisc && of_sending.contains(&point)
 }
 
-/// True of the kernel's stamps over TCP with several in flight: messages that wait to be sent or
-/// read are joined, and share one stamp.
+/// The points of the kernel's stamps.
+const KERNELS: [Point; 6] =
+    [Point::TxSched, Point::TxKernel, Point::RxKernel, Point::ReplyTxSched, Point::ReplyTxKernel, Point::ReplyRxKernel];
+
+/// True over TCP with several in flight: messages that wait to be sent or read are joined, and
+/// share one stamp.
+pub(crate) fn joins(port: Port, in_flight: u32) -> bool {
+    port.traits().is_connection && in_flight > 1
+}
+
+/// Why there is no stamp of the kernel then.
+const JOINED: &str =
+    "TCP joins messages that wait to be sent or read, and they share one stamp; with in_flight = 1 each has its own";
+
+/// True of the kernel's stamps then.
 fn is_joined(point: Point, port: Port, in_flight: u32) -> bool {
-    let of_kernel = [
-        Point::TxSched,
-        Point::TxKernel,
-        Point::RxKernel,
-        Point::ReplyTxSched,
-        Point::ReplyTxKernel,
-        Point::ReplyRxKernel,
-    ];
-    port.traits().is_connection && in_flight > 1 && of_kernel.contains(&point)
+    joins(port, in_flight) && KERNELS.contains(&point)
 }
 
 /// Keeps of the points that no file names those that something asked for is made of. What a
@@ -136,10 +141,11 @@ pub(crate) fn check(view: &View<'_>, path: &Path, streams: &[Stream]) {
 fn refusal(point: Point, path: &Path, stream: &Stream) -> Option<String> {
     let joined = is_joined(point, stream.port, stream.reply.in_flight);
     Some(match point {
-        Point::TxHw | Point::RxHw if stream.port.traits().is_simulated => {
-            format!("port {} has no network device", stream.port.name())
+        Point::TxHw | Point::RxHw if stream.port.traits().is_simulated && !stream.sim.phc => {
+            format!("port {} has no network device; sim.phc = true gives each end one with a clock", stream.port.name())
         }
-        Point::TxHw | Point::RxHw if path.traits().clock == DeviceClock::None => {
+        Point::TxHw | Point::RxHw if stream.port.traits().is_simulated && stream.kind == Kind::Cyclic => return None,
+        Point::TxHw | Point::RxHw if !stream.port.traits().is_simulated && path.traits().clock == DeviceClock::None => {
             format!("path {} joins virtual links, which have no clock of their own", path.traits().name)
         }
         Point::RxXdp if !stream.rx.port.passes_xdp() => {
@@ -152,11 +158,13 @@ fn refusal(point: Point, path: &Path, stream: &Stream) -> Option<String> {
         Point::RxKernel if stream.rx.port.passes_xdp() => {
             format!("port {} takes packets before the kernel's stack stamps them", stream.rx.port.name())
         }
-        Point::RxHw => "this version does not read the clock of a device that receives".to_owned(),
-        Point::TxHw if stream.kind.is_answered() => "a device's stamps are read of one-way streams only".to_owned(),
-        _ if joined => "TCP joins messages that wait to be sent or read, and they share one stamp; with \
-                        in_flight = 1 each has its own"
-            .to_owned(),
+        Point::TxHw | Point::RxHw if stream.kind.is_answered() => {
+            "a device's stamps are read of one-way streams only".to_owned()
+        }
+        Point::RxHw if stream.rx.port.passes_xdp() => {
+            format!("port {} takes packets before the kernel hands over the device's stamp", stream.rx.port.name())
+        }
+        _ if joined => JOINED.to_owned(),
         _ => return None,
     })
 }
@@ -218,18 +226,26 @@ pub(crate) fn metrics(table: &Table<'_>, kind: Kind, port: Port, stamps: &[Point
             .filter(|metric| fits(metric) && stamped(metric))
             .collect());
     };
-    metrics.iter().for_each(|metric| check_metric(table, "metrics", *metric, kind, stamps));
+    let in_flight = table.get("in_flight", integer).map_or(1, |number| number as u32);
+    let joins = joins(port, in_flight);
+    metrics.iter().for_each(|metric| check_metric(table, "metrics", *metric, (kind, joins), stamps));
     Ok(metrics)
 }
 
 /// Refuses a metric, named by the key `field`, that such a stream cannot have.
-pub(crate) fn check_metric(table: &Table<'_>, field: &str, metric: Metric, kind: Kind, stamps: &[Point]) {
+pub(crate) fn check_metric(
+    table: &Table<'_>,
+    field: &str,
+    metric: Metric,
+    (kind, joins): (Kind, bool),
+    stamps: &[Point],
+) {
     if let Some(help) = meaningless(metric, kind) {
         table.check(&["kind", "reflect"], || {
             let message = format!("`{}`: `{metric}` {NO_SCHEDULE}", table.key(field));
             Err(table.wrong(&[field, "kind"], message, help))
         });
-    } else if let Some(Lack { decided_by, blamed, why, help }) = lack(metric, stamps, kind) {
+    } else if let Some(Lack { decided_by, blamed, why, help }) = lack(metric, stamps, (kind, joins)) {
         table.check(decided_by, || {
             let fields: Vec<&str> = [field].iter().chain(blamed).copied().collect();
             Err(table.wrong(&fields, format!("`{}`: `{metric}` {why}", table.key(field)), help))
@@ -248,7 +264,8 @@ pub(crate) struct Lack {
 }
 
 /// Why a stream of this kind does not have the metric, and what to write for it; `None` if it has.
-pub(crate) fn lack(metric: Metric, stamps: &[Point], kind: Kind) -> Option<Lack> {
+/// `joins` where messages that wait are joined and share one stamp.
+pub(crate) fn lack(metric: Metric, stamps: &[Point], (kind, joins): (Kind, bool)) -> Option<Lack> {
     const ANSWERED: &[&str] = &["kind", "reflect"];
     let point = unstamped(metric, stamps)?;
     // Where no reply comes, no stamp helps: the user's first step is to have replies.
@@ -259,6 +276,14 @@ pub(crate) fn lack(metric: Metric, stamps: &[Point], kind: Kind) -> Option<Lack>
             blamed: ANSWERED,
             why: format!("needs `{point}`, which is of a reply, and the stream is not answered"),
             help: "write reflect = true or kind = \"pingpong\", or leave the metric out".to_owned(),
+        });
+    }
+    if joins && KERNELS.contains(&point) {
+        return Some(Lack {
+            decided_by: &MADE_OF,
+            blamed: &["in_flight"],
+            why: format!("needs `{point}`, and {JOINED}"),
+            help: "write in_flight = 1, or leave the metric out".to_owned(),
         });
     }
     let help = match point {

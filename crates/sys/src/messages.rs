@@ -227,7 +227,7 @@ impl MessagesRx {
         message.msg_controllen = self.control.0.len();
         // SAFETY: buffer and control memory are writable for their stated sizes.
         let got = unsafe { call::recvmsg(&self.fd, &mut message, flags) };
-        let stamp = got.is_ok().then(|| rx_stamp(&message)).flatten();
+        let stamp = got.is_ok().then(|| rx_stamp(&message).kernel).flatten();
         (got, stamp)
     }
 

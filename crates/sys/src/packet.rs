@@ -8,7 +8,7 @@
 
 use crate::call::Plain;
 use crate::nic;
-use crate::stamps::{Launching, PACKET_AUXDATA, TxStamps};
+use crate::stamps::{Launching, PACKET_AUXDATA, RxStamps, TxStamps};
 use crate::udp::{UdpRx, UdpTx, buffer, get_int, set};
 use crate::{SysError, check};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -72,7 +72,7 @@ pub fn summed_by_device(from: u16, at: u16) -> [u8; 10] {
 }
 
 /// A socket that receives the frames on `device` that `filter` lets through, but for those that
-/// this station sends; `stamp` asks for the kernel's stamps. `tagged` has frames of any VLAN let
+/// this station sends, with these stamps. `tagged` has frames of any VLAN let
 /// in by the device.
 ///
 /// # Errors
@@ -81,7 +81,7 @@ pub fn receiver(
     device: &str,
     filter: &[Instruction],
     tagged: bool,
-    stamp: bool,
+    stamps: RxStamps,
     receive_buffer_bytes: i32,
 ) -> Result<UdpRx, SysError> {
     // Bound only when all is set: no other frame ever gets in.
@@ -94,7 +94,7 @@ pub fn receiver(
         listen_to_all(&fd, device)?;
     }
     bind(&fd, device, libc::ETH_P_ALL as u16)?;
-    UdpRx::over(fd, stamp, true)
+    UdpRx::over(fd, stamps, true)
 }
 
 /// Lets a packet on unless the kernel takes it for another host's (PACKET_OTHERHOST), as it takes
@@ -118,7 +118,7 @@ pub fn behind_filters(device: &str, ethertype: u16, receive_buffer_bytes: i32) -
     buffer(&fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, receive_buffer_bytes, "SO_RCVBUF")?;
     attach(&fd, &TO_THIS_HOST)?;
     bind(&fd, device, ethertype)?;
-    UdpRx::over(fd, false, true)
+    UdpRx::over(fd, RxStamps::default(), true)
 }
 
 fn socket(device: &str) -> Result<OwnedFd, SysError> {

@@ -15,7 +15,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::mem;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -198,6 +198,19 @@ pub enum Ended {
     Signal(i32),
 }
 
+/// From now on no program that this process starts can set the system's clock, its rate, its TAI
+/// offset or a leap second, although it runs as root: the kernel refuses it (EPERM).
+///
+/// # Errors
+/// The kernel's.
+pub fn start_nothing_that_sets_the_clock() -> Result<(), SysError> {
+    // `CAP_SYS_TIME` of linux/capability.h.
+    const SYS_TIME: libc::c_ulong = 25;
+    // SAFETY: takes numbers only.
+    let result = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, SYS_TIME, 0, 0, 0) };
+    check(i64::from(result), "prctl(PR_CAPBSET_DROP)", || "CAP_SYS_TIME".into()).map(drop)
+}
+
 /// Has the kernel send SIGTERM to the program when the thread that starts it ends, however that
 /// ends.
 pub fn ends_with_us(command: &mut process::Command) {
@@ -230,6 +243,15 @@ pub const GIVEN: i32 = 200;
 pub struct Child {
     child: process::Child,
     output: Option<File>,
+}
+
+/// Waits until there is something to be read, or the other end is closed; false when the time is
+/// up.
+///
+/// # Errors
+/// The kernel's.
+pub fn readable(from: &impl AsFd, limit: Duration) -> io::Result<bool> {
+    wait_for(from.as_fd().as_raw_fd(), libc::POLLIN, limit)
 }
 
 impl Child {

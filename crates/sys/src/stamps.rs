@@ -85,6 +85,47 @@ impl TxStamps {
     }
 }
 
+/// What stamps a receiver asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RxStamps {
+    /// When the kernel takes the packet in.
+    pub software: bool,
+    /// In the device, by its clock.
+    pub hardware: bool,
+}
+
+impl RxStamps {
+    /// The kernel's, if they are asked for.
+    pub fn of_kernel(software: bool) -> RxStamps {
+        RxStamps { software, hardware: false }
+    }
+
+    pub(crate) fn any(self) -> bool {
+        self.software || self.hardware
+    }
+
+    /// As SO_TIMESTAMPING takes them.
+    pub(crate) fn flags(self) -> u32 {
+        let mut flags = 0;
+        if self.software {
+            flags |= libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
+        }
+        if self.hardware {
+            flags |= libc::SOF_TIMESTAMPING_RAW_HARDWARE | libc::SOF_TIMESTAMPING_RX_HARDWARE;
+        }
+        flags
+    }
+}
+
+/// The stamps of what was received, those that were taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RxStamp {
+    /// The kernel's, by its own clock.
+    pub kernel: Option<Instant<Realtime>>,
+    /// The device's, on its own clock, ns.
+    pub device_ns: Option<i64>,
+}
+
 /// Room for the control messages of one [`drain`].
 pub(crate) type StampBuffers = [ControlBuffer<256>; DRAIN];
 
@@ -150,16 +191,18 @@ fn tx_stamp(message: &libc::msghdr) -> Option<TxStamp> {
     (ns != 0).then_some(TxStamp { key: error.ee_data, at, ns })
 }
 
-/// The kernel's software stamp of what was received, if it took one.
-pub(crate) fn rx_stamp(message: &libc::msghdr) -> Option<Instant<Realtime>> {
-    let mut stamp = None;
+/// The stamps of what was received.
+#[inline]
+pub(crate) fn rx_stamp(message: &libc::msghdr) -> RxStamp {
+    let mut stamp = RxStamp::default();
     for_each(message, |level, kind, data| {
         if level == libc::SOL_SOCKET
             && kind == libc::SCM_TIMESTAMPING
             && let Some(times) = value::<[libc::timespec; 3]>(data)
         {
-            let ns = times[0].tv_sec * 1_000_000_000 + times[0].tv_nsec;
-            stamp = (ns != 0).then(|| Instant::from_ns(ns));
+            let [kernel_ns, _, device_ns] = times.map(|t| t.tv_sec * 1_000_000_000 + t.tv_nsec);
+            stamp.kernel = (kernel_ns != 0).then(|| Instant::from_ns(kernel_ns));
+            stamp.device_ns = (device_ns != 0).then_some(device_ns);
         }
     });
     stamp

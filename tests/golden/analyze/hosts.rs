@@ -37,7 +37,7 @@ fn longer_between(n: u32, bound_ns: i64, longer_ns: i64) -> (TrialRecord, Batch)
     let states = [record.before.clone(), record.after.clone()];
     record.hosts.insert("rig".into(), states);
     let stream = ctl(&mut record);
-    stream.offsets.rx = Some(Offset { host: "rig".into(), first, last, method: "told".into() });
+    stream.offsets.rx = Some(Offset { host: "rig".into(), first, last, method: "told".into(), ..Offset::default() });
     stream.sources.insert(Point::ReplyReceive, Source::App);
     // From 19 µs to 21 µs, each value once.
     let way = |i: i64| 19_000 + longer_ns + i * 997 % i64::from(PACKETS);
@@ -95,7 +95,7 @@ fn of<'a>(answer: &'a CellAnswer, metric: &str) -> &'a MetricResult {
     &answer.result.streams["ctl"].metrics[metric]
 }
 
-const WHY: &str = "refused: the clocks of two hosts took its stamps, and their bound of ± 2.2 µs is 11.0 % of its p50; \
+const WHY: &str = "refused: two clocks took its stamps, and their bound of ± 2.2 µs is 11.0 % of its p50; \
                    the limit is 10 %";
 const ABOVE: &str = "scheduled..rx_kernel above its minimum";
 
@@ -106,7 +106,7 @@ fn a_bound_of_nine_per_cent_stands_next_to_its_figures_and_is_the_largest_of_the
     let shown = "\
 all                              p50     p99   p99.9     max  at packet     min    mean  stddev   µs
   scheduled..rx_kernel         20.00   20.98       –   21.00       #572   19.00   20.00    0.58
-    ± 1.8 µs: the clocks of two hosts took the stamps
+    ± 1.8 µs: two clocks took the stamps
   scheduled..reply_receive     50.00   50.98       –   51.00       #572   49.00   50.00    0.58
   rx_kernel..receive             9.0     9.0       –     9.0         #0     9.0     9.0     0.0
   delta                        501.0   501.0       –   501.0         #1   499.0   500.0     1.0
@@ -151,10 +151,10 @@ fn a_figure_whose_bound_is_eleven_per_cent_is_refused_and_the_round_trip_next_to
     let text = drawn(&trials, limits(), "text");
     let shown = "\
 all                              p50     p99   p99.9     max  at packet     min    mean  stddev   µs
-  scheduled..rx_kernel             –   refused: the clocks of two hosts took its stamps, and their
-                                       bound of ± 2.2 µs is 11.0 % of its p50; the limit is 10 %
-    above its minimum              –   refused: the clocks of the two hosts may have drifted by ±
-                                       4.4 µs, which is 440.0 % of its p50; the limit is 10 %
+  scheduled..rx_kernel             –   refused: two clocks took its stamps, and their bound of ± 2.2
+                                       µs is 11.0 % of its p50; the limit is 10 %
+    above its minimum              –   refused: the two clocks may have drifted by ± 4.4 µs, which
+                                       is 440.0 % of its p50; the limit is 10 %
   scheduled..reply_receive     50.00   50.98       –   51.00       #572   49.00   50.00    0.58
   rx_kernel..receive             9.0     9.0       –     9.0         #0     9.0     9.0     0.0
   delta                        501.0   501.0       –   501.0         #1   499.0   500.0     1.0
@@ -163,8 +163,8 @@ all                              p50     p99   p99.9     max  at packet     min 
     same(table(&text), shown);
     let closing = "\
 VALID        expectations not judged (1 of 3, 2 met)
-not judged   all: ctl scheduled..rx_kernel p99, limit 60 µs, refused: the clocks of two hosts took
-             its stamps, and their bound of ± 2.2 µs is 11.0 % of its p50; the limit is 10 %
+not judged   all: ctl scheduled..rx_kernel p99, limit 60 µs, refused: two clocks took its stamps,
+             and their bound of ± 2.2 µs is 11.0 % of its p50; the limit is 10 %
 ";
     assert!(text.contains(closing), "{text}");
     let answer = cell(&trials, limits(), &Validity::default());
@@ -283,7 +283,7 @@ fn what_is_above_the_minimum_counts_from_the_least_value_of_each_trial() {
 fn what_is_above_the_minimum_was_shown_with_a_bound_of_eight_times_its_median() {
     let trials = [between(1, 3_000), longer_between(2, 4_000, 1_000)];
     let answer = cell(&trials, Vec::new(), &Validity::default());
-    let why = "refused: the clocks of the two hosts may have drifted by ± 8.0 µs, which is 800.0 % of its p50; the limit \
+    let why = "refused: the two clocks may have drifted by ± 8.0 µs, which is 800.0 % of its p50; the limit \
                is 10 %";
     let nothing = MetricResult {
         clock: "tai".into(),
@@ -332,10 +332,7 @@ fn the_page_had_the_stage_between_two_hosts_whose_figure_is_refused() {
     };
     // The driver and the receiving kernel are 400 ns apart.
     let close = page(30);
-    assert!(
-        close.contains("percentiles do not; tx_kernel..rx_kernel ± 30 ns: the clocks of two hosts took"),
-        "{close}"
-    );
+    assert!(close.contains("percentiles do not; tx_kernel..rx_kernel ± 30 ns: two clocks took"), "{close}");
     assert!(close.contains("<th scope=\"row\" class=\"w\">tx_kernel..rx_kernel</th>"), "{close}");
     assert!(close.contains("\"scheduled..rx_kernel\":{\"bins\""), "a line over time: {close}");
     let far = page(2_200);
@@ -414,7 +411,7 @@ fn a_limit_on_late_packets_was_kept_or_broken_by_the_error_of_two_clocks() {
     for counted in [Flags::default(), Flags::LATE] {
         let open = late(4_000, 29_000, counted);
         assert_eq!((open.got, open.met), (None, None));
-        let why = "the clocks of two hosts, known within ± 4.0 µs, took the stamps of scheduled..receive, which decides \
+        let why = "two clocks, known within ± 4.0 µs, took the stamps of scheduled..receive, which decides \
                    what is late: their bound is too large next to its p50 (clock-bound)";
         assert_eq!(open.why.as_deref(), Some(why));
     }
@@ -483,7 +480,7 @@ fn the_worst_packets_had_a_stage_between_two_hosts_that_their_clocks_do_not_know
     let text = drawn(None);
     // Packet, trial, when (two words), value, then the stages.
     assert_eq!(row(&text)[5..8], ["19.0", "1.6", "–"], "{text}");
-    let why = "–: no stamp there, or a stage between the clocks of two hosts whose bound is more than 10 % of it.";
+    let why = "–: no stamp there, or a stage between two clocks whose bound is more than 10 % of it.";
     assert!(text.contains(why), "{text}");
     let wide = drawn(Some(100.0));
     assert_eq!(row(&wide)[5..8], ["19.00", "1.60", "0.40"], "{wide}");

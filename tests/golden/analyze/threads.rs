@@ -10,7 +10,7 @@ use tardy_analyze::validity::judge_trial;
 use tardy_model::load::{InstanceRecord, LoadKind, LoadRecord, SideHosts, SideRecord};
 use tardy_model::machine::{CpuTimes, MachineState, TaskTime};
 use tardy_model::placement::{CpuAsked, CpuWork, SoftirqBy, SoftirqRecord, ThreadRecord};
-use tardy_model::time::{ClockReading, Nanos, Offset, OffsetReading};
+use tardy_model::time::{ClockReading, Nanos, Offset, OffsetReading, OtherSource};
 use tardy_model::trial::{SpinGaps, TrialRecord};
 use tardy_model::validity::Validity;
 use tardy_model::verdict::{Level, Verdict};
@@ -173,7 +173,8 @@ fn within(bound_ns: i64) -> TrialRecord {
     let mut record = record(1, COUNT);
     let at = |at_tai_ns| OffsetReading { at_tai_ns, ahead_ns: 3_000_000, bound_ns };
     let (first, last) = (at(BASE_NS), at(BASE_NS + 1_000_000_000));
-    ctl(&mut record).offsets.rx = Some(Offset { host: "rig".into(), first, last, method: "told".into() });
+    ctl(&mut record).offsets.rx =
+        Some(Offset { host: "rig".into(), first, last, method: "told".into(), ..Offset::default() });
     record.hosts.insert("rig".into(), [record.before.clone(), record.after.clone()]);
     record
 }
@@ -274,6 +275,36 @@ fn a_clock_of_another_host_that_was_set_was_looked_at_by_no_rule() {
     };
     assert_eq!(told(|clocks| clocks.realtime_ns += 1_000_000), Some(("clock-step".into(), "rig".into())));
     assert_eq!(told(|clocks| clocks.tai_offset_s += 1), Some(("tai-offset".into(), "rig".into())));
+}
+
+#[test]
+fn a_source_that_excluded_the_other_was_no_reason_to_doubt_either() {
+    let told = |apart_ns: i64, is_reported: bool| {
+        let mut record = two_hosts();
+        let offset = ctl(&mut record).offsets.rx.take().expect("an offset");
+        let shifted = |of: OffsetReading| OffsetReading { ahead_ns: of.ahead_ns + apart_ns, bound_ns: 5_000, ..of };
+        let [first, last] = [offset.first, offset.last].map(shifted);
+        let other = OtherSource { method: "by hand".into(), first, last, is_reported };
+        ctl(&mut record).offsets.rx = Some(if is_reported { offset.beside(other) } else { offset.with(other) });
+        verdicts(&record)
+    };
+    // 30 ns and 5 µs are the bounds.
+    assert_eq!(told(5_031, false), []);
+    // What only a program reports converts nothing.
+    let levels: Vec<Level> = told(-5_032, true).iter().map(|verdict| verdict.level).collect();
+    assert_eq!((levels, told(5_031, true)), (vec![Level::Warning], vec![]));
+    let told = told(-5_032, false);
+    let [verdict] = &told[..] else { panic!("{told:?}") };
+    assert_is(
+        verdict,
+        "clocks-disagree",
+        Level::Invalid,
+        "rig: two sources place its clock 5.0 µs apart, and their bounds allow 5.0 µs: \"told\" and \"by hand\"",
+    );
+    assert_eq!(
+        (&verdict.evidence["apart_ns"], &verdict.evidence["allowed_ns"]),
+        (&5_032_i64.into(), &5_031_i64.into())
+    );
 }
 
 #[test]

@@ -483,7 +483,7 @@ fn a_figure_that_one_run_refuses_is_not_compared_and_a_bound_is_shown_next_to_bo
         *metric = MetricResult { refused_by: Some("clock-bound".into()), ..MetricResult::default() };
     });
     let said = text(&compared(&whole, &close));
-    assert_eq!(flat(&row(&said, "±")), "± 0.0 1.5 the clocks of two hosts took the stamps");
+    assert_eq!(flat(&row(&said, "±")), "± 0.0 1.5 two clocks took the stamps");
     assert_eq!(text(&compared(&whole, &whole)).matches('±').count(), 0);
     let line = |said: &str| flat(said.lines().find(|line| line.contains("scheduled..rx_kernel")).expect("the metric"));
     assert_eq!(line(&text(&compared(&whole, &refused))), "scheduled..rx_kernel refused in B (clock-bound)");

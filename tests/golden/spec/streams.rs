@@ -169,7 +169,17 @@ fn a_stamp_that_the_file_names_and_the_path_cannot_give_is_refused() {
     let says = wrong(hardware, &[]);
     assert!(says.contains("there is no `tx_hw` here: path veth joins virtual links"), "{says}");
     let says = wrong(&format!("{hardware}\nport = \"sim\""), &[]);
-    assert!(says.contains("port sim has no network device"), "{says}");
+    assert!(says.contains("port sim has no network device; sim.phc = true"), "{says}");
+    assert!(good(&format!("{hardware}\nport = \"sim\"\nsim.phc = true"), &[]).cells[0].setup.streams[0].sim.phc);
+    let says = wrong(&format!("{hardware}\nport = \"sim\"\nsim.phc = true\nreflect = true"), &[]);
+    assert!(says.contains("of one-way streams only"), "{says}");
+    // A stamp that joined messages share is not had by naming it.
+    for more in ["", "stamps = [\"send\", \"receive\"]\n"] {
+        let several = "kind = \"pingpong\"\nport = \"tcp\"\nin_flight = 4\nmetrics = [\"send..rx_kernel\"]\n";
+        let says = wrong(&format!("{several}{more}"), &[]);
+        assert!(says.contains("needs `rx_kernel`, and TCP joins messages"), "{says}");
+        assert!(says.contains("write in_flight = 1") && !says.contains("to stamps"), "{says}");
+    }
     // If the file does not name them, they are taken where they are available, and the effective
     // file does not name them either.
     let usual = good("metrics = [\"send..tx_hw\"]", &[]);

@@ -78,6 +78,7 @@ fn record(cell: &str, n: u32) -> TrialRecord {
         streams: BTreeMap::new(),
         loads: BTreeMap::new(),
         hosts: BTreeMap::new(),
+        own_traffic: BTreeMap::new(),
         placement: PlacementRecord::default(),
         shapers: BTreeMap::new(),
         observer: Vec::new(),

@@ -465,7 +465,13 @@ pub(super) fn mark(end: EndId) -> u32 {
 }
 
 pub(super) fn arrivals(end: EndId, packets: u32) -> Vec<Arrival> {
-    let arrival = |seq| Arrival { seq, tags: Tags::NONE, rx_kernel: MaybeNanos::NONE, receive_ns: mark(end).into() };
+    let arrival = |seq| Arrival {
+        seq,
+        tags: Tags::NONE,
+        rx_hw: MaybeNanos::NONE,
+        rx_kernel: MaybeNanos::NONE,
+        receive_ns: mark(end).into(),
+    };
     (0..packets).map(arrival).collect()
 }
 

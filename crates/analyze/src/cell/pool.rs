@@ -24,7 +24,7 @@ struct Pooled {
     digest: MetricDigest,
     source: String,
     why: Option<String>,
-    /// Where the clocks of two hosts took its stamps in a trial.
+    /// Where two clocks took its stamps in a trial.
     clocks: Option<TwoClocks>,
 }
 

@@ -5,9 +5,10 @@
 use super::{Evidence, Rule, Spoils};
 use crate::outcomes::LEAST_COVERAGE;
 use crate::says;
+use std::collections::BTreeMap;
 use tardy_model::point::Metric;
 use tardy_model::result::{ABOVE_MINIMUM, MetricResult, StreamResult};
-use tardy_model::time::ClockReading;
+use tardy_model::time::{ClockReading, Disagreement, Offset};
 use tardy_model::validity::{self, RuleLimit, Validity};
 use tardy_model::verdict::{Level, Verdict};
 
@@ -233,6 +234,32 @@ fn clock_step(evidence: &Evidence<'_>) -> Vec<Verdict> {
     vec![verdict.with("at", at).with("step_ns", step_ns).with("allowed_ns", allowed_ns)]
 }
 
+/// `clocks-disagree`: two sources show how far the clocks of two hosts are apart, and exclude each
+/// other. One of them is wrong, and so are its bound and what was converted by it. What a program
+/// reports about its own work converts nothing, so that one which excludes the others is a warning.
+pub(super) const CLOCKS_DISAGREE: Rule =
+    Rule { id: "clocks-disagree", spoils: Spoils::Measuring, judge: clocks_disagree };
+
+fn clocks_disagree(evidence: &Evidence<'_>) -> Vec<Verdict> {
+    if evidence.clock_jumped() {
+        return Vec::new();
+    }
+    let offsets = evidence.record.streams.values().flat_map(|stream| [&stream.offsets.tx, &stream.offsets.rx]);
+    let by_host: BTreeMap<&str, &Offset> = offsets.flatten().map(|offset| (offset.host.as_str(), offset)).collect();
+    let of = |(host, offset): (&str, &Offset)| {
+        let Disagreement { methods: [one, other], apart_ns, allowed_ns, is_reported } = offset.disagreement()?;
+        let level = if is_reported { Level::Warning } else { Level::Invalid };
+        let says = format!(
+            "{host}: two sources place its clock {} apart, and their bounds allow {}: \"{one}\" and \"{other}\"",
+            says::time(apart_ns),
+            says::time(allowed_ns)
+        );
+        let verdict = Verdict::new(CLOCKS_DISAGREE.id, level, says);
+        Some(verdict.with("host", host).with("apart_ns", apart_ns).with("allowed_ns", allowed_ns))
+    };
+    by_host.into_iter().filter_map(of).collect()
+}
+
 impl Evidence<'_> {
     /// True if a clock jumped during the trial, as `clock-step` or `tai-offset` reports: spans
     /// and pairs across the jump are no evidence of anything else.
@@ -281,7 +308,7 @@ fn causality(evidence: &Evidence<'_>) -> Vec<Verdict> {
     verdicts
 }
 
-/// `clock-bound`: the clocks of two hosts took the stamps of a figure, and their bound is too large
+/// `clock-bound`: two clocks took the stamps of a figure, and their bound is too large
 /// a share of its median for the figure to be given. It refuses that figure and nothing else of the
 /// trial.
 pub(crate) const CLOCK_BOUND: Rule = Rule { id: validity::CLOCK_BOUND, spoils: Spoils::Measuring, judge: clock_bound };
@@ -304,7 +331,7 @@ pub(crate) fn refused(stream: &str, result: &StreamResult, settings: &Validity) 
     let of = |(name, metric): (&String, &MetricResult)| {
         let TooLarge { bound_ns, share, says: of_middle } = too_large(metric, limit)?;
         let why = format!(
-            "refused: the clocks of two hosts took its stamps, and their bound of ± {} is {of_middle}; the limit is {}",
+            "refused: two clocks took its stamps, and their bound of ± {} is {of_middle}; the limit is {}",
             says::time(bound_ns),
             RuleLimit::Share(limit)
         );
@@ -350,7 +377,7 @@ fn without_figures(metric: &MetricResult, why: &str) -> MetricResult {
 fn weighed(above: MetricResult, limit: f64) -> MetricResult {
     let Some(TooLarge { bound_ns, says, .. }) = too_large(&above, limit) else { return above };
     let why = format!(
-        "refused: the clocks of the two hosts may have drifted by ± {}, which is {says}; the limit is {}",
+        "refused: the two clocks may have drifted by ± {}, which is {says}; the limit is {}",
         says::time(bound_ns),
         RuleLimit::Share(limit)
     );

@@ -387,6 +387,17 @@ pub const PAGES: &[Page] = &[
         see_also: &["tardy-run(1)"],
     },
     Page {
+        verb: Some("ptp"),
+        description: &[
+            "What a run with `[clocks] ptp = \"observe\"` starts at each end of a path: it starts a `ptp4l` with `free_running 1` at a network device of a namespace, which compares the clocks and sets none, and ends it when its stdin closes. It says `ready` once there is an offset. There is no reason to start it by hand.",
+        ],
+        exits: &[Good, Usage, Cannot, Internal],
+        files: &[("/run/netns/NAME", "The network namespace that it enters.")],
+        environment: &[],
+        examples: &[],
+        see_also: &["tardy-run(1)", "tardy-clocks(1)"],
+    },
+    Page {
         verb: Some("switch"),
         description: &[
             "What a run with path `ovs-netdev` starts: it starts Open vSwitch's database and switch in a folder of their own, with a bridge whose datapath is in user space between two network devices of a namespace, and ends them when its stdin closes. An Open vSwitch that the machine has is not touched. It says `ready` once packets may come. There is no reason to start it by hand.",

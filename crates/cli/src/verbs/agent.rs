@@ -6,7 +6,7 @@
 //! On another host `tardy noted` comes before a program of the run's. The first process of a guest
 //! does the same run as on a machine; its events go to the host over a serial port.
 
-use crate::args::{Agent, Forward, Hwtstamp, Noted, Switch};
+use crate::args::{Agent, Forward, Hwtstamp, Noted, Ptp, Switch};
 use crate::exit::{Exit, Failure, code_of};
 use anyhow::Result;
 use std::collections::BTreeSet;
@@ -17,7 +17,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 use tardy_bpf::forward::Forwarding;
+use tardy_host::timekeeper::Observing;
 use tardy_lab::command::OURSELVES;
 use tardy_lab::coordinator::{self, Options};
 use tardy_lab::guest::machine::{self, Booted, RunningMachine};
@@ -105,6 +107,29 @@ pub fn switch(args: &Switch) -> Result<Exit> {
     super::print("ready\n")?;
     // Nobody writes anything: it ends.
     switch.wait_for(stdin()).map_err(|error| cannot(error.to_string()))?;
+    Ok(Exit::Good)
+}
+
+/// How long a ptp4l may take to show something: less than a path's program has.
+const PTP_READY: Duration = Duration::from_secs(8);
+
+/// Has a ptp4l observe the clocks at both ends of a path until stdin ends.
+pub fn ptp(args: &Ptp) -> Result<Exit> {
+    process::leave_terminal();
+    let Ptp { netns, socket, follows, device } = args;
+    let cannot = |why: String| {
+        Failure::new(Exit::Cannot, format!("the clocks are not observed by PTP at {device} (namespace {netns}): {why}"))
+    };
+    process::enter_netns(&Path::new("/run/netns").join(netns)).map_err(|error| cannot(error.to_string()))?;
+    // ptp4l clears a leap second when it starts, and takes the other end's TAI offset over, also
+    // where it steers no clock.
+    process::start_nothing_that_sets_the_clock().map_err(|error| cannot(error.to_string()))?;
+    let start = |error: Error| cannot(format!("cannot start `ptp4l`: {error}: apt install linuxptp"));
+    let mut observing = Observing::start(device, socket, *follows).map_err(start)?;
+    observing.wait(PTP_READY, *follows).map_err(cannot)?;
+    super::print("ready\n")?;
+    // Nobody writes anything: it ends.
+    observing.wait_for(&stdin()).map_err(cannot)?;
     Ok(Exit::Good)
 }
 

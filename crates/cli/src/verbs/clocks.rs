@@ -9,8 +9,10 @@ use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
+use tardy_host::timekeeper::{self, Apart, Kept};
 use tardy_lab::consent::{self, Allowed};
 use tardy_lab::host::Host;
+use tardy_lab::host::ask::Observe;
 use tardy_lab::host::clocks::{Exchange, Track, best};
 use tardy_lab::host::distant::Distant;
 use tardy_lab::host::ssh::Ssh;
@@ -24,6 +26,8 @@ use tardy_sys::clock;
 /// Questions for the time that make a reading.
 const TIMES: usize = 64;
 const EACH: Duration = Duration::from_secs(1);
+/// A row's words for a clock that did not only drift.
+const SET: &str = "a clock was set";
 
 pub fn call(args: &Clocks) -> Result<Exit> {
     let experiment = object::load(&args.experiment, None)?;
@@ -43,8 +47,27 @@ pub fn call(args: &Clocks) -> Result<Exit> {
     loop {
         for (of, track) in reached.iter_mut().zip(&mut tracks) {
             let reading = ask(of)?;
-            track.add(reading);
+            match reading {
+                Some(reading) => track.add(reading),
+                None => track.begin_anew(),
+            }
             super::print(&line(of, reading, track, width))?;
+            let Some(reading) = reading else { continue };
+            let what = Observe { keepers: true, ..Observe::nothing() };
+            let there = of.distant.observe(&what).map_err(|away| Failure::new(Exit::Cannot, away.to_string()))?;
+            let ours = timekeeper::all();
+            let both = there.kept.iter().take(timekeeper::MOST_KEPT).filter_map(|theirs| Kept::apart(theirs, &ours));
+            for Apart { method, ahead_ns, bound_ns, .. } in both {
+                let apart = ahead_ns.saturating_sub(reading.ahead_ns).saturating_abs();
+                let agree = match apart <= bound_ns.saturating_add(reading.bound_ns) {
+                    true => "",
+                    false => "; the exchanges exclude that",
+                };
+                let (ahead, bound) = (figure::exact(ahead_ns), figure::exact(bound_ns));
+                let name = printable(&of.name);
+                let by = printable(&method);
+                super::print(&format!("{name:width$}  {ahead:>14}  {bound:>10}  {:>24}  {by}{agree}\n", "–"))?;
+            }
         }
         n += 1;
         if args.count.is_some_and(|count| n >= count) {
@@ -54,24 +77,36 @@ pub fn call(args: &Clocks) -> Result<Exit> {
     }
 }
 
-/// Asks a machine for its time.
-fn ask(of: &mut Reached) -> Result<OffsetReading> {
+/// Asks a machine for its time. `None` if a clock was set meanwhile.
+fn ask(of: &mut Reached) -> Result<Option<OffsetReading>> {
     let mut exchanges = Vec::with_capacity(TIMES);
     for _ in 0..TIMES {
         let asked_ns = clock::now::<tardy_model::time::Tai>().ns();
         let theirs = of.distant.now().map_err(|away| Failure::new(Exit::Cannot, away.to_string()))?;
         let answered_ns = clock::now::<tardy_model::time::Tai>().ns();
-        exchanges.push(Exchange { asked_ns, theirs_ns: theirs.ns(), answered_ns, counters: None });
+        exchanges.push(Exchange {
+            asked_ns,
+            reached_ns: theirs.ns(),
+            returned_ns: theirs.ns(),
+            answered_ns,
+            counters: None,
+        });
     }
-    let set = || Failure::new(Exit::Cannot, "this machine's clock was set back meanwhile: begin again".to_owned());
-    Ok(best(&exchanges).ok_or_else(set)?)
+    Ok(best(&exchanges))
 }
 
 /// What is known of a machine's clock by now.
-fn line(of: &Reached, reading: OffsetReading, track: &Track, width: usize) -> String {
+fn line(of: &Reached, reading: Option<OffsetReading>, track: &Track, width: usize) -> String {
+    let name = printable(&of.name);
+    let Some(reading) = reading else {
+        return format!(
+            "{name:width$}  {:>14}  {:>10}  {:>24}  exchanges over ssh, which exclude each other\n",
+            "–", "–", SET
+        );
+    };
     let (ahead, bound) = (figure::exact(reading.ahead_ns), figure::exact(reading.bound_ns));
     let drift = match track.drift() {
-        _ if track.was_set() => "a clock was set".to_owned(),
+        _ if track.was_set() => SET.to_owned(),
         Some(drift) => format!("{:+.3} ± {:.3} ppm", drift.ppm, drift.bound_ppm),
         None => "–".to_owned(),
     };
@@ -80,7 +115,7 @@ fn line(of: &Reached, reading: OffsetReading, track: &Track, width: usize) -> St
         (true, false) => "this very machine, and the exchange does not agree: a clock was set meanwhile".to_owned(),
         (false, _) => format!("{TIMES} exchanges over ssh"),
     };
-    format!("{:width$}  {ahead:>14}  {bound:>10}  {drift:>24}  {by}\n", printable(&of.name))
+    format!("{name:width$}  {ahead:>14}  {bound:>10}  {drift:>24}  {by}\n")
 }
 
 /// A machine of the run that is reached over ssh.

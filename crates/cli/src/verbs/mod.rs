@@ -4,7 +4,6 @@
 pub mod agent;
 pub mod clocks;
 pub mod compare;
-pub mod completions;
 pub mod export;
 pub mod guest;
 pub mod hints;

@@ -71,7 +71,7 @@ impl StreamEnd {
         let device = send.map(|send| &send.device).or(receive.map(|receive| &receive.device));
         let device = device.cloned().unwrap_or_default();
         let mut missing = send.map(|send| absent_tx(send, one_way)).unwrap_or_default();
-        missing.extend(receive.map(absent_rx).unwrap_or_default());
+        missing.extend(receive.map(|receive| absent_rx(receive, one_way)).unwrap_or_default());
         let busy = receive.is_some_and(|receive| receive.wait == Wait::Busypoll);
         let works_before = matches!(order, EndOrder::Receive(_) | EndOrder::Reflect(_));
         let name = match side {
@@ -317,7 +317,8 @@ fn says_what_to_do(error: &SysError) -> bool {
     error.source.get_ref().is_some_and(|source| source.is::<XdpError>())
 }
 
-const UNREAD: &str = "the NIC's clock is not yet converted to TAI here";
+/// Why a device's stamps are not read of a stream that is answered.
+const ONE_WAY: &str = "a device's stamps are read of one-way streams only";
 
 /// What a device lacks.
 fn lacks(device: &str, info: &Result<nic::TsInfo, SysError>, what: &str) -> String {
@@ -346,8 +347,8 @@ fn absent_tx(send: &SendOrder, one_way: bool) -> Vec<(Point, String)> {
     }
     if !send.replies {
         let clock = match (one_way, offers(nic::TsInfo::tx_hardware)) {
-            (true, _) if send.order.wants(Point::TxHw) => threads::device_clock(send).map(|_| ()),
-            (_, true) => Err("a device's stamps are read of one-way streams only".to_owned()),
+            (true, _) if send.order.wants(Point::TxHw) => threads::sending_clock(send).map(|_| ()),
+            (_, true) => Err(ONE_WAY.to_owned()),
             (_, false) => Err(none("hardware tx stamp")),
         };
         points.push((Point::TxHw, clock.is_ok(), clock.err().unwrap_or_default()));
@@ -355,21 +356,24 @@ fn absent_tx(send: &SendOrder, one_way: bool) -> Vec<(Point, String)> {
     absent(&send.order, &points)
 }
 
-fn absent_rx(receive: &ReceiveOrder) -> Vec<(Point, String)> {
+fn absent_rx(receive: &ReceiveOrder, one_way: bool) -> Vec<(Point, String)> {
     let ReceiveOrder { order, replies, device, object, .. } = receive;
     if *replies {
         return Vec::new();
     }
-    let info = nic::ts_info(device);
-    let can = info.as_ref().is_ok_and(nic::TsInfo::rx_hardware);
-    let why = if can { UNREAD.to_owned() } else { lacks(device, &info, "hardware rx stamp") };
+    let clock = match (one_way, order.wants(Point::RxHw)) {
+        (true, true) => threads::receiving_clock(receive).map(drop),
+        (false, true) if nic::ts_info(device).is_ok_and(|info| info.rx_all()) => Err(ONE_WAY.to_owned()),
+        (_, true) => Err(lacks(device, &nic::ts_info(device), "hardware rx stamp")),
+        (_, false) => Ok(()),
+    };
     let (port, passes_xdp) = (order.port.name(), order.port.passes_xdp());
     // Where only some structs lack a time, the others' packets have it.
     let object = object.as_ref().and_then(|object| object.read().ok());
     let untimed = object.filter(|object| object.clock() == StampClock::Unknown);
     let untimed = untimed.and_then(|object| object.without_time().map(str::to_owned));
     let points = [
-        (Point::RxHw, false, why),
+        (Point::RxHw, clock.is_ok(), clock.err().unwrap_or_default()),
         (Point::RxXdp, passes_xdp && untimed.is_none(), untimed.unwrap_or(format!("port {port} has no XDP program"))),
         (Point::RxKernel, !passes_xdp, format!("port {port} takes packets before the kernel's stack stamps them")),
     ];

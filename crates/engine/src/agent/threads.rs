@@ -5,12 +5,11 @@
 //! An end binds its port before its thread starts, so that what is not available is known early.
 //! [`bind`] chooses the copy of the loops that was compiled for the port, once.
 //!
-//! A sending device may take stamps by its own clock. That clock is read together with
-//! CLOCK_REALTIME before the trial and after it, and between the two readings it is taken to run
-//! evenly.
+//! A device may take stamps by its own clock. That clock is read together with CLOCK_REALTIME
+//! before the trial and after it, and between the two readings it is taken to run evenly.
 
 use crate::agent::link::{Command, EndRecord, Link};
-use crate::order::{AskOrder, EndOrder, ReceiveOrder, ReflectOrder, SendOrder, Ways};
+use crate::order::{AskOrder, EndOrder, ReceiveOrder, ReflectOrder, SendOrder, StreamOrder, Ways};
 use crate::port::packet::Packet;
 use crate::port::tcp::Tcp;
 use crate::port::udp::{MachineTimer, Udp};
@@ -19,18 +18,19 @@ use crate::port::{Bound, PortKind, ReceivePort, SendPort, Timer, Wake, unsupport
 use crate::receiver::{Receiver, ReceiverCounters, Shared};
 use crate::reflector::Reflector;
 use crate::requester::Requester;
-use crate::sender::{Sender, SenderCounters, SentRows};
+use crate::sender::{Sender, SenderCounters};
 use crate::worker::{self, Account};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::RecvError;
 use tardy_model::placement::ThreadRecord;
 use tardy_model::point::Point;
 use tardy_model::port::{Port, TcpRecord};
-use tardy_model::sample::MaybeNanos;
+use tardy_model::sample;
 use tardy_model::stream::Wait;
 use tardy_model::time::PhcReading;
+use tardy_sys::SysError;
 use tardy_sys::clock::Phc;
-use tardy_sys::{SysError, nic};
+use tardy_sys::nic::{self, TsInfo};
 
 /// Works as ordered through what was bound. `None` if it could not be opened, which was reported to
 /// the agent.
@@ -83,7 +83,7 @@ const REPORT: &str = "this is a fault of tardy; report it with this message";
 fn send<P: PortKind>(order: SendOrder, bound: P::Bound, shared: &Shared, link: &Link) -> Option<EndRecord> {
     let mut account = worker::set_up(&order.thread);
     let opened = open::<P>(bound, link)?;
-    let phc = order.hardware().then(|| device_clock(&order).ok()).flatten();
+    let phc = order.hardware().then(|| sending_clock(&order).ok()).flatten();
     let clock = || phc.as_ref().and_then(|phc| phc.read().ok());
     let (mut around, mut xdp_sent) = ([None; 2], None);
     let what = format!("the connection of stream {}", order.order.stream);
@@ -105,8 +105,7 @@ fn send<P: PortKind>(order: SendOrder, bound: P::Bound, shared: &Shared, link: &
     };
     let (mut counters, gaps, own) = (sender.counters, sender.gaps, sender.own.take());
     let mut half = sender.finish();
-    let [before, after] = around;
-    convert_hardware(&mut half, &mut counters, before, after);
+    counters.hardware_bound_ns = sample::by_device(half.tx_hw.iter_mut(), around);
     Some(EndRecord {
         sent: Some((half, counters)),
         arrived: None,
@@ -166,6 +165,9 @@ fn receive<P: PortKind>(order: ReceiveOrder, bound: P::Bound, shared: &Shared, l
     let opened = open::<P>(bound, link)?;
     let busy = order.wait == Wait::Busypoll;
     let what = format!("the receiver of stream {}", order.order.stream);
+    let phc = order.hardware().then(|| receiving_clock(&order).ok()).flatten();
+    let clock = || phc.as_ref().and_then(|phc| phc.read().ok());
+    let before = clock();
     let mut receiver = Receiver::new(order);
     link.is_ready(&account);
     let (port, strangers) = connect::<P, _>(opened, Ways::only_receive, &what, shared, link);
@@ -184,11 +186,15 @@ fn receive<P: PortKind>(order: ReceiveOrder, bound: P::Bound, shared: &Shared, l
     }
     account.began_at(shared.began.get());
     let thread = account.end();
+    let after = clock();
     // Many sockets are closed by several threads: that is not the trial's.
     drop(port);
     let (xdp, areas) = (xdp.map(|record| (receiver.take_stamps(), record)), receiver.take_areas());
-    let (counters, gaps) = (receiver.counters, receiver.gaps);
-    let arrived = Some((receiver.finish(), counters));
+    let (mut counters, gaps) = (receiver.counters, receiver.gaps);
+    let mut arrivals = receiver.finish();
+    let stamps = arrivals.iter_mut().map(|arrival| &mut arrival.rx_hw);
+    counters.hardware_bound_ns = sample::by_device(stamps, [before, after]);
+    let arrived = Some((arrivals, counters));
     Some(EndRecord {
         sent: None,
         arrived,
@@ -375,45 +381,53 @@ pub fn bind_to<P: PortKind>(order: EndOrder) -> Result<BoundEnd, SysError> {
 ///
 /// # Errors
 /// Why it is not available.
-pub(super) fn device_clock(send: &SendOrder) -> Result<Phc, String> {
-    let device = &send.device;
+pub(super) fn sending_clock(send: &SendOrder) -> Result<Phc, String> {
     if !send.order.port.traits().passes_qdisc {
-        xdp::send::stamps(device)?;
+        xdp::send::stamps(&send.device)?;
     }
+    device_clock(&send.device, "tx", TsInfo::tx_hardware)
+}
+
+/// The same of a receiver.
+///
+/// # Errors
+/// As there; or if its packets pass the kernel's stamps by.
+pub(super) fn receiving_clock(receive: &ReceiveOrder) -> Result<Phc, String> {
+    let port = receive.order.port;
+    if port.passes_xdp() {
+        return Err(format!("port {} takes packets before the kernel hands over the device's stamp", port.name()));
+    }
+    // A device that stamps PTP's packets alone stamps none of these.
+    device_clock(&receive.device, "rx", TsInfo::rx_all)
+}
+
+fn device_clock(device: &str, way: &str, can: impl Fn(&TsInfo) -> bool) -> Result<Phc, String> {
     let info = nic::ts_info(device).map_err(|error| format!("what {device} can stamp is unknown: {error}"))?;
-    if !info.tx_hardware() || info.phc < 0 {
+    if !can(&info) || info.phc < 0 {
         let (flags, phc) = (info.flags, info.phc);
-        return Err(format!("{device} offers no hardware tx stamp (its abilities: {flags:#x}, PTP clock {phc})"));
+        return Err(format!("{device} offers no hardware {way} stamp (its abilities: {flags:#x}, PTP clock {phc})"));
     }
     let phc = Phc::open(info.phc).and_then(|phc| phc.read().map(|_| phc));
     phc.map_err(|error| format!("the clock of {device} cannot be read: {error}"))
 }
 
 /// Drops what is not available from an order, so that nothing waits for it: such stamps come to
-/// one-way senders alone.
+/// one-way streams alone.
 pub(super) fn with_hardware(mut order: EndOrder) -> EndOrder {
-    let unasked = |send: &mut SendOrder| send.order.stamps.retain(|point| *point != Point::TxHw);
+    let unasked = |of: &mut StreamOrder, point: Point| of.stamps.retain(|other| *other != point);
     match &mut order {
-        EndOrder::Send(send) if send.order.wants(Point::TxHw) && device_clock(send).is_err() => unasked(send),
+        EndOrder::Send(send) if send.order.wants(Point::TxHw) && sending_clock(send).is_err() => {
+            unasked(&mut send.order, Point::TxHw);
+        }
+        EndOrder::Receive(receive) if receive.hardware() && receiving_clock(receive).is_err() => {
+            unasked(&mut receive.order, Point::RxHw);
+        }
         EndOrder::Send(_) | EndOrder::Receive(_) => {}
-        EndOrder::Ask(ask) => unasked(&mut ask.send),
-        EndOrder::Reflect(reflect) => unasked(&mut reflect.send),
+        EndOrder::Ask(ask) => unasked(&mut ask.send.order, Point::TxHw),
+        EndOrder::Reflect(reflect) => {
+            unasked(&mut reflect.send.order, Point::TxHw);
+            unasked(&mut reflect.receive.order, Point::RxHw);
+        }
     }
     order
-}
-
-/// Turns the device's instants of a half into CLOCK_REALTIME. Where the clock was set meanwhile,
-/// or could not be read, there are none.
-pub(super) fn convert_hardware(
-    half: &mut SentRows,
-    counters: &mut SenderCounters,
-    before: Option<PhcReading>,
-    after: Option<PhcReading>,
-) {
-    let between = before.zip(after).and_then(|(before, after)| PhcReading::between(before, after));
-    for stamp in &mut half.tx_hw {
-        let realtime = stamp.get().zip(between).map(|(phc_ns, between)| between.to_realtime_ns(phc_ns));
-        *stamp = MaybeNanos::from(realtime);
-    }
-    counters.hardware_bound_ns = between.map_or(0, |between| between.bound_ns);
 }

@@ -136,8 +136,7 @@ impl PacketReceive {
     pub fn open(order: &ReceiveOrder) -> Result<Self, SysError> {
         let StreamOrder { stream, nonce, ethertype, tag, .. } = order.order;
         let filter = program(ethertype, nonce, stream.number());
-        let stamp = order.order.wants(order.rx_kernel());
-        let socket = packet::receiver(&order.device, &filter, tag.is_some(), stamp, 8 << 20)?;
+        let socket = packet::receiver(&order.device, &filter, tag.is_some(), order.stamps(), 8 << 20)?;
         // The kernel gives a packet socket no NAPI context: there is nothing that it could poll.
         let wait = if order.wait == Wait::Busypoll { Wait::Block } else { order.wait };
         Ok(PacketReceive { receiver: SocketReceiver::over(socket, order, wait)?, ethertype })

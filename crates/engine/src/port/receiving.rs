@@ -76,6 +76,11 @@ impl Inbox {
         (heard.length, heard.stamp) = (length, stamp);
     }
 
+    /// Notes the device's stamp of the packet at place `n`.
+    pub fn stamp_by_device(&mut self, n: usize, device_ns: Option<i64>) {
+        self.places[n].heard.device_ns = device_ns;
+    }
+
     /// Notes what VLAN tags the packet at place `n` came with.
     pub fn tag(&mut self, n: usize, tags: Tags) {
         self.places[n].tags = tags;
@@ -111,6 +116,11 @@ impl Lent for Inbox {
     #[inline]
     fn tags(&self, n: usize) -> Tags {
         self.places[n].tags
+    }
+
+    #[inline]
+    fn device_ns(&self, n: usize) -> Option<i64> {
+        self.places[n].heard.device_ns
     }
 }
 
@@ -154,6 +164,11 @@ pub trait Lent {
     fn packet(&self, n: usize) -> (&[u8], Option<Instant<Realtime>>);
     /// The VLAN tags that it came with, after [`Lent::packet`].
     fn tags(&self, n: usize) -> Tags;
+    /// The stamp that its device took, on the device's own clock, ns.
+    #[inline]
+    fn device_ns(&self, _n: usize) -> Option<i64> {
+        None
+    }
     /// What the XDP program wrote before it.
     #[inline]
     fn xdp(&self, _n: usize) -> XdpStamp {

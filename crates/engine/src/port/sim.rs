@@ -24,6 +24,7 @@ use std::net::Ipv4Addr;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use tardy_model::point::Point;
+use tardy_model::sample;
 use tardy_model::stream::Stream;
 use tardy_model::time::{Instant, Nanos, Tai};
 use tardy_model::trial::{OwnNotes, SpinGaps};
@@ -121,6 +122,7 @@ impl Ends<'_> {
             held: None,
             points,
             drifts: replies,
+            stamps_by_device: !replies && self.order.wants(Point::TxHw),
             qdisc: (!replies).then(|| self.qdisc.clone()),
         };
         (port, path)
@@ -135,6 +137,7 @@ impl Ends<'_> {
             next: None,
             wait: order.wait,
             stamped: order.order.wants(order.rx_kernel()),
+            stamped_by_device: order.hardware(),
             tests: 0,
             drifts: !replies,
             inbox: Inbox::of(&order),
@@ -163,9 +166,20 @@ impl Ends<'_> {
         let mut rx = self.rx(flying, false);
         let mut receiver = Receiver::new(self.receive_order(false));
         receiver.run(&mut self.timer(true), &mut rx, &Shared::default());
-        let (counters, gaps) = (receiver.counters, receiver.gaps);
-        let arrived = (receiver.finish(), counters);
-        (Recorded { sent, arrived, gaps: [None, gaps], reply: None, own }, ended_ns.max(self.world.now_ns.get()))
+        let (mut counters, gaps) = (receiver.counters, receiver.gaps);
+        let ended_ns = ended_ns.max(self.world.now_ns.get());
+        let around = |drifts| [EPOCH_NS, ended_ns].map(|at_ns| Some(self.world.phc_reading(at_ns, drifts)));
+        let (mut half, mut sent_counters) = sent;
+        if self.order.wants(Point::TxHw) {
+            sent_counters.hardware_bound_ns = sample::by_device(half.tx_hw.iter_mut(), around(false));
+        }
+        let mut arrivals = receiver.finish();
+        if self.order.wants(Point::RxHw) {
+            let stamps = arrivals.iter_mut().map(|arrival| &mut arrival.rx_hw);
+            counters.hardware_bound_ns = sample::by_device(stamps, around(true));
+        }
+        let (sent, arrived) = ((half, sent_counters), (arrivals, counters));
+        (Recorded { sent, arrived, gaps: [None, gaps], reply: None, own }, ended_ns)
     }
 }
 

@@ -152,8 +152,7 @@ pub fn both(send: &SendOrder, receive: &ReceiveOrder) -> Result<(UdpSend, UdpRec
         return Ok((UdpSend::open(send)?, UdpReceive::open(receive)?));
     }
     let (local, peer) = (SocketAddr::new(receive.local, receive.port), SocketAddr::new(send.peer, send.port));
-    let stamp = receive.order.wants(receive.rx_kernel());
-    let (to, from) = UdpRx::open_both(local, peer, send.priority, stamp, RECEIVE_BYTES)?;
+    let (to, from) = UdpRx::open_both(local, peer, send.priority, receive.stamps(), RECEIVE_BYTES)?;
     Ok((UdpSend::over(to, send), UdpReceive::over(from, receive)?))
 }
 
@@ -161,7 +160,7 @@ impl UdpReceive {
     /// Opens the socket for the order.
     pub fn open(order: &ReceiveOrder) -> Result<Self, SysError> {
         let local = SocketAddr::new(order.local, order.port);
-        let socket = UdpRx::open(local, order.order.wants(order.rx_kernel()), RECEIVE_BYTES)?;
+        let socket = UdpRx::open(local, order.stamps(), RECEIVE_BYTES)?;
         UdpReceive::over(socket, order)
     }
 

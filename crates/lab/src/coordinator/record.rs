@@ -23,6 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tardy_engine::order::RulerOrder;
 use tardy_engine::{halves, matcher};
 use tardy_host::state::Moment;
+use tardy_host::timekeeper::{Apart, Kept, MOST_KEPT, PtpSocket};
 use tardy_model::load::{LoadRecord, SideHosts};
 use tardy_model::machine::{MachineState, RulerRecord};
 use tardy_model::path::DeviceClock;
@@ -31,8 +32,8 @@ use tardy_model::point::{Point, Source};
 use tardy_model::qdisc::{LaunchRecord, ShaperRecord};
 use tardy_model::sample::Batch;
 use tardy_model::stream::{Kind, Stream};
-use tardy_model::time::Nanos;
-use tardy_model::trial::{ObserverRecord, StreamRecord, TrialRecord};
+use tardy_model::time::{Nanos, Offset, OffsetReading, OtherSource};
+use tardy_model::trial::{ObserverRecord, OwnTraffic, StreamRecord, TrialRecord};
 use tardy_model::xdp::Inspection;
 use tardy_spec::experiment::Setup;
 
@@ -43,8 +44,14 @@ pub(super) struct Around<'a, 'r, 'h> {
     readings: Readings<'a>,
     /// Programs of the user's are among the loads.
     programs: bool,
+    /// Some machine is reached over ssh: what keeps the machines' clocks?
+    keepers: bool,
+    /// Sockets of ptp4l that observe the clocks.
+    ptp: &'a [(HostId, PtpSocket)],
     /// What the hosts had done, of each moment that is over.
     states: Vec<BTreeMap<HostId, MachineState>>,
+    /// What kept their clocks at each of these moments.
+    kept: Vec<BTreeMap<HostId, Vec<Kept>>>,
 }
 
 impl<'a, 'r, 'h> Around<'a, 'r, 'h> {
@@ -54,12 +61,13 @@ impl<'a, 'r, 'h> Around<'a, 'r, 'h> {
         hosts: &'r mut Hosts<'h>,
         setup: &'a Setup,
         (chosen, found): (&[Placed], &FactsByHost),
-        ends: &Ends,
-        programs: bool,
+        plan: &'a Plan,
+        (programs, keepers): (bool, bool),
     ) -> Result<Self, RunError> {
-        let watch = Watch::new(setup, chosen, ends, found)?;
-        let readings = Readings::new(setup, ends, found)?;
-        Ok(Around { hosts, watch, readings, programs, states: Vec::new() })
+        let watch = Watch::new(setup, chosen, &plan.ends, found)?;
+        let readings = Readings::new(setup, &plan.ends, found)?;
+        let ptp = &plan.ptp[..];
+        Ok(Around { hosts, watch, readings, programs, keepers, ptp, states: Vec::new(), kept: Vec::new() })
     }
 }
 
@@ -77,15 +85,20 @@ impl<'a> Around<'a, '_, '_> {
     /// Reads the state of all hosts; `whole` also at what tardy watches over in the trial itself.
     fn read(&mut self, whole: bool) -> Result<(), (HostId, Away)> {
         let moment = if self.states.is_empty() { Moment::Before } else { Moment::Behind };
+        // That takes a while, which belongs to no machine's state: it comes before all states of
+        // the beginning, and after all of the end.
+        let kept_before = if whole && moment == Moment::Before { self.kept_now()? } else { BTreeMap::new() };
         let (watch, readings, programs) = (&self.watch, &self.readings, self.programs);
         let observed = self.hosts.observe(|host| Observe {
             moment,
             programs,
             polled: if whole { watch.polled(host) } else { Vec::new() },
             commands: if whole { readings.commands(host) } else { Vec::new() },
+            keepers: false,
+            ptp: Vec::new(),
         })?;
         let mut states = BTreeMap::new();
-        for (host, Observed { state, napi, machine_threads, says }) in observed {
+        for (host, Observed { state, napi, machine_threads, says, .. }) in observed {
             if whole {
                 self.watch.saw(moment, host, &napi);
                 // A virtual machine's own kernel knows nothing of this host's threads.
@@ -97,7 +110,25 @@ impl<'a> Around<'a, '_, '_> {
             states.insert(host, state);
         }
         self.states.push(states);
+        let kept = if whole && moment == Moment::Behind { self.kept_now()? } else { kept_before };
+        self.kept.push(kept);
         Ok(())
+    }
+
+    /// What keeps the clocks of all hosts, as it reports now.
+    fn kept_now(&mut self) -> Result<BTreeMap<HostId, Vec<Kept>>, (HostId, Away)> {
+        let (ptp, keepers) = (self.ptp, self.keepers);
+        if !keepers && ptp.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let of_host = |host: HostId| {
+            let there = ptp.iter().filter(|(at, _)| *at == host);
+            there.map(|(_, socket)| socket.clone()).collect::<Vec<PtpSocket>>()
+        };
+        let what = |host: HostId| Observe { keepers, ptp: of_host(host), ..Observe::nothing() };
+        let observed = self.hosts.observe(what)?;
+        let most = |kept: Vec<Kept>| kept.into_iter().take(MOST_KEPT).collect();
+        Ok(observed.into_iter().map(|(host, of)| (host, most(of.kept))).collect())
     }
 
     /// The trial is over, however it ended. One that broke before its end has states all the same,
@@ -111,9 +142,11 @@ impl<'a> Around<'a, '_, '_> {
             if self.read(false).is_err() {
                 let moment = if self.states.is_empty() { Moment::Before } else { Moment::Behind };
                 let (polled, commands) = (Vec::new(), Vec::new());
-                let what = Observe { moment, programs: self.programs, polled, commands };
+                let what =
+                    Observe { moment, programs: self.programs, polled, commands, keepers: false, ptp: Vec::new() };
                 let here = self.hosts.own().observe(&what)?.state;
                 self.states.push(BTreeMap::from([(HostId::HERE, here)]));
+                self.kept.push(BTreeMap::new());
             }
         }
         let mut both = self.states.into_iter();
@@ -123,7 +156,9 @@ impl<'a> Around<'a, '_, '_> {
         let ids: Vec<HostId> = self.hosts.ids().into_iter().skip(1).collect();
         let others = ids.into_iter().filter_map(|id| Some((id, (self.hosts.name(id)?.to_owned(), of(id)?)))).collect();
         let gone = || Away { host: HostId::HERE.to_string(), says: "its state was not read".to_owned() };
-        Ok((States { here: here.ok_or_else(gone)?, others }, self.watch, self.readings))
+        let mut kept = self.kept.into_iter();
+        let kept = [kept.next().unwrap_or_default(), kept.next().unwrap_or_default()];
+        Ok((States { here: here.ok_or_else(gone)?, others, kept }, self.watch, self.readings))
     }
 }
 
@@ -210,6 +245,8 @@ pub(super) struct Beside<'a> {
     pub(super) shapers: BTreeMap<String, ShaperRecord>,
     pub(super) observer: Vec<ObserverRecord>,
     pub(super) inspection: Option<Inspection>,
+    /// What tardy itself sent to other hosts and had from them meanwhile.
+    pub(super) traffic: BTreeMap<HostId, OwnTraffic>,
 }
 
 impl<'a> Beside<'a> {
@@ -224,6 +261,29 @@ pub(super) struct States {
     pub(super) here: [MachineState; 2],
     /// Other hosts, with their names.
     pub(super) others: BTreeMap<HostId, (String, [MachineState; 2])>,
+    /// What kept the clocks of all.
+    pub(super) kept: [BTreeMap<HostId, Vec<Kept>>; 2],
+}
+
+impl States {
+    /// What those that keep the clocks of a host and of this one show of both. Both follow one
+    /// reference, and did at both moments.
+    fn by_keepers(&self, host: HostId) -> Vec<OtherSource> {
+        let [before, behind] = [0, 1].map(|moment| {
+            let of = move |host: HostId| self.kept[moment].get(&host).map_or(&[][..], Vec::as_slice);
+            let at_tai_ns = self.here[moment].clocks.tai_ns;
+            of(host).iter().filter_map(move |theirs| {
+                let Apart { method, ahead_ns, bound_ns, at_tai_ns: at } = Kept::apart(theirs, of(HostId::HERE))?;
+                Some((method, OffsetReading { at_tai_ns: at.unwrap_or(at_tai_ns), ahead_ns, bound_ns }))
+            })
+        });
+        let behind: BTreeMap<String, OffsetReading> = behind.collect();
+        let both = before.filter_map(|(method, first)| {
+            let last = *behind.get(&method)?;
+            Some(OtherSource { method, first, last, is_reported: true })
+        });
+        both.collect()
+    }
 }
 
 /// What the ruler is to measure, and the names of the threads that it is done for.
@@ -382,7 +442,7 @@ impl Run<'_, '_> {
         &mut self,
         turn: &Turn<'_>,
         nonce: u64,
-        States { here: [mut before, mut after], others }: States,
+        states: States,
         failed: Option<String>,
         ran: Vec<(&Stream, Nanos, Option<StreamHalves>)>,
         beside: Beside<'_>,
@@ -393,7 +453,12 @@ impl Run<'_, '_> {
         let mut unreported: BTreeMap<String, u64> =
             beside.shapers.iter().map(|(station, shaper)| (station.clone(), shaper.drops())).collect();
         for (stream, phase, ran) in ran {
-            let Some(ran) = ran else { continue };
+            let Some(mut ran) = ran else { continue };
+            let offsets = &mut ran.halves.offsets;
+            for (station, offset) in [(&stream.from, &mut offsets.tx), (&stream.to, &mut offsets.rx)] {
+                let host = host_of(&turn.cell.setup, station)?;
+                *offset = offset.take().map(|offset| states.by_keepers(host).into_iter().fold(offset, Offset::beside));
+            }
             let (mut batch, mut record) = halves::join(stream, ran.base, &ran.halves);
             record.phase_ns = Some(phase.0);
             self.complete(&turn.cell.setup, stream, &mut record, beside.ends)?;
@@ -406,6 +471,7 @@ impl Run<'_, '_> {
             records.insert(stream.name.clone(), record);
         }
         let Some((base, phase)) = first else { return Ok(()) };
+        let States { here: [mut before, mut after], others, .. } = states;
         let interrupted = self.stopped() && is_cut;
         let cpus = cpus_of(&turn.cell.setup, &records)?;
         keep_only_named(HostId::HERE, [&mut before, &mut after], &cpus);
@@ -413,6 +479,8 @@ impl Run<'_, '_> {
         let mut placement = beside.watch.map(|watch| watch.record(&streams)).unwrap_or_default();
         placement.wake_up =
             idle::record(&turn.cell.setup, &self.found, |host| self.hosts.name(host).map(str::to_owned));
+        let named = |(host, of): (HostId, OwnTraffic)| Some((self.hosts.name(host)?.to_owned(), of));
+        let own_traffic = beside.traffic.into_iter().filter_map(named).collect();
         let record = TrialRecord {
             format: tardy_model::FORMAT,
             cell: turn.cell.id.clone(),
@@ -427,6 +495,7 @@ impl Run<'_, '_> {
             after,
             streams: records,
             hosts,
+            own_traffic,
             placement,
             loads: self.with_hosts(&turn.cell.setup, beside.loads)?,
             shapers: beside.shapers,

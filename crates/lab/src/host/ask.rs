@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use tardy_engine::message::{MessageError, read_frame, write_frame};
 use tardy_host::state::{MachineThread, Moment};
+use tardy_host::timekeeper::{Kept, PtpSocket};
 use tardy_model::harmless::Json;
 use tardy_model::machine::MachineState;
 use tardy_model::manifest::{HostEntry, ReadBack};
@@ -59,6 +60,20 @@ pub struct Observe {
     pub polled: Vec<String>,
     /// Commands that print JSON: what queue disciplines have counted.
     pub commands: Vec<Command>,
+    /// The host is to report what keeps its clock.
+    #[serde(default)]
+    pub keepers: bool,
+    /// Sockets of ptp4l that observes its clock.
+    #[serde(default)]
+    pub ptp: Vec<PtpSocket>,
+}
+
+impl Observe {
+    /// The machine's state alone.
+    pub fn nothing() -> Observe {
+        let (polled, commands) = (Vec::new(), Vec::new());
+        Observe { moment: Moment::Before, programs: false, polled, commands, keepers: false, ptp: Vec::new() }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -72,6 +87,9 @@ pub struct Observed {
     pub machine_threads: Vec<MachineThread>,
     /// What each command printed, or why it did not.
     pub says: Vec<Result<Json, String>>,
+    /// What keeps its clock.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<Kept>,
 }
 
 pub(super) fn send(to: &mut impl Write, message: &impl Serialize) -> Result<(), MessageError> {

@@ -33,6 +33,17 @@ pub struct Unknown {
     pub why: String,
 }
 
+/// Clocks that were compared already.
+#[derive(Clone, Debug, Default)]
+pub struct Known(pub BTreeMap<HostId, Compared>);
+
+impl OffsetSource for Known {
+    fn between(&mut self, from: HostId, of: HostId, _: &mut Asking<'_>) -> Result<Compared, Unknown> {
+        let unknown = || Unknown { from, of, why: "nobody has compared them yet".to_owned() };
+        self.0.get(&of).cloned().ok_or_else(unknown)
+    }
+}
+
 /// Compares the clocks of hosts.
 pub trait OffsetSource {
     /// How far CLOCK_TAI of `of` is ahead of that of `from`, now. It is called for each other host
@@ -53,11 +64,13 @@ pub type Asking<'a> = dyn FnMut() -> Result<Exchange, String> + 'a;
 /// A question for the time on another host, and its answer, by CLOCK_TAI of both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// When the question left, on this host's clock, ns.
+    /// When the question left, on this host's clock, ns; or earlier.
     pub asked_ns: i64,
-    /// When it was answered, on the other one's, ns.
-    pub theirs_ns: i64,
-    /// When the answer was here, on this host's, ns.
+    /// When it had reached the other host, on that one's clock, ns; or later.
+    pub reached_ns: i64,
+    /// When the answer left there, on the same clock, ns; or earlier.
+    pub returned_ns: i64,
+    /// When the answer was here, on this host's, ns; or later.
     pub answered_ns: i64,
     /// The processors' counters, where they could be read.
     pub counters: Option<Counters>,
@@ -72,9 +85,9 @@ pub struct Counters {
     pub answered: CounterReading,
 }
 
-/// What several exchanges show together. The other clock was read somewhere between question and
-/// answer, so it is ahead by at most *theirs* − *asked* and at least by *theirs* − *answered*,
-/// whatever the two ways took. One exchange may have been quick on the way there, and another on
+/// What several exchanges show together. Neither way took less than no time, so the other clock is
+/// ahead by at most *reached* − *asked* and at least by *returned* − *answered*, whatever the two
+/// ways took. One exchange may have been quick on the way there, and another on
 /// the way back: the one gives the upper end and the other the lower one, each wider by what two
 /// clocks can drift between them. Of all pairs, an exchange with itself among them, the narrowest
 /// one counts. `None` of none, or if a clock was set meanwhile: it went back, or two exchanges
@@ -90,7 +103,7 @@ pub fn best(exchanges: &[Exchange]) -> Option<OffsetReading> {
 /// The offset by one exchange from above and by another from below.
 fn between(above: &Exchange, below: &Exchange) -> Option<OffsetReading> {
     let (greatest, least) =
-        (above.theirs_ns.checked_sub(above.asked_ns)?, below.theirs_ns.checked_sub(below.answered_ns)?);
+        (above.reached_ns.checked_sub(above.asked_ns)?, below.returned_ns.checked_sub(below.answered_ns)?);
     let middle = |of: &Exchange| of.asked_ns + (of.answered_ns - of.asked_ns) / 2;
     let (one, other) = (middle(above), middle(below));
     let at_tai_ns = one.min(other) + (one.max(other) - one.min(other)) / 2;
@@ -144,7 +157,14 @@ impl Track {
         self.readings.push(reading);
     }
 
-    /// True if a clock was set between the latest reading and the one before.
+    /// A clock was set while they were read: what was read before says nothing of what comes.
+    pub fn begin_anew(&mut self) {
+        self.readings.clear();
+        self.was_set = true;
+    }
+
+    /// True if a clock was set between the latest reading and the one before, or while they were
+    /// read.
     pub fn was_set(&self) -> bool {
         self.was_set
     }

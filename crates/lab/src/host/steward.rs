@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tardy_host::softirq::{napi_threads, steering};
 use tardy_host::state::{Moment, Reader, children, machine_threads};
-use tardy_host::{cpus, facts, nic, state};
+use tardy_host::{cpus, facts, nic, state, timekeeper};
 use tardy_model::manifest::{HostEntry, ReadBack};
 use tardy_model::path::PathKind;
 use tardy_model::time::{Instant, Nanos, Tai};
@@ -309,11 +309,14 @@ impl Host for Steward {
         let napi: BTreeMap<_, _> = what.polled.iter().map(|device| (device.clone(), napi_threads(device))).collect();
         let machine_threads = machine_threads(&self.machines);
         let says = what.commands.iter().map(|command| self.ask(command)).collect();
+        let mut kept = if what.keepers { timekeeper::all() } else { Vec::new() };
+        kept.extend(what.ptp.iter().filter_map(timekeeper::observed));
         let state = state.unwrap_or_else(|| reader.read(Moment::Before, slot::other_runs(&self.state)));
-        if what.moment == Moment::Before {
+        // Asked for what keeps the clock, nobody comes back for what the machine does meanwhile.
+        if what.moment == Moment::Before && !what.keepers && what.ptp.is_empty() {
             self.reader = Some(reader);
         }
-        Ok(Observed { state, napi, machine_threads, says })
+        Ok(Observed { state, napi, machine_threads, says, kept })
     }
 
     fn end_leftovers(&mut self) {

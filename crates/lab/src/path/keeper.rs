@@ -29,6 +29,8 @@ pub struct Keeper {
     /// What it is for.
     pub why: &'static str,
     pub command: Command,
+    /// No packet needs it: what goes on without it is not broken.
+    pub is_optional: bool,
 }
 
 /// Why a path cannot be used: one of its programs does not run.
@@ -91,7 +93,7 @@ impl Keepers {
         match ready.recv_timeout(READY) {
             Ok(true) => Ok(()),
             Ok(false) | Err(RecvTimeoutError::Disconnected) => {
-                self.check()?;
+                self.ended(true)?;
                 let (how, said) = ("its output before it was ready".to_owned(), String::new());
                 Err(KeeperError::Ended { command, why, how, said })
             }
@@ -99,13 +101,19 @@ impl Keepers {
         }
     }
 
-    /// Looks whether all of them still run.
+    /// Looks whether all of them still run that the path needs.
     ///
     /// # Errors
     /// The first one that has ended.
     pub fn check(&mut self) -> Result<(), KeeperError> {
+        self.ended(false)
+    }
+
+    fn ended(&mut self, optional_too: bool) -> Result<(), KeeperError> {
         for (keeper, connection) in &mut self.0 {
-            let Some(connection) = connection else { continue };
+            let Some(connection) = connection.as_mut().filter(|_| optional_too || !keeper.is_optional) else {
+                continue;
+            };
             if let Some(how) = connection.carrier.ended(Duration::ZERO) {
                 let lines = connection.carrier.last_words();
                 let said = if lines.is_empty() { String::new() } else { format!("; it said: {}", lines.join(" / ")) };

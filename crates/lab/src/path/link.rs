@@ -2,6 +2,7 @@
 //! What every kind of path gives: its steps and its ends.
 
 use super::keeper::Keeper;
+use crate::host::HostId;
 use crate::host::place::Place;
 use crate::names::{LinkNumber, Names};
 use crate::not_found::NotFound;
@@ -10,6 +11,7 @@ use crate::step::{Question, Step, Text};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
+use tardy_host::timekeeper::PtpSocket;
 pub use tardy_model::path::PathId;
 use tardy_model::stream::Stream;
 use tardy_model::xdp::DeviceWithin;
@@ -312,12 +314,6 @@ pub enum PathError {
          \"{}\", or an address of the other family in station.{station}.address", if address.is_ipv6() { "ipv6" } else { "ipv4" }
     )]
     OtherFamily { station: String, address: IpAddr, stream: String },
-    /// Two ends of a stream that is answered have one address.
-    #[error(
-        "stations `{}` and `{}` both have the address {address}, and requests and replies between them would go to one port: give one of them \
-         another address (station.{}.address), as 127.0.0.2 on one machine", stations[0], stations[1], stations[1]
-    )]
-    OneAddress { stations: [String; 2], address: IpAddr },
     /// A device takes smaller packets than the path's.
     #[error(
         "network device {device} of station `{station}` has an MTU of {mtu}, and the path's is {asked}, so packets would go in pieces: \
@@ -347,6 +343,8 @@ pub struct Laid {
     pub plugs: Vec<Plug>,
     /// Devices inside the path that a station watches while probe packets pass.
     pub inside: Vec<Inside>,
+    /// Sockets of ptp4l that observe the clocks of its ends, with their hosts.
+    pub ptp: Vec<(HostId, PtpSocket)>,
 }
 
 /// A device inside a path.

@@ -70,8 +70,7 @@ fn lay(setup: &Setup, stations: &PlannedStations, _: Names, found: &FactsByHost)
     Ok(Laid { read_back, plugs, ..Laid::default() })
 }
 
-/// A stream goes from one address to another of its own family. Replies come to the port that
-/// requests go to, so one address cannot have both.
+/// A stream goes from one address to another of its own family.
 ///
 /// # Errors
 /// If a stream cannot go between the addresses of its stations.
@@ -83,12 +82,7 @@ fn fits(stream: &Stream, addresses: &BTreeMap<&String, IpAddr>) -> Result<(), Pa
             return Err(PathError::OtherFamily { station, address, stream });
         }
     }
-    match ends {
-        [Some((a, from)), Some((b, to))] if from == to && stream.kind.is_answered() => {
-            Err(PathError::OneAddress { stations: [a.clone(), b.clone()], address: from })
-        }
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 /// The address of a station: that of the file, else that by which ssh goes between its machine and

@@ -117,6 +117,7 @@ fn lay_netdev(setup: &Setup, stations: &PlannedStations, names: Names, _: &Facts
         place: meeting.behind.clone(),
         why: "Open vSwitch's switch in user space: what arrives at one port leaves by the other",
         command: Command::new(OURSELVES, &words),
+        is_optional: false,
     };
     let ask = |words: &[&str]| Question::at(meeting.behind, meeting.behind.shell(LINES, words));
     let control = format!("--target={folder}/{}", switch::CONTROL);

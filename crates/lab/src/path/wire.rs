@@ -8,21 +8,23 @@
 //! namespace: a virtual one would be destroyed, a physical one would land in the machine's first
 //! namespace.
 
+use super::keeper::Keeper;
 use super::link::{Laid, PathError};
 use super::methods::{PathMethods, PlannedStations};
 use super::veth::{self, Joint};
-use crate::command::Command;
+use crate::command::{Command, OURSELVES};
 use crate::host::HostId;
 use crate::host::ask::DeviceAsk;
 use crate::host::place::Place;
 use crate::machine::FactsByHost;
-use crate::names::Names;
+use crate::names::{LinkNumber, Names};
 use crate::station;
 use crate::step::{Action, Inverse, NicWas, Question, StampingWas, Step, TakenNic, Text};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use tardy_host::nic::Nic;
+use tardy_host::timekeeper::PtpSocket;
 use tardy_model::point::Point;
 use tardy_spec::experiment::Setup;
 use tardy_sys::hwtstamp::{HwStamp, RX_ALL, TX_ON};
@@ -87,6 +89,12 @@ pub fn asked(setup: &Setup) -> BTreeMap<&str, StampsAsked> {
     for stream in &setup.streams {
         asked.entry(&stream.from).or_default().tx |= stream.stamps.contains(&Point::TxHw);
         asked.entry(&stream.to).or_default().rx |= stream.stamps.contains(&Point::RxHw);
+    }
+    if setup.observes_ptp {
+        // PTP stamps its own packets, both ways.
+        for station in setup.stations.keys() {
+            asked.insert(station, StampsAsked { tx: true, rx: true });
+        }
     }
     asked
 }
@@ -162,7 +170,43 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, found: &FactsByH
         let show = Command::hwtstamp("show", &at.link, &[at.netns], &[]);
         read_back.push(Question::at(&at.place, show));
     }
-    Ok(Laid { before, steps, read_back, plugs: [a, b].map(Joint::into_plug).into(), ..Laid::default() })
+    let mut laid = Laid { before, steps, read_back, ..Laid::default() };
+    if setup.observes_ptp {
+        for (at, side) in [(&a, LinkNumber::FIRST), (&b, LinkNumber::SECOND)] {
+            let folder = found.names(at.place.host, names).ptp_folder(side);
+            laid.steps.push(ptp_step(at, &folder));
+            laid.keepers.push(ptp_keeper(at, &folder, side == LinkNumber::SECOND));
+            let socket = format!("{folder}/{PTP_SOCKET}").into();
+            laid.ptp.push((at.place.host, PtpSocket { socket, netns: at.netns.to_owned() }));
+        }
+    }
+    Ok(Laid { plugs: [a, b].map(Joint::into_plug).into(), ..laid })
+}
+
+/// The socket of ptp4l in its folder.
+const PTP_SOCKET: &str = "ptp4l";
+
+/// Where ptp4l has its socket, which goes with it.
+fn ptp_step(at: &Joint<'_>, folder: &str) -> Step {
+    let host = Place::of(at.place.host);
+    let files = Action::RemoveGuestFiles { paths: vec![folder.to_owned()] };
+    let does = host.exec(&["mkdir", "-m", "700", folder]);
+    Step::new(&host, "the folder of a ptp4l that steers no clock", vec![does])
+        .undone_by(vec![Inverse::within(&host, files)])
+}
+
+/// The ptp4l of one end. The other end's leads.
+fn ptp_keeper(at: &Joint<'_>, folder: &str, follows: bool) -> Keeper {
+    let socket = format!("{folder}/{PTP_SOCKET}");
+    let mut words = vec!["ptp", "--netns", at.netns, "--socket", &socket];
+    words.extend(follows.then_some("--follows"));
+    words.push(&at.link);
+    Keeper {
+        place: at.place.clone(),
+        why: "observes by PTP how far the clocks of both ends are apart, and steers none",
+        command: Command::new(OURSELVES, &words),
+        is_optional: true,
+    }
 }
 
 fn home_step(host: HostId, home: &str, pid: u32) -> Step {

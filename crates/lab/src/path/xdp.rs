@@ -41,6 +41,7 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost)
         place: meeting.behind.clone(),
         why: "hands packets from one device to the other by XDP programs",
         command: Command::new(OURSELVES, &forward),
+        is_optional: false,
     };
     let read_back = vec![features(&meeting.near), features(&meeting.machine)];
     if meeting.near_behind.is_none() {

@@ -5,7 +5,7 @@
 use super::planned::StationId;
 use crate::agent::{Agent, AgentError, Incoming, Voice};
 use crate::host::HostId;
-use crate::host::clocks::{Compared, Counters, Exchange, OffsetSource, OneHost};
+use crate::host::clocks::{Compared, Counters, Exchange, Known, OffsetSource, OneHost};
 use crate::not_found::NotFound;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc;
@@ -14,6 +14,7 @@ use tardy_engine::message::{FromAgent, ToAgent};
 use tardy_engine::order::{CostOrder, ObjectOrder, ProbeOrder, RulerOrder};
 use tardy_model::machine::RulerRecord;
 use tardy_model::time::{Nanos, Tai};
+use tardy_model::trial::OwnTraffic;
 use tardy_model::xdp::{ArrivedProbes, AwaitedProbes, DeviceWithin, ObjectRecord, ProgramCost, ProgramRecord};
 use tardy_sys::clock;
 
@@ -28,6 +29,9 @@ pub struct Stations {
     /// The host of each.
     hosts: Vec<HostId>,
     clocks: Box<dyn OffsetSource>,
+    /// What went over the connections to other hosts when the latest trial was about to start, and
+    /// what of that went while it ran.
+    traffic: [BTreeMap<HostId, OwnTraffic>; 2],
     /// Of which each agent's connection has a copy.
     tell: mpsc::SyncSender<Incoming>,
 }
@@ -39,7 +43,8 @@ const UNREAD: usize = 64;
 impl Default for Stations {
     fn default() -> Self {
         let (tell, inbox) = mpsc::sync_channel(UNREAD);
-        Stations { agents: Vec::new(), hosts: Vec::new(), clocks: Box::new(OneHost), inbox, tell }
+        let (agents, hosts, traffic) = Default::default();
+        Stations { agents, hosts, clocks: Box::new(OneHost), traffic, inbox, tell }
     }
 }
 
@@ -135,7 +140,7 @@ impl Stations {
                 let answered_ns = clock::now::<Tai>().ns();
                 let all = before.zip(counter).zip(clock::read_counter());
                 let counters = all.map(|((asked, theirs), answered)| Counters { asked, theirs, answered });
-                Some(Exchange { asked_ns, theirs_ns: tai_ns, answered_ns, counters })
+                Some(Exchange { asked_ns, reached_ns: tai_ns, returned_ns: tai_ns, answered_ns, counters })
             }
             _ => None,
         });
@@ -173,6 +178,45 @@ impl Stations {
             }
         }
         (of_stations, failed)
+    }
+
+    /// What went over the connections to other hosts until now.
+    fn traffic_until_now(&self) -> BTreeMap<HostId, OwnTraffic> {
+        let mut of_hosts: BTreeMap<HostId, OwnTraffic> = BTreeMap::new();
+        for (agent, host) in self.agents.iter().zip(&self.hosts).filter(|(_, host)| **host != HostId::HERE) {
+            let (of, now) = (of_hosts.entry(*host).or_default(), agent.traffic.now());
+            *of = OwnTraffic { to_bytes: of.to_bytes + now.to_bytes, from_bytes: of.from_bytes + now.from_bytes };
+        }
+        of_hosts
+    }
+
+    /// The trial is about to start: from now on what goes to other hosts is counted.
+    pub(crate) fn count_traffic(&mut self) {
+        self.traffic = [self.traffic_until_now(), BTreeMap::new()];
+    }
+
+    /// The trial is over.
+    pub(crate) fn traffic_counted(&mut self) {
+        let mut during = self.traffic_until_now();
+        for (host, before) in &self.traffic[0] {
+            let of = during.entry(*host).or_default();
+            of.to_bytes = of.to_bytes.saturating_sub(before.to_bytes);
+            of.from_bytes = of.from_bytes.saturating_sub(before.from_bytes);
+        }
+        self.traffic[1] = during;
+    }
+
+    /// What went to other hosts and came from them while the latest trial ran.
+    pub(crate) fn traffic(&self) -> &BTreeMap<HostId, OwnTraffic> {
+        &self.traffic[1]
+    }
+
+    /// Does something for which the clocks of other hosts were compared already.
+    pub(crate) fn with_known_clocks<T>(&mut self, known: Known, does: impl FnOnce(&mut Stations) -> T) -> T {
+        let own = std::mem::replace(&mut self.clocks, Box::new(known));
+        let done = does(self);
+        self.clocks = own;
+        done
     }
 
     /// Names and processes of those that have one on this machine.

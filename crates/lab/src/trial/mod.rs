@@ -135,6 +135,9 @@ impl Stations {
         inputs: &mut VecDeque<Input>,
         is_before: bool,
     ) -> Result<(), NotFound> {
+        if !is_before {
+            self.traffic_counted();
+        }
         let before = is_before.then(|| self.compare_clocks());
         if let Some(Err((host, source))) = outside.as_mut().map(|outside| outside.look()) {
             // Every host of a run has a station, or nobody would have asked it.
@@ -144,6 +147,9 @@ impl Stations {
         let (compared, failed) = before.unwrap_or_else(|| self.compare_clocks());
         inputs.extend(failed.into_iter().map(|(station, error)| Input::Unseen(station, error)));
         inputs.push_back(Input::Looked(compared));
+        if is_before {
+            self.count_traffic();
+        }
         Ok(())
     }
 

@@ -205,7 +205,7 @@ impl<'a> Shared<'a> {
         let first = before.get(&station)?;
         let last = behind.get(&station).unwrap_or(first);
         let (host, method) = (first.host.to_string(), first.method.clone());
-        Some(Offset { host, first: first.reading, last: last.reading, method })
+        Some(Offset { host, first: first.reading, last: last.reading, method, ..Offset::default() })
     }
 
     /// A stamp that the experiment names is had or refused; one of the usual ones may lack.

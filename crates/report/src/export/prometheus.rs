@@ -215,7 +215,7 @@ fn latencies(results: &Results) -> String {
     let mut bound = Family::new(
         "tardy_latency_clock_bound_seconds",
         "gauge",
-        "By how much each figure may be wrong, where the clocks of two hosts took its stamps.",
+        "By how much each figure may be wrong, where two clocks took its stamps.",
     );
     let mut negative = Family::new(
         "tardy_latency_negative",

@@ -12,6 +12,7 @@ use tardy_model::port::Port;
 use tardy_model::shaper::{MOST_CLASSES, PRIORITIES, ShaperWord};
 use tardy_model::station::{KERNELS, Net, StationKind};
 use tardy_model::stream::{Launch, Wait};
+use tardy_model::time::Ptp;
 use tardy_model::xdp::{Core, DeviceHint, FRAMES, LEAST_FRAMES, MOST_FRAMES};
 
 const fn choice(built: &'static [&'static str], later: &'static [&'static str]) -> Kind {
@@ -103,6 +104,8 @@ pub const KEYS: &[Key] = &[
     key("path.take", Kind::Flag, Flag(false), "Path `wire`: also take devices that have addresses; they get them back afterwards."),
 
     key("cpu.dma_latency", Kind::Duration { min_ns: 0, max_ns: 2_000_000_000_000, word: Some("default") }, Text("default"), "How long a CPU of the stations' hosts may take at most to wake from idle (`/dev/cpu_dma_latency`), held while the cell is measured: whole microseconds; \"0us\" permits polling only; `default` leaves it to the machine."),
+
+    key("clocks.ptp", choice(&Ptp::WORDS, &[]), Text("off"), "Path `wire`: `observe` runs a ptp4l (linuxptp) on the device of each end, which steers no clock, as a further source of how far the clocks of both ends are apart; `off` runs none."),
 
     key("shaper.kind", choice(&ShaperWord::WORDS, &[]), Text("none"), "The queue discipline of the device that streams leave by; `none` leaves the device's own."),
     key("shaper.classes", number(1, MOST_CLASSES as i64), None("needed for taprio, mqprio and cbs"), "Traffic classes."),
@@ -196,6 +199,12 @@ pub const KEYS: &[Key] = &[
     key("stream.*.sim.throttle", SPAN, Text("0us"), "A spinning receiver is stopped for this long in each second."),
     key("stream.*.sim.hold", SPAN, Text("0us"), "The timer of the queue discipline fires this much late."),
     key("stream.*.sim.hold_share", Kind::Share, Float(1.0), "Share of the packets that it holds for which it does."),
+    key("stream.*.sim.phc", Kind::Flag, Flag(false), "Each end has a device with a clock of its own, for `tx_hw` and `rx_hw` of a one-way stream."),
+    key("stream.*.sim.phc_ahead", SIGNED, Text("0us"), "The devices' clocks are ahead by this."),
+    key("stream.*.sim.phc_drift_ppb", number(-1_000_000_000, 1_000_000_000), Integer(0), "They run this many parts per billion fast."),
+    key("stream.*.sim.phc_step", SIGNED, Text("0us"), "They jump by this much in the middle of the trial."),
+    key("stream.*.sim.phc_tick", SPAN, Text("1ns"), "They count in steps of this."),
+    key("stream.*.sim.phc_read", SPAN, Text("100ns"), "It takes so long to read one next to the system's clock."),
 
     key("load.*.kind", choice(&LoadWord::WORDS, &[]), Required, "What the background load does."),
     key("load.*.count", number(0, MOST_INSTANCES as i64), Integer(1), "Instances at once; 0 is none."),

@@ -6,7 +6,7 @@
 
 use crate::SysError;
 use crate::call::{self, ControlBuffer, bind, connect, socket};
-use crate::stamps::{TxStamps, rx_aux, rx_stamp};
+use crate::stamps::{RxStamp, RxStamps, TxStamps, rx_aux, rx_stamp};
 use crate::udp::{MOST, UdpTx, buffer, get_int, memory, set};
 use crate::wait::{self, LIMIT_MS, Waiter};
 use std::net::SocketAddr;
@@ -24,6 +24,8 @@ pub struct Heard {
     pub length: usize,
     /// The kernel's stamp, if it took one.
     pub stamp: Option<Instant<Realtime>>,
+    /// The device's, on its own clock, ns, if it took one.
+    pub device_ns: Option<i64>,
     /// The VLAN tag that the kernel has taken out of a frame.
     pub taken: Option<Taken>,
     /// The checksum of UDP or TCP in a frame is still to be written, and the kernel knows it.
@@ -32,8 +34,8 @@ pub struct Heard {
 
 impl Heard {
     #[inline]
-    fn came(&mut self, length: usize, stamp: Option<Instant<Realtime>>) {
-        (self.length, self.stamp) = (length, stamp);
+    fn came(&mut self, length: usize, stamp: RxStamp) {
+        (self.length, self.stamp, self.device_ns) = (length, stamp.kernel, stamp.device_ns);
     }
 }
 
@@ -53,12 +55,12 @@ pub struct UdpRx {
 }
 
 impl UdpRx {
-    /// A socket bound to `local`; `stamp` asks for the kernel's stamps.
-    pub fn open(local: SocketAddr, stamp: bool, receive_buffer_bytes: i32) -> Result<Self, SysError> {
+    /// A socket bound to `local` that asks for these stamps.
+    pub fn open(local: SocketAddr, stamps: RxStamps, receive_buffer_bytes: i32) -> Result<Self, SysError> {
         let fd = socket(local, libc::SOCK_DGRAM)?;
         buffer(&fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, receive_buffer_bytes, "SO_RCVBUF")?;
         bind(&fd, local)?;
-        UdpRx::over(fd, stamp, false)
+        UdpRx::over(fd, stamps, false)
     }
 
     /// Both directions through one socket, bound to `local` and connected to `peer`, which must do
@@ -71,7 +73,7 @@ impl UdpRx {
         local: SocketAddr,
         peer: SocketAddr,
         priority: u32,
-        stamp: bool,
+        stamps: RxStamps,
         receive_buffer_bytes: i32,
     ) -> Result<(UdpTx, Self), SysError> {
         // The kernel looks at the newest socket of a port first.
@@ -82,7 +84,7 @@ impl UdpRx {
         connect(&fd, peer)?;
         let same = fd.try_clone().map_err(|source| SysError { call: "dup", on: "a UDP socket".into(), source })?;
         let to = UdpTx::over(same, priority, TxStamps::default(), receive_buffer_bytes, None)?;
-        let from = UdpRx { strangers: Some(strangers), ..UdpRx::over(fd, stamp, false)? };
+        let from = UdpRx { strangers: Some(strangers), ..UdpRx::over(fd, stamps, false)? };
         Ok((to, from))
     }
 
@@ -93,14 +95,13 @@ impl UdpRx {
     }
 
     /// On a socket that is bound: asks for stamps, and limits the wait of a call.
-    pub(crate) fn over(fd: OwnedFd, stamp: bool, reports_tags: bool) -> Result<Self, SysError> {
-        if stamp {
-            let flags = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
-            set(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags, "SO_TIMESTAMPING")?;
+    pub(crate) fn over(fd: OwnedFd, stamps: RxStamps, reports_tags: bool) -> Result<Self, SysError> {
+        if stamps.any() {
+            set(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &stamps.flags(), "SO_TIMESTAMPING")?;
         }
         let (woken, control) = (Arc::default(), [ControlBuffer::default(); MOST]);
         let mut socket =
-            UdpRx { fd, stamped: stamp, reports_tags, woken, limit_ms: LIMIT_MS, control, strangers: None };
+            UdpRx { fd, stamped: stamps.any(), reports_tags, woken, limit_ms: LIMIT_MS, control, strangers: None };
         socket.limit(LIMIT_MS)?;
         Ok(socket)
     }
@@ -173,7 +174,7 @@ impl UdpRx {
         if length == 0 && self.woken.load(Relaxed) {
             return Ok(0);
         }
-        heard.came(length, None);
+        heard.came(length, RxStamp::default());
         Ok(1)
     }
 

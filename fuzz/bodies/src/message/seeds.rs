@@ -368,6 +368,7 @@ fn guest() -> Vec<u8> {
         streams: BTreeMap::from([("ctl".to_owned(), record)]),
         loads: BTreeMap::new(),
         hosts: BTreeMap::new(),
+        own_traffic: BTreeMap::new(),
         placement: PlacementRecord::default(),
         shapers: BTreeMap::new(),
         observer: Vec::new(),

@@ -44,7 +44,7 @@ fn world_of(stream: &Stream, base: Instant<Tai>) -> World {
     let sim = stream.sim.clone();
     let span = stream.cycle.0 * i64::from(stream.count);
     let step_at_ns = if sim.step == Nanos::ZERO { i64::MAX } else { base.ns() + span / 2 };
-    World { now_ns: Cell::new(EPOCH_NS), start_ns: EPOCH_NS, step_at_ns, sim }
+    World { now_ns: Cell::new(EPOCH_NS), start_ns: EPOCH_NS, step_at_ns, middle_ns: base.ns() + span / 2, sim }
 }
 
 /// Runs one trial of a stream on simulated clocks. `phase` shifts the schedule; everything is
@@ -52,7 +52,14 @@ fn world_of(stream: &Stream, base: Instant<Tai>) -> World {
 pub fn trial(stream: &Stream, id: StreamId, nonce: u64, phase: Nanos, shaper: &Shaper) -> SimTrial {
     let base = schedule::base_time(Instant::from_ns(EPOCH_NS + 100_000_000), stream.cycle, phase);
     let world = Rc::new(world_of(stream, base));
-    let order = StreamOrder::of(stream, id, nonce);
+    let mut order = StreamOrder::of(stream, id, nonce);
+    let absent_device = match (stream.sim.phc, stream.kind) {
+        (true, Kind::Cyclic) => None,
+        (true, _) => Some("a device's stamps are read of one-way streams only"),
+        (false, _) => Some("port sim has no NIC"),
+    };
+    let by_device = |point: &Point| [Point::TxHw, Point::RxHw].contains(point);
+    order.stamps.retain(|point| absent_device.is_none() || !by_device(point));
     let offset = world.sim.tai_offset_s;
     let clocks_before = world.reading(EPOCH_NS, offset);
     let qdisc = Rc::new(RefCell::new(Qdisc::new(shaper, stream, nonce)));
@@ -74,8 +81,8 @@ pub fn trial(stream: &Stream, id: StreamId, nonce: u64, phase: Nanos, shaper: &S
         }),
         ..thread_record(&world.sim, policy, CPUS[end], tid, run_ns[end])
     };
-    let absent = [(Point::TxHw, "port sim has no NIC"), (Point::RxHw, "port sim has no NIC")];
-    let absent = absent.into_iter().filter(|(point, _)| stream.stamps.contains(point));
+    let absent = stream.stamps.iter().filter(|point| by_device(point));
+    let absent = absent.filter_map(|point| Some((*point, absent_device?.to_owned())));
     let mut reply = recorded.reply;
     if let Some(reply) = reply.as_mut().filter(|_| stream.kind == Kind::Reflected) {
         reply.thread = Some(record(stream.reply.policy, 0, 13));
@@ -95,7 +102,7 @@ pub fn trial(stream: &Stream, id: StreamId, nonce: u64, phase: Nanos, shaper: &S
         xdp_sent: None,
         rx_thread: record(stream.rx.policy, 1, 12),
         rx_clocks: [clocks_before, clocks_after],
-        absent: absent.map(|(point, why)| (point, why.to_owned())).collect(),
+        absent: absent.collect(),
         error_queue_bytes: 0,
         warmup: WarmUp { flowed: true, ..WarmUp::default() },
         reply,

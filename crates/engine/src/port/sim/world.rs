@@ -14,7 +14,7 @@ use tardy_model::frame::{Frame, LEAD, PacketKind};
 use tardy_model::point::Point;
 use tardy_model::port::Sim;
 use tardy_model::stream::Wait;
-use tardy_model::time::{ClockReading, Instant, Nanos, Realtime, Tai};
+use tardy_model::time::{ClockReading, Instant, Nanos, PhcReading, Realtime, Tai};
 
 /// From the send call to the stamp before the queue discipline.
 pub const TO_SCHED_NS: i64 = 100;
@@ -31,6 +31,8 @@ pub(super) struct World {
     pub(super) now_ns: Cell<i64>,
     pub(super) start_ns: i64,
     pub(super) step_at_ns: i64,
+    /// When devices' clocks jump.
+    pub(super) middle_ns: i64,
     pub(super) sim: Sim,
 }
 
@@ -49,6 +51,31 @@ impl World {
     /// True time at which the TAI clock shows at least `at`.
     fn when(&self, at: Instant<Tai>) -> i64 {
         if at.ns() <= self.step_at_ns { at.ns() } else { (at.ns() - self.sim.step.0).max(self.step_at_ns) }
+    }
+    /// What the clock of an end's device shows.
+    fn phc_ns(&self, at_ns: i64) -> i64 {
+        let Sim { phc_ahead, phc_drift_ppb, phc_step, phc_tick, .. } = &self.sim;
+        let passed = i128::from(at_ns - self.start_ns);
+        let drift = (passed * i128::from(*phc_drift_ppb) / 1_000_000_000) as i64;
+        let step = if at_ns >= self.middle_ns { phc_step.0 } else { 0 };
+        let shows = at_ns + phc_ahead.0 + drift + step;
+        shows - shows.rem_euclid(phc_tick.0.max(1))
+    }
+    /// That clock and the system's as the kernel reads them at an end: the device's at the very
+    /// beginning of the bracket, where the middle is as wrong as it can be.
+    pub(super) fn phc_reading(&self, at_ns: i64, drifts: bool) -> PhcReading {
+        let half = self.sim.phc_read.0 / 2;
+        let drift = if drifts { self.drift_ns(at_ns) } else { 0 };
+        let realtime_ns = self.realtime(at_ns).ns() + drift + half;
+        PhcReading { phc_ns: self.phc_ns(at_ns), realtime_ns, bound_ns: half.max(1) }
+    }
+    /// When the sending device stamps a packet that came to its driver then, and the receiving one
+    /// a packet that the kernel takes in then.
+    fn on_wire(&self, driver_ns: i64) -> i64 {
+        driver_ns + self.sim.delay.0 / 5
+    }
+    fn off_wire(&self, kernel_ns: i64) -> i64 {
+        kernel_ns - self.sim.delay.0 * 3 / 10
     }
     pub(super) fn reading(&self, at_ns: i64, tai_offset_s: i32) -> ClockReading {
         let realtime = self.realtime(at_ns).ns();
@@ -105,6 +132,8 @@ pub(super) struct TxPort {
     pub(super) points: [Point; 2],
     /// The station's clock is the one that drifts.
     pub(super) drifts: bool,
+    /// The device stamps too.
+    pub(super) stamps_by_device: bool,
     /// What its packets go through.
     pub(super) qdisc: Option<Rc<RefCell<Qdisc>>>,
 }
@@ -129,6 +158,10 @@ impl TxPort {
                 let drift = if self.drifts { self.world.drift_ns(now + after) } else { 0 };
                 self.stamps.push(TxStamp { key, at, ns: self.world.realtime(now + after).ns() + drift });
             }
+        }
+        if leaves && self.stamps_by_device {
+            let ns = self.world.phc_ns(self.world.on_wire(now + driver_at));
+            self.stamps.push(TxStamp { key, at: TxPoint::Hardware, ns });
         }
     }
 
@@ -233,6 +266,7 @@ pub(super) struct RxPort {
     pub(super) next: Option<Flying>,
     pub(super) wait: Wait,
     pub(super) stamped: bool,
+    pub(super) stamped_by_device: bool,
     pub(super) tests: u32,
     pub(super) drifts: bool,
     pub(super) inbox: Inbox,
@@ -268,6 +302,8 @@ impl ReceivePort for RxPort {
         let drift = if self.drifts { self.world.drift_ns(next.at_ns) } else { 0 };
         let stamp = self.world.realtime(next.at_ns) + Nanos(drift);
         self.inbox.put(0, &next.payload, stamped.then_some(stamp));
+        let device_ns = || self.world.phc_ns(self.world.off_wire(next.at_ns));
+        self.inbox.stamp_by_device(0, self.stamped_by_device.then(device_ns));
         self.inbox.tag(0, next.tags);
         Ok(Received::Packets(1))
     }

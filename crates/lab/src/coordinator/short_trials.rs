@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Short trials around a measured one: what tx stamps add, and tardy's own exchange over the
+//! measured path. The exchange is round trips whose packets the kernels of both ends stamp. It
+//! shows how far the clocks of two machines are apart without anything of ssh and of threads that
+//! wake up in it, and another source that excludes it is wrong.
+
+use super::under_way::Run;
+use crate::agent::AgentError;
+use crate::host::HostId;
+use crate::host::clocks::{Compared, Exchange, Known, best};
+use crate::loads::Loads;
+use crate::observer;
+use crate::orders::{self, Turn, random_of};
+use crate::placement::Placed;
+use crate::plan::Plan;
+use crate::run::RunError;
+use crate::station::{Stations, host_of};
+use crate::trial::{Broken, StreamHalves, TrialError};
+use rand_pcg::Pcg64Mcg;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicBool;
+use tardy_engine::halves;
+use tardy_model::point::Point;
+use tardy_model::port::Port;
+use tardy_model::sample::Batch;
+use tardy_model::stream::{CpuChoice, Kind, Launch, Policy, Reply, Rx, Stream, Tx, Wait};
+use tardy_model::time::{Nanos, Offset, OffsetReading, OtherSource};
+use tardy_model::trial::ObserverRecord;
+use tardy_spec::experiment::{Cell, Setup};
+
+/// Round trips of an exchange with each machine.
+const ROUND_TRIPS: u32 = 64;
+/// One that takes longer is lost.
+const TIMEOUT: Nanos = Nanos(200_000_000);
+/// Payload bytes, both ways.
+const SIZE: u16 = 64;
+
+/// By how much the clocks of other machines are ahead, by the exchange over the path: of those from
+/// which packets came back. `None` if a clock was set meanwhile.
+pub(super) type ByPath = BTreeMap<HostId, Option<OffsetReading>>;
+
+impl Run<'_, '_> {
+    /// Measures what tx stamps add, behind the first trial on a path, between hosts, by a port.
+    pub(super) fn observe(
+        &mut self,
+        stations: &mut Stations,
+        plan: &Plan,
+        cell: &Cell,
+        chosen: &[Placed],
+    ) -> Result<Vec<ObserverRecord>, RunError> {
+        let host = |station: &str| cell.setup.stations.get(station).map_or(HostId::HERE, |of| of.host);
+        let of_stream = |stream: &Stream| (stream.port, host(&stream.from), host(&stream.to));
+        let here = (cell.setup.path.clone(), cell.setup.streams.iter().map(of_stream).collect());
+        if self.stopped() || self.observed.contains(&here) {
+            return Ok(Vec::new());
+        }
+        if !observer::can_measure(&cell.setup) {
+            return Ok(Vec::new());
+        }
+        self.observed.push(here);
+        let mut random = random_of(!self.experiment.seed, &cell.id, 0);
+        had(observer::measure(stations, plan, &cell.setup, chosen, &mut random, self.options.stop))
+    }
+
+    /// Compares the clocks of machines that are reached over ssh with this one's, over the path;
+    /// `is_behind` the trial or before it. Nothing of a machine to which the path does not lead
+    /// from here, or from which no packet came back.
+    pub(super) fn exchange(
+        &mut self,
+        stations: &mut Stations,
+        plan: &Plan,
+        turn: &Turn<'_>,
+        is_behind: bool,
+    ) -> Result<ByPath, RunError> {
+        let remotes = self.experiment.remotes();
+        let hosts: BTreeSet<HostId> =
+            remotes.into_keys().filter(|host| !self.unanswered.contains(&(turn.cell.id.clone(), *host))).collect();
+        let setup = exchanging(&turn.cell.setup, plan, &hosts).filter(|_| !self.stopped());
+        let Some(setup) = setup else { return Ok(ByPath::new()) };
+        // A packet that comes late from the one before is none of this one's.
+        let mut random = random_of(!self.experiment.seed, &turn.cell.id, turn.n | u32::from(is_behind) << 31);
+        let found = match by_path(stations, plan, &setup, &mut random, self.options.stop) {
+            // The measured streams may take another port and other stations, and need none of this.
+            Err(Broken { error: TrialError::NotFound(_) | TrialError::Agent(AgentError::Refused { .. }), .. }) => {
+                ByPath::new()
+            }
+            result => had(result)?,
+        };
+        // Where nothing came back, a firewall may let only the measured streams pass, and each
+        // question costs its whole timeout.
+        let silent = hosts.into_iter().filter(|host| !found.contains_key(host));
+        self.unanswered.extend(silent.map(|host| (turn.cell.id.clone(), host)));
+        Ok(found)
+    }
+}
+
+/// What a short trial came to: nothing if a port cannot do it, as in the measured one.
+fn had<T: Default>(result: Result<T, Broken>) -> Result<T, RunError> {
+    match result {
+        Ok(had) => Ok(had),
+        Err(Broken { error: TrialError::CannotDo(_) | TrialError::Elsewhere { .. }, .. }) => Ok(T::default()),
+        Err(Broken { error: TrialError::NotFound(error), .. }) => Err(error.into()),
+        Err(Broken { error: TrialError::Agent(error), .. }) => Err(error.into()),
+    }
+}
+
+/// The set-up with an exchange with each of these hosts and nothing else; `None` where there is
+/// none.
+fn exchanging(setup: &Setup, plan: &Plan, hosts: &BTreeSet<HostId>) -> Option<Setup> {
+    if setup.is_simulated() {
+        return None;
+    }
+    let at = |host: HostId| setup.stations.iter().filter(move |(_, of)| of.host == host).map(|(name, _)| name);
+    let joined = |host: &HostId| {
+        let mut pairs = at(HostId::HERE).flat_map(|here| at(*host).map(move |there| (here, there)));
+        let (from, to) = pairs.find(|(here, there)| plan.ends.between(here, there, None).is_ok())?;
+        question(setup, from, to)
+    };
+    let streams: Vec<Stream> = hosts.iter().filter_map(joined).collect();
+    (!streams.is_empty()).then(|| Setup { streams, loads: Vec::new(), ..setup.clone() })
+}
+
+/// The round trips of an exchange. They take the way of the station's own stream, with its
+/// priority.
+fn question(setup: &Setup, from: &str, to: &str) -> Option<Stream> {
+    let own = setup.streams.iter().find(|stream| [&stream.from, &stream.to].iter().any(|at| at.as_str() == to));
+    let like = own.or(setup.streams.first())?;
+    let (cpu, policy, wait) = (CpuChoice::Any, Policy::Other, Wait::Block);
+    Some(Stream {
+        name: format!("clock of {to}"),
+        from: from.to_owned(),
+        to: to.to_owned(),
+        path: None,
+        kind: Kind::Pingpong,
+        port: Port::Udp,
+        cycle: Nanos::ZERO,
+        count: ROUND_TRIPS,
+        size: SIZE,
+        tag: like.tag.filter(|_| like.port == Port::Udp),
+        launch: Launch::None,
+        triggered: Default::default(),
+        deadline: TIMEOUT,
+        max_loss: 1.0,
+        stamps: STAMPED.into_iter().flatten().collect(),
+        stamps_named: false,
+        metrics: Vec::new(),
+        lead: None,
+        tx: Tx { cpu, policy, advance: Nanos::ZERO, spin: Nanos::ZERO, wait, queue: None, ..like.tx.clone() },
+        rx: Rx {
+            port: Port::Udp,
+            cpu,
+            core: None,
+            policy,
+            wait,
+            queue: None,
+            object: None,
+            hints: Vec::new(),
+            ..like.rx.clone()
+        },
+        reply: Reply { size: SIZE, cpu, policy, in_flight: 1, timeout: TIMEOUT, nodelay: true },
+        ..like.clone()
+    })
+}
+
+/// The stamps of a round trip in their order: of each, the kernel's, and the program's where the
+/// device has none. The program's lies farther from the wire, so the bound is wider and still
+/// holds.
+const STAMPED: [[Point; 2]; 4] = [
+    [Point::TxKernel, Point::Send],
+    [Point::RxKernel, Point::Receive],
+    [Point::ReplyTxKernel, Point::ReplySend],
+    [Point::ReplyRxKernel, Point::ReplyReceive],
+];
+
+/// The round trips that came back.
+fn exchanges(batch: &Batch) -> Vec<Exchange> {
+    let of_row = |row: usize| {
+        let at = |points: [Point; 2]| points.into_iter().find_map(|point| batch.stamp_ns(row, point));
+        let [asked_ns, reached_ns, returned_ns, answered_ns] = STAMPED.map(at);
+        Some(Exchange {
+            asked_ns: asked_ns?,
+            reached_ns: reached_ns?,
+            returned_ns: returned_ns?,
+            answered_ns: answered_ns?,
+            counters: None,
+        })
+    };
+    (0..batch.len()).filter_map(of_row).collect()
+}
+
+/// Runs the exchange.
+///
+/// # Errors
+/// As of any trial.
+fn by_path(
+    stations: &mut Stations,
+    plan: &Plan,
+    setup: &Setup,
+    random: &mut Pcg64Mcg,
+    stop: &AtomicBool,
+) -> Result<ByPath, Broken> {
+    // The trial asks the same, and says why it cannot be asked.
+    let (compared, failed) = stations.compare_clocks();
+    if !failed.is_empty() {
+        return Ok(ByPath::new());
+    }
+    let about: BTreeMap<HostId, Compared> = compared.into_values().map(|of| (of.host, of)).collect();
+    let unpinned = Placed { tx: None, rx: None, reply: None };
+    let (_, ordered) = orders::orders(setup, plan, &vec![unpinned; setup.streams.len()], random)?;
+    let mut loads = Loads::of(setup, plan, &[], random)?;
+    // What is joined by one offset is off by one number, whatever that is.
+    let run = |stations: &mut Stations| stations.run(&ordered, &mut loads, stop, None, &mut |_, _| {});
+    let ran = stations.with_known_clocks(Known(about.clone()), run)?;
+    let mut found = ByPath::new();
+    for (ordered, ran) in ordered.iter().zip(&ran) {
+        let host = host_of(setup, &ordered.stream.to)?;
+        let (batch, record) = halves::join(&ordered.stream, ran.base, &ran.halves);
+        let exchanges = exchanges(&batch);
+        let Some(about) = about.get(&host).filter(|_| !exchanges.is_empty()) else { continue };
+        let whole = |more: OffsetReading| {
+            let ahead_ns = about.reading.ahead_ns.saturating_add(more.ahead_ns);
+            let of_stamps = [record.tx_conversion.bound_ns, record.rx_conversion.bound_ns];
+            let bound_ns = of_stamps.into_iter().fold(more.bound_ns, i64::saturating_add);
+            OffsetReading { ahead_ns, bound_ns, ..more }
+        };
+        found.insert(host, best(&exchanges).map(whole));
+    }
+    Ok(found)
+}
+
+/// Adds the exchanges before and behind a trial to the offsets of its streams.
+///
+/// # Errors
+/// If a stream names a station that is not there.
+pub(super) fn add(setup: &Setup, ran: &mut [StreamHalves], before: &ByPath, behind: &ByPath) -> Result<(), RunError> {
+    let method = format!("{ROUND_TRIPS} round trips over the path, with the stamps of both kernels");
+    for (stream, ran) in setup.streams.iter().zip(ran) {
+        let offsets = &mut ran.halves.offsets;
+        for (station, offset) in [(&stream.from, &mut offsets.tx), (&stream.to, &mut offsets.rx)] {
+            let host = host_of(setup, station)?;
+            let [first, last] = [before, behind].map(|found| found.get(&host).copied().flatten());
+            if let (Some(known), Some((first, last))) = (offset.as_mut(), first.zip(last)) {
+                let (method, is_reported) = (method.clone(), false);
+                let of_path = OtherSource { method, first, last, is_reported };
+                *known = std::mem::take::<Offset>(known).with(of_path);
+            }
+        }
+    }
+    Ok(())
+}
