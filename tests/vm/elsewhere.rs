@@ -341,28 +341,37 @@ fn how_far_another_machine_s_clock_was_set_and_how_fast_it_runs_is_found() {
 #[test]
 fn a_figure_between_two_machines_needs_a_bound_and_round_trips_need_none() {
     let Some(rig) = rig("a_figure_between_two_machines_needs_a_bound_and_round_trips_need_none") else { return };
-    let run = rig.run("host-to-host", &["--set", "stream.ctl.count=400", "--set", "stream.ctl.cycle=5ms"]);
+    // How good the bound of an emulated machine is, and how slow it is, depends on who else uses
+    // the CPUs here. A figure that is given is no less than its bound, where that is the limit; with
+    // a strict limit none is given.
+    let bounded = |metrics: &Value, metric: &str, strict: bool| {
+        let of = &metrics[metric];
+        let bound_ns = of["clock_bound_ns"].as_i64().filter(|ns| *ns > 0).unwrap_or_else(|| panic!("{metric}: {of}"));
+        let given_ns = of["p50_ns"].as_i64();
+        assert_eq!(of["refused_by"] == "clock-bound", given_ns.is_none(), "{metric}: {of}");
+        assert!(given_ns.is_none_or(|ns| !strict && ns >= bound_ns), "{metric}: {of}");
+    };
+    let args = ["--set", "stream.ctl.count=400", "--set", "stream.ctl.cycle=5ms", "--set"];
+    let run = rig.run("host-to-host", &[&args[..], &["validity.clock-bound.limit=100%"]].concat());
     assert!([Some(0), Some(4)].contains(&run.code), "{}\n{}", run.stderr, run.stdout);
     let metrics = &run.cell()["streams"]["ctl"]["metrics"];
-    let shown = |metrics: &Value, metric: &str| {
-        let of = &metrics[metric];
-        assert!(of["clock_bound_ns"].as_i64().is_some_and(|bound| bound > 0), "{metric}: {of}");
-        // A bound that is more than a tenth of the figure refuses it, as one of exchanges with an
-        // emulated machine is.
-        assert!(of["refused_by"] == "clock-bound" && of["p50"].is_null(), "{metric}: {of}");
-    };
-    shown(metrics, "scheduled..rx_kernel");
+    bounded(metrics, "scheduled..rx_kernel", false);
+    let run = rig.run("host-to-host", &[&args[..], &["validity.clock-bound.limit=0.0001%"]].concat());
+    assert!([Some(0), Some(4)].contains(&run.code), "{}\n{}", run.stderr, run.stdout);
+    let metrics = &run.cell()["streams"]["ctl"]["metrics"];
+    bounded(metrics, "scheduled..rx_kernel", true);
     assert!(metrics["rx_kernel..receive"]["count"].as_i64().is_some_and(|count| count > 0), "one end's own: {metrics}");
     assert_eq!(rig.left(), "");
 
     let file = rig.place.path("pingpong.toml");
     fs::write(&file, tardy_tests::experiment("network to another machine")).expect("a file");
     let file = file.display().to_string();
-    let run = rig.run(&file, &[]);
+    let run = rig.run(&file, &["--set", "validity.clock-bound.limit=0.0001%"]);
     assert!([Some(0), Some(4)].contains(&run.code), "{}\n{}", run.stderr, run.stdout);
     let metrics = &run.cell()["streams"]["ctl"]["metrics"];
     assert_eq!(metrics["send..reply_receive"]["count"], 400, "{metrics}");
-    shown(metrics, "send..receive");
+    assert!(metrics["send..reply_receive"]["p50_ns"].is_i64(), "one clock: {metrics}");
+    bounded(metrics, "send..receive", true);
     assert_eq!(rig.left(), "");
 
     // The coordinator is killed. The steward there hears nothing more, and ends.
@@ -375,5 +384,6 @@ fn a_figure_between_two_machines_needs_a_bound_and_round_trips_need_none() {
     run.wait().expect("it ends");
     let gone = wait(Duration::from_secs(30), || rig.left().is_empty().then_some(()));
     assert!(gone.is_some(), "{}", rig.left());
-    assert_eq!(rig.place.call(&mut rig.place.command("undo")).code, Some(0));
+    let undone = rig.place.call(&mut rig.place.command("undo"));
+    assert_eq!(undone.code, Some(0), "{}\n{}", undone.stdout, undone.stderr);
 }
