@@ -342,8 +342,8 @@ fn how_far_another_machine_s_clock_was_set_and_how_fast_it_runs_is_found() {
 fn a_figure_between_two_machines_needs_a_bound_and_round_trips_need_none() {
     let Some(rig) = rig("a_figure_between_two_machines_needs_a_bound_and_round_trips_need_none") else { return };
     // How good the bound of an emulated machine is, and how slow it is, depends on who else uses
-    // the CPUs here. A figure that is given is no less than its bound, where that is the limit; with
-    // a strict limit none is given.
+    // the CPUs here. Where the bound itself is the limit, a figure that is given is no less than
+    // its bound; with a strict limit none is given.
     let bounded = |metrics: &Value, metric: &str, strict: bool| {
         let of = &metrics[metric];
         let bound_ns = of["clock_bound_ns"].as_i64().filter(|ns| *ns > 0).unwrap_or_else(|| panic!("{metric}: {of}"));
