@@ -364,6 +364,10 @@ fn what_chrony_reports_is_a_bound_or_nothing() {
         (line("00000000", "0", "0.0", "1.0", "1.0", "Not synchronised"), "it keeps none"),
         (line("C0000201", "0", "0.0", "0.1", "0.1", "Normal"), "it was never set"),
         (line("7F7F0101", "10", "0.0", "0.0", "0.0", "Normal"), "it follows nobody"),
+        (
+            line("50484330", "6", "0.0", "0.000001", "0.000001", "Normal").replace("192.0.2.1", "PHC0"),
+            "a device's clock may have any time",
+        ),
         (line("C0000201", "2", "inf", "0.1", "0.1", "Normal"), "no number"),
         (line("C0000201", "2", "1e300", "0.1", "0.1", "Normal"), "more than any clock is off"),
         ("506 Cannot talk to daemon\n".to_owned(), "no daemon"),

@@ -42,6 +42,7 @@ mod loads;
 mod machines;
 mod manual;
 mod not_whole;
+mod offsets;
 mod open_kinds;
 mod placement;
 mod plan;

@@ -16,6 +16,7 @@ mod packet;
 mod peers;
 mod pitfalls;
 mod placement;
+mod ptp;
 mod run;
 mod steward;
 mod truth;

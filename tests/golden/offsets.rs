@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How far the clocks of two hosts are apart, from readings of it: the line between two of them,
+//! what is wrong by at most how much, what KVM says of a guest's counter, and several sources of
+//! the same offset next to each other.
+
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use tardy_lab::host::clocks::{self, Counters, Exchange, GuestCounter};
+use tardy_model::point::{Metric, Point};
+use tardy_model::time::{CounterReading, Disagreement, EndOffsets, Instant, Offset, OffsetReading, OtherSource, Tai};
+
+/// So far the other machine's clocks are ahead.
+const AHEAD_NS: i64 = 3_000_000;
+
+#[test]
+fn an_offset_that_drifts_is_a_line_between_its_readings() {
+    let reading = |at_tai_ns, ahead_ns, bound_ns| OffsetReading { at_tai_ns, ahead_ns, bound_ns };
+    let second = 1_000_000_000;
+    let offset = Offset {
+        host: "b".to_owned(),
+        first: reading(100 * second, -5_000, 40),
+        last: reading(110 * second, 15_000, 25),
+        method: "ptp".to_owned(),
+        ..Offset::default()
+    };
+    assert_eq!(offset.drift_ppb(), Some(2_000.0));
+    assert_eq!(offset.bound_ns(), 40);
+    for (here, ahead) in [(100, -5_000), (105, 5_000), (110, 15_000), (115, 25_000), (95, -15_000)] {
+        let theirs = Instant::<Tai>::from_ns(here * second + ahead);
+        assert!((offset.to_here(theirs).ns() - here * second).abs() <= 1, "{here} s");
+    }
+    // One reading alone is an offset without a drift.
+    let alone = Offset { last: offset.first, ..offset.clone() };
+    assert_eq!(alone.drift_ppb(), None);
+    assert_eq!(alone.to_here(Instant::from_ns(500 * second)).ns(), 500 * second + 5_000);
+    // The difference of two hosts is as wrong as both. One instant of a trial may be wrong by the
+    // whole bound of the first reading, and another by that of the last, the other way.
+    let third = Offset { host: "c".to_owned(), ..alone.clone() };
+    let both = EndOffsets { tx: Some(third), rx: Some(offset.clone()) };
+    assert_eq!((both.bound_ns(), both.drift_bound_ns(), both.are_of_one_host()), (80, 145, false));
+    let one = EndOffsets { tx: None, rx: Some(offset.clone()) };
+    assert_eq!((one.bound_ns(), one.drift_bound_ns(), one.are_of_one_host()), (40, 65, false));
+    // What both ends share cancels.
+    let same = EndOffsets { tx: Some(offset.clone()), rx: Some(offset) };
+    assert_eq!((same.bound_ns(), same.drift_bound_ns(), same.are_of_one_host()), (0, 0, true));
+    assert!(Metric::Span(Point::Send, Point::RxKernel).crosses_stations());
+    assert!(Metric::Span(Point::ReplyTxKernel, Point::ReplyRxKernel).crosses_stations());
+    for metric in
+        [(Point::RxKernel, Point::Receive), (Point::Receive, Point::ReplySend), (Point::Send, Point::ReplyReceive)]
+    {
+        assert!(!Metric::Span(metric.0, metric.1).crosses_stations());
+    }
+}
+
+#[test]
+fn the_slope_of_two_readings_far_less_exact_than_any_drift_scaled_every_interval() {
+    let reading = |at_tai_ns, ahead_ns| OffsetReading { at_tai_ns, ahead_ns, bound_ns: 30_000 };
+    let offset = |passed_ns: i64, apart_ns: i64| Offset {
+        host: "rig".into(),
+        first: reading(0, 3_000_000),
+        last: reading(passed_ns, 3_000_000 + apart_ns),
+        method: "told".into(),
+        ..Offset::default()
+    };
+    let here = |offset: &Offset, ns| offset.to_here(Instant::<Tai>::from_ns(ns)).ns();
+    // 40 µs in 10 ms would be 4000 ppm, and both readings agree within 60 µs.
+    for apart_ns in [40_000, -40_000] {
+        let flat = offset(10_000_000, apart_ns);
+        assert_eq!(here(&flat, 9_000_000) - here(&flat, 4_000_000), 5_000_000);
+        assert_eq!((flat.bound_ns(), flat.drift_bound_ns()), (50_000, 100_000));
+        // Back from the other clock, an instant is where it was, within the bound.
+        for at in [0, 5_000_000, 10_000_000] {
+            let at = Instant::<Tai>::from_ns(at);
+            for reading in [flat.first, flat.last] {
+                let back = flat.to_here(reading.to_there(at)) - at;
+                assert_eq!(back.0.abs(), 20_000);
+            }
+        }
+    }
+    // Over 10 s the same readings are a slope of 4 ppm, wrong by at most 6 ppm.
+    let line = offset(10_000_000_000, 40_000);
+    assert_eq!((line.bound_ns(), line.drift_bound_ns()), (30_000, 60_000));
+    assert_eq!(here(&line, 10_003_040_000) - here(&line, 3_000_000), 10_000_000_000);
+    // What the bounds do not explain is a drift.
+    let drifts = offset(10_000_000, 70_000);
+    assert_eq!(drifts.bound_ns(), 30_000);
+    assert!((here(&drifts, 13_070_000) - 10_000_000).abs() < 10);
+}
+
+/// A host and a machine on its processor, whose counter runs at `counts_per_us`, and an exchange
+/// between them that takes `ways_ns`, with brackets as wide as `width_ns`.
+fn exchange_by_counter(
+    guest: (i64, u64),
+    counts_per_us: u64,
+    at_ns: i64,
+    ways_ns: [i64; 2],
+    width_ns: i64,
+) -> Exchange {
+    let counter = |tai_ns: i64| tai_ns as u64 * counts_per_us / 1_000;
+    let bracket = |tai_ns: i64, of: &dyn Fn(u64) -> u64, ahead_ns: i64| CounterReading {
+        before: of(counter(tai_ns - width_ns / 3)),
+        tai_ns: tai_ns + ahead_ns,
+        after: of(counter(tai_ns + width_ns - width_ns / 3)),
+    };
+    // KVM scales by 2^32 here.
+    let there = |host: u64| ((u128::from(host) * u128::from(guest.1)) >> 32) as u64;
+    let there = |host: u64| there(host).wrapping_add_signed(guest.0);
+    let asked = bracket(at_ns, &|host| host, 0);
+    let theirs = bracket(at_ns + ways_ns[0], &there, AHEAD_NS);
+    let answered = bracket(at_ns + ways_ns[0] + ways_ns[1], &|host| host, 0);
+    Exchange {
+        asked_ns: asked.tai_ns + width_ns,
+        reached_ns: theirs.tai_ns,
+        returned_ns: theirs.tai_ns,
+        answered_ns: answered.tai_ns - width_ns,
+        counters: Some(Counters { asked, theirs, answered }),
+    }
+}
+
+#[test]
+fn the_clocks_of_a_machine_were_known_to_half_of_an_exchange_where_the_counter_knows_more() {
+    let mut chance = Pcg64Mcg::seed_from_u64(18);
+    for _ in 0..1_000 {
+        let ratio = chance.random_range(1 << 31..1 << 34);
+        let offset = chance.random::<i64>();
+        let counts_per_us = chance.random_range(24..5_000);
+        let width_ns = chance.random_range(20..400);
+        let exchanges: Vec<_> = (0..8)
+            .map(|n| {
+                let ways_ns = [chance.random_range(2_000..300_000), chance.random_range(2_000..300_000)];
+                exchange_by_counter((offset, ratio), counts_per_us, 1_000_000_000 + n * 1_000_000, ways_ns, width_ns)
+            })
+            .collect();
+        let (text, ratio_text) = (format!("{offset}\n"), format!("{ratio}\n"));
+        let guest = GuestCounter::from_files(&text, Some((&ratio_text, "32\n"))).unwrap();
+        let by_exchange = clocks::best(&exchanges).unwrap();
+        assert!((by_exchange.ahead_ns - AHEAD_NS).abs() <= by_exchange.bound_ns, "{by_exchange:?}");
+        let by_counter = clocks::best_by_counter(&exchanges, guest).unwrap();
+        assert!((by_counter.ahead_ns - AHEAD_NS).abs() <= by_counter.bound_ns, "{by_counter:?} {exchanges:?}");
+        // Both brackets' halves, and what a count of a slow counter, here or there, is.
+        let count_ns = (1_000 / counts_per_us) as i64 + 1;
+        let there_ns = count_ns * (1 + ((1_i64 << 32) / ratio as i64));
+        assert!(by_counter.bound_ns <= width_ns + 4 + count_ns + there_ns, "{by_counter:?} {width_ns} {counts_per_us}");
+        // A counter that is offset otherwise shows what it cannot have in an exchange.
+        let wrong = GuestCounter::from_files(&offset.wrapping_add(1 << 42).to_string(), Some((&ratio_text, "32")));
+        assert_eq!(clocks::best_by_counter(&exchanges, wrong.unwrap()), None);
+        let one_without: Vec<_> = [&exchanges[..7], &[Exchange { counters: None, ..exchanges[7] }]].concat();
+        assert_eq!(clocks::best_by_counter(&one_without, guest), None);
+    }
+}
+
+#[test]
+fn what_kvm_says_of_a_counter_is_read_or_refused() {
+    let same = GuestCounter::from_files("-12\n", None);
+    assert!(same.is_some());
+    assert_eq!(same, GuestCounter::from_files("-12", Some(("1\n", "0\n"))));
+    for (offset, ratio) in
+        [("", None), ("x", None), ("1", Some(("0", "32"))), ("1", Some(("1", "64"))), ("1", Some(("-1", "32")))]
+    {
+        assert_eq!(GuestCounter::from_files(offset, ratio), None, "{offset} {ratio:?}");
+    }
+    assert_eq!(clocks::best_by_counter(&[], same.unwrap()), None);
+    assert_eq!(clocks::best(&[]), None);
+}
+
+#[test]
+fn a_source_that_knows_more_took_the_beginning_of_a_schedule_from_the_one_that_had_set_it() {
+    let reading = |at_ms: i64, ahead_ns, bound_ns| OffsetReading { at_tai_ns: at_ms * 1_000_000, ahead_ns, bound_ns };
+    let ssh = Offset {
+        host: "rig".into(),
+        first: reading(1_000, 3_000_000, 90_000),
+        last: reading(2_000, 3_000_000, 80_000),
+        method: "ssh".into(),
+        ..Offset::default()
+    };
+    let source = |ahead_ns, bound_ns| OtherSource {
+        method: "path".into(),
+        first: reading(900, ahead_ns, bound_ns),
+        last: reading(2_100, ahead_ns, bound_ns),
+        is_reported: false,
+    };
+    // The one with the least bound counts, and the other is kept. What began the schedule did not
+    // change by it.
+    let both = ssh.clone().with(source(3_020_000, 12_000));
+    assert_eq!((both.bound_ns(), both.method.as_str(), both.first), (12_000, "path", reading(900, 3_020_000, 12_000)));
+    assert_eq!(both.beginning(), ssh.first);
+    let of_ssh = OtherSource { method: "ssh".into(), first: ssh.first, last: ssh.last, is_reported: false };
+    assert_eq!(both.others, [of_ssh]);
+    assert_eq!(both.disagreement(), None);
+    let looser = ssh.clone().with(source(3_020_000, 200_000));
+    assert_eq!((looser.bound_ns(), looser.beginning(), looser.others.len()), (90_000, ssh.first, 1));
+    // A third one, which knows most.
+    let three = both.clone().with(source(3_015_000, 1_000));
+    assert_eq!((three.bound_ns(), three.beginning(), three.others.len()), (1_000, ssh.first, 2));
+    let allowed_ns = 90_000 + 12_000 + 1;
+    for ahead_ns in [3_000_000 + allowed_ns, 3_000_000 - allowed_ns] {
+        assert_eq!(ssh.clone().with(source(ahead_ns, 12_000)).disagreement(), None);
+    }
+    for apart_ns in [250_000, -250_000] {
+        let apart =
+            ssh.clone().with(source(3_000_000 + apart_ns, 12_000)).disagreement().expect("they exclude each other");
+        let methods = ["path", "ssh"].map(str::to_owned);
+        assert_eq!(apart, Disagreement { methods, apart_ns: 250_000, allowed_ns, is_reported: false });
+    }
+    // Each is a line, and what clocks drift between its readings is in it: 200 µs in 1.2 s.
+    let drifts =
+        |ahead_ns| OtherSource { last: reading(2_100, ahead_ns + 200_000, 12_000), ..source(ahead_ns, 12_000) };
+    assert_eq!(ssh.clone().with(drifts(2_900_000)).disagreement(), None);
+    // It is 16.7 µs ahead of its beginning at ssh's first reading, and 183.3 µs at the last one.
+    let apart = ssh.clone().with(drifts(3_000_000)).disagreement().expect("they exclude each other");
+    assert_eq!((apart.apart_ns, apart.allowed_ns), (183_333, allowed_ns));
+    // Two that are only compared may exclude each other, and neither excludes the main one.
+    let beside = |ahead_ns| OtherSource { method: format!("by {ahead_ns}"), ..source(ahead_ns, 10_000) };
+    let twice = ssh.clone().beside(beside(3_150_000)).beside(beside(2_850_000));
+    assert_eq!((twice.bound_ns(), twice.method.as_str()), (90_000, "ssh"), "they never count for instants");
+    let apart = twice.disagreement().expect("they exclude each other");
+    assert_eq!((&apart.methods, apart.allowed_ns), (&["by 3150000", "by 2850000"].map(str::to_owned), 20_001));
+    // They are what programs report. Two that were asked come first, however near they are.
+    assert!(apart.is_reported);
+    let asked = twice.with(source(3_250_000, 12_000)).disagreement().expect("they exclude each other");
+    assert_eq!((asked.methods, asked.is_reported), (["path", "ssh"].map(str::to_owned), false));
+    // What a record without other sources says was written so before, too.
+    let text = serde_json::to_string(&ssh).expect("JSON");
+    assert!(!text.contains("others") && !text.contains("begun_by"), "{text}");
+    assert_eq!(serde_json::from_str::<Offset>(&text).expect("an offset"), ssh);
+}
