@@ -7,7 +7,7 @@ mod ends;
 mod hosts;
 mod port;
 
-use crate::two_hosts::{Thread, agent, ahead};
+use crate::two_hosts::{AHEAD_NS, Thread, agent, ahead};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -82,7 +82,7 @@ const STATION: StationMethods = StationMethods {
         // The clock of another machine is ahead of this one's.
         let (from, to) = match station.place.host {
             HostId::HERE => agent(),
-            _ => ahead(agent(), std::sync::mpsc::channel().0),
+            _ => ahead(agent(), AHEAD_NS, std::sync::mpsc::channel().0),
         };
         Ok(Connection { from: Box::new(from), to: Box::new(to), carrier: Box::new(Thread) })
     },

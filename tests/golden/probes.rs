@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tardy_analyze::validity::{RULES, found};
 use tardy_bpf::pitfalls::in_pairs;
-use tardy_bpf::probes::{Arriving, Came, count_marks, has_mark, lacks_sum};
+use tardy_bpf::probes::{Arriving, Came, count_marks, has_mark, lacks_sum, packet_in, ttl};
 use tardy_model::ethernet::MOST_TAGS;
 use tardy_model::path::PathKind;
 use tardy_model::verdict::{Figure, Level, Verdict};
 use tardy_model::xdp::{
-    FaultKind, Inspection, ProbeHop, ProbeRecord, ProbeWay, ProgramCost, ProgramFault, ProgramHook, ProgramRecord,
-    ProgramSeen, SpecialKind, SpecialRecord,
+    FaultKind, Inspection, ProbeHop, ProbeRecord, ProbeRoute, ProbeWay, ProgramCost, ProgramFault, ProgramHook,
+    ProgramRecord, ProgramSeen, SpecialKind, SpecialRecord,
 };
 
 /// A program that did this at the receiver while eight probe packets each way arrived with `tags`.
@@ -38,6 +38,7 @@ fn inspected(hook: ProgramHook, seen: Option<ProgramSeen>, tags: &[(u8, u32)]) -
         arrives: vec!["eth0".into(), "eth0.5".into()],
         is_held: false,
         is_certain: true,
+        is_like_the_streams: true,
     };
     let way = Some(way);
     let (stream, from, to) = ("ctl".into(), "a".into(), "b".into());
@@ -48,8 +49,11 @@ fn inspected(hook: ProgramHook, seen: Option<ProgramSeen>, tags: &[(u8, u32)]) -
         sent: 8,
         tags: 0,
         by_tags,
+        by_pcp: BTreeMap::new(),
         hops: Vec::new(),
         let_on: None,
+        least_ttl: Some(64),
+        route: None,
         carries: true,
         way,
     }];
@@ -241,6 +245,61 @@ fn a_program_that_took_every_probe_in_silence_cost_a_trial() {
 }
 
 #[test]
+fn nobody_said_that_packets_came_through_routers_or_left_by_another_device() {
+    let mut found = inspected(ProgramHook::XdpNative, Some(ProgramSeen::default()), &[(0, 8)]);
+    found.programs.clear();
+    // Where the path itself decides the way, a smaller TTL is no router's.
+    found.probes[0].least_ttl = Some(62);
+    assert_eq!(verdicts(found.clone()), BTreeMap::new());
+    assert!(found.is_clean());
+    let by = |device: &str| Some(ProbeRoute::By(device.into()));
+    found.probes[0].route = by("eth0");
+    let of = verdicts(found.clone());
+    assert_eq!(of.len(), 1);
+    let says = "packets of ctl from a come to b through 2 routers, by their TTL";
+    assert_is(&of["routers"], "routers", Level::Note, says);
+    assert_eq!(of["routers"].evidence["routers"], Figure::Int(2));
+    // Somebody may have set a greater one on the way.
+    found.probes[0].least_ttl = Some(255);
+    assert_eq!(verdicts(found.clone()), BTreeMap::new());
+    let no_route = Some(ProbeRoute::None("Network is unreachable".into()));
+    for (route, tags, level, says) in [
+        (
+            by("eth1"),
+            8,
+            Level::Warning,
+            "a sends packets of ctl to b by eth1, as its kernel routes them, and eth0 has its",
+        ),
+        (no_route, 8, Level::Warning, "a knows no route for packets of ctl to b: Network is unreachable"),
+        (Some(ProbeRoute::Here), 8, Level::Note, "packets of ctl from a to b do not leave the machine"),
+        (
+            by("eth0"),
+            0,
+            Level::Warning,
+            "no probe packet of ctl from a came to b by the device that has its address there",
+        ),
+    ] {
+        let probe = &mut found.probes[0];
+        (probe.route, probe.by_tags) = (route, if tags > 0 { [(0, tags)].into() } else { BTreeMap::new() });
+        let of = verdicts(found.clone());
+        assert_eq!(of.len(), 1, "{of:?}");
+        assert_is(&of["other-route"], "other-route", level, says);
+        assert!(!found.is_clean());
+    }
+    // None arrived: of a connection's probes that says nothing, and those that were not sent were
+    // kept before.
+    let mut of_tcp = found.clone();
+    of_tcp.probes[0].way.as_mut().expect("a way").is_like_the_streams = false;
+    assert_eq!(verdicts(of_tcp), BTreeMap::new());
+    found.probes[0].sent = 0;
+    let says = "no probe packet of ctl could be sent from a to b";
+    assert_is(&verdicts(found.clone())["other-route"], "other-route", Level::Warning, says);
+    // Of a way that carries nothing of the stream nothing is worth a word.
+    found.probes[0].carries = false;
+    assert_eq!(verdicts(found), BTreeMap::new());
+}
+
+#[test]
 fn a_tag_was_added_somewhere_on_the_path_and_nobody_said_where() {
     let hop =
         |device: &str, tags: &[(u8, u32)]| ProbeHop { device: device.into(), by_tags: tags.iter().copied().collect() };
@@ -394,6 +453,11 @@ fn a_checksum_that_nobody_wrote_is_seen_in_the_frame() {
         // Of a packet that is cut off, nothing is known.
         let cut = over_4(tags, sum ^ 1);
         assert!((0..cut.len()).all(|length| !lacks_sum(&cut[..length])), "{tags} tags");
+        // Where it goes by the kernel's routes, and how many routers it may pass.
+        let (ends, packet) = packet_in(&cut).expect("it is IP");
+        assert_eq!(ends.map(|address| address.to_string()), ["192.0.2.1", "192.0.2.2"]);
+        assert_eq!(packet, &cut[14 + 4 * tags..]);
+        assert_eq!((ttl(&cut), ttl(&cut[..14])), (Some(64), None));
     }
 }
 
@@ -447,12 +511,13 @@ fn a_flood_at_one_device_kept_the_inspection_for_ever_and_hid_the_probes_at_anot
         };
         let length = frame.len().min(bytes.len());
         bytes[..length].copy_from_slice(&frame[..length]);
-        Some(Came { length, tags_taken: 1, is_unsummed: false })
+        Some(Came { length, tag_taken: Some(5 << 13 | 7), is_unsummed: false })
     });
     assert!(began.elapsed() < Duration::from_secs(10) && looked < 100_000, "{looked} frames in {:?}", began.elapsed());
     assert!(!is_whole, "frames of the flood were left");
     // One tag is in the frame, and the kernel had taken another one out of it.
     assert_eq!((flooded.by_tags, other.by_tags), (BTreeMap::new(), BTreeMap::from([(2, 8)])));
+    assert_eq!(other.by_pcp, BTreeMap::from([(5, 8)]), "of the outermost");
 }
 
 #[test]

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A trial between two hosts. Both agents are real and run in this process; the second one is
-//! reached through pipes that shift every instant, as if its machine's clocks were ahead.
+//! reached through pipes that shift every instant, as if its machine's clocks were ahead. The layer
+//! vm has the same trial in exact time.
 
-use rand::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
 use std::io::{self, BufReader, PipeReader, PipeWriter, Read, Write, pipe};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
@@ -15,7 +14,7 @@ use tardy_engine::receiver::Arrival;
 use tardy_engine::sender::SentRows;
 use tardy_lab::agent::Agent;
 use tardy_lab::connection::{Carrier, Connection};
-use tardy_lab::host::clocks::{self, Asking, Compared, Counters, Exchange, GuestCounter, OffsetSource, Unknown};
+use tardy_lab::host::clocks::{self, Asking, Compared, OffsetSource, Unknown};
 use tardy_lab::host::{Away, HostId};
 use tardy_lab::loads::Loads;
 use tardy_lab::machine::{Facts, FactsByHost};
@@ -28,8 +27,7 @@ use tardy_lab::trial::{Broken, Outside, StreamHalves};
 use tardy_model::point::{Metric, Point};
 use tardy_model::sample::{MaybeNanos, Outcome};
 use tardy_model::stream::Stream;
-use tardy_model::time::{ClockReading, CounterReading, Instant, Nanos, Tai};
-use tardy_model::time::{Disagreement, EndOffsets, Offset, OffsetReading, OtherSource};
+use tardy_model::time::{ClockReading, EndOffsets, Instant, Nanos, Offset, OffsetReading, Tai};
 
 /// So far the other machine's clocks are ahead.
 pub const AHEAD_NS: i64 = 3_000_000;
@@ -111,31 +109,35 @@ fn shift_clocks(clocks: &mut ClockReading, by_ns: i64) {
     clocks.monotonic_ns += by_ns;
 }
 
-fn shift_answer(answer: &mut FromAgent) {
+fn shift_answer(answer: &mut FromAgent, by_ns: i64) {
     match answer {
-        FromAgent::Time { tai_ns, .. } => *tai_ns += AHEAD_NS,
-        FromAgent::Ready { clocks, .. } => shift_clocks(clocks, AHEAD_NS),
-        FromAgent::SenderPiece { rows, .. } => shift_sent(rows, AHEAD_NS),
-        FromAgent::ArrivalPiece { arrivals, .. } => shift_arrived(arrivals, AHEAD_NS),
+        FromAgent::Time { tai_ns, .. } => *tai_ns += by_ns,
+        FromAgent::Ready { clocks, .. } => shift_clocks(clocks, by_ns),
+        FromAgent::SenderPiece { rows, .. } => shift_sent(rows, by_ns),
+        FromAgent::ArrivalPiece { arrivals, .. } => shift_arrived(arrivals, by_ns),
         FromAgent::Collected { summary, .. } => {
             let ActivitySummary::End(rest) = &mut **summary else { return };
-            shift_clocks(&mut rest.clocks, AHEAD_NS);
+            shift_clocks(&mut rest.clocks, by_ns);
             if let Some(sent) = &mut rest.sent {
-                sent.sent_ns = sent.sent_ns.map(|(first, last)| (first + AHEAD_NS, last + AHEAD_NS));
+                sent.sent_ns = sent.sent_ns.map(|(first, last)| (first + by_ns, last + by_ns));
             }
             rest.own.work.iter_mut().for_each(|work| {
-                work.start_ns += AHEAD_NS;
-                work.end_ns += AHEAD_NS;
+                work.start_ns += by_ns;
+                work.end_ns += by_ns;
             });
-            rest.own.between.iter_mut().for_each(|between| between.start_ns += AHEAD_NS);
+            rest.own.between.iter_mut().for_each(|between| between.start_ns += by_ns);
         }
         _ => {}
     }
 }
 
-/// The agent as that of a machine whose clocks are ahead. Base times that it is given, as they
-/// were ordered, go to `bases`.
-pub fn ahead((from, to): (PipeReader, PipeWriter), bases: mpsc::Sender<Instant<Tai>>) -> (PipeReader, PipeWriter) {
+/// The agent as that of a machine whose clocks are so far ahead. Base times that it is given, as
+/// they were ordered, go to `bases`.
+pub fn ahead(
+    (from, to): (PipeReader, PipeWriter),
+    by_ns: i64,
+    bases: mpsc::Sender<Instant<Tai>>,
+) -> (PipeReader, PipeWriter) {
     let ((orders, to_proxy), (from_proxy, mut answers)) = (pipe().expect("a pipe"), pipe().expect("a pipe"));
     std::thread::spawn(move || {
         let (mut orders, mut to) = (BufReader::new(orders), to);
@@ -143,7 +145,7 @@ pub fn ahead((from, to): (PipeReader, PipeWriter), bases: mpsc::Sender<Instant<T
         while let Ok(mut order) = message::receive::<ToAgent>(&mut orders) {
             if let ToAgent::Start { base, .. } = &mut order {
                 let _ = bases.send(*base);
-                *base = *base - Nanos(AHEAD_NS);
+                *base = *base - Nanos(by_ns);
             }
             if message::send(&mut to, &order).is_err() {
                 return;
@@ -154,7 +156,7 @@ pub fn ahead((from, to): (PipeReader, PipeWriter), bases: mpsc::Sender<Instant<T
         let mut from = BufReader::new(from);
         pass_greeting(&mut from, &mut answers).expect("a greeting");
         while let Ok(mut answer) = message::receive::<FromAgent>(&mut from) {
-            shift_answer(&mut answer);
+            shift_answer(&mut answer, by_ns);
             if message::send(&mut answers, &answer).is_err() {
                 return;
             }
@@ -163,15 +165,14 @@ pub fn ahead((from, to): (PipeReader, PipeWriter), bases: mpsc::Sender<Instant<T
     (from_proxy, to_proxy)
 }
 
-/// It knows the offset, and says when it was asked.
-pub struct Known(pub Vec<i64>);
+/// It knows by how many nanoseconds the other machine's clocks are ahead.
+pub struct Known(pub i64);
 
 impl OffsetSource for Known {
     fn between(&mut self, from: HostId, of: HostId, _: &mut Asking<'_>) -> Result<Compared, Unknown> {
         assert_eq!((from, of), (HostId::HERE, OTHER));
         let at_tai_ns = tardy_sys::clock::now::<Tai>().ns();
-        self.0.push(at_tai_ns);
-        let reading = OffsetReading { at_tai_ns, ahead_ns: AHEAD_NS, bound_ns: BOUND_NS };
+        let reading = OffsetReading { at_tai_ns, ahead_ns: self.0, bound_ns: BOUND_NS };
         Ok(Compared { host: of, reading, method: "told by the test".to_owned() })
     }
 }
@@ -195,7 +196,12 @@ struct Ran {
     bases: Vec<Instant<Tai>>,
 }
 
-fn run(mut stations: Stations) -> Ran {
+fn run(stations: Stations) -> Ran {
+    run_ahead(stations, AHEAD_NS)
+}
+
+/// The trial with the second host's clocks so far ahead.
+fn run_ahead(mut stations: Stations, ahead_ns: i64) -> Ran {
     let source =
         tardy_spec::Source { name: "two-hosts.toml".into(), text: tardy_tests::experiment("two hosts").to_owned() };
     let setup = tardy_spec::load(&source, &[]).expect("it loads").cells.remove(0).setup;
@@ -211,7 +217,7 @@ fn run(mut stations: Stations) -> Ran {
     let (ordered_bases, bases) = mpsc::channel();
     for (name, host) in [("a", HostId::HERE), ("b", OTHER)] {
         let voice = stations.next_place(name).expect("there is room");
-        let pipes = if host == OTHER { ahead(agent(), ordered_bases.clone()) } else { agent() };
+        let pipes = if host == OTHER { ahead(agent(), ahead_ns, ordered_bases.clone()) } else { agent() };
         let connection = Connection { from: Box::new(pipes.0), to: Box::new(pipes.1), carrier: Box::new(Thread) };
         let mut agent = Agent::over(connection, name, Some(voice), VERSION);
         agent.greet(VERSION).expect("it greets");
@@ -221,6 +227,37 @@ fn run(mut stations: Stations) -> Ran {
     let result = stations.run(&ordered, &mut loads, &AtomicBool::new(false), Some(&mut NoMachine), &mut |_, _| {});
     drop(stations);
     Ran { streams: ordered.into_iter().map(|ordered| ordered.stream).collect(), result, bases: bases.iter().collect() }
+}
+
+/// All that a trial says of each metric that needs both hosts' clocks, or that of one alone, as one
+/// line: the stream, the metric, its bound, and a figure for each packet, all in ns. Packets that
+/// did not arrive have none.
+pub fn figures(ahead_ns: i64) -> Vec<String> {
+    let Ran { streams, result, .. } = run_ahead(Stations::compared_by(Box::new(Known(ahead_ns))), ahead_ns);
+    let ran = result.unwrap_or_else(|broken| panic!("{}", broken.error));
+    let metrics = [
+        (Point::Scheduled, Point::Wakeup),
+        (Point::Scheduled, Point::RxKernel),
+        (Point::Send, Point::RxKernel),
+        (Point::TxKernel, Point::RxKernel),
+        (Point::RxKernel, Point::Receive),
+        (Point::Scheduled, Point::Receive),
+        (Point::ReplySend, Point::ReplyRxKernel),
+        (Point::Send, Point::ReplyReceive),
+    ];
+    let mut lines = Vec::new();
+    for (stream, ran) in streams.iter().zip(&ran) {
+        let (batch, record) = join(stream, ran.base, &ran.halves);
+        for metric in metrics.map(|(from, to)| Metric::Span(from, to)) {
+            let rows: Vec<String> =
+                (0..batch.len()).filter_map(|row| batch.span_ns(row, metric)).map(|ns| ns.to_string()).collect();
+            if !rows.is_empty() {
+                let bound = record.clock_bound_ns(metric).map_or_else(|| "one clock".to_owned(), |ns| ns.to_string());
+                lines.push(format!("{} {metric}: {bound}: {}", stream.name, rows.join(" ")));
+            }
+        }
+    }
+    lines
 }
 
 /// The halves as they would be if the second host's clock agreed with the first one's.
@@ -239,7 +276,7 @@ fn as_on_one_host(halves: &Halves) -> Halves {
 
 #[test]
 fn a_trial_between_two_hosts_is_in_one_clock_and_records_its_bound() {
-    let Ran { streams, result, bases } = run(Stations::compared_by(Box::new(Known(Vec::new()))));
+    let Ran { streams, result, bases } = run(Stations::compared_by(Box::new(Known(AHEAD_NS))));
     let ran = result.unwrap_or_else(|broken| panic!("{}", broken.error));
     assert_eq!((streams.len(), ran.len()), (2, 2));
     for (stream, ran) in streams.iter().zip(&ran) {
@@ -280,6 +317,23 @@ fn a_trial_between_two_hosts_is_in_one_clock_and_records_its_bound() {
 }
 
 #[test]
+fn only_what_needs_both_hosts_clocks_has_their_bound() {
+    let lines = figures(AHEAD_NS);
+    let crossing = ["scheduled..rx_kernel", "send..rx_kernel", "tx_kernel..rx_kernel", "scheduled..receive"];
+    for line in &lines {
+        let [who, bound, rows] = line.split(": ").collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let metric = who.split(' ').nth(1).expect("a metric");
+        let crosses = crossing.contains(&metric) || metric == "reply_send..reply_rx_kernel";
+        assert_eq!(bound.parse::<i64>().is_ok_and(|ns| ns >= BOUND_NS), crosses, "{who}: {bound}");
+        assert_eq!(bound == "one clock", !crosses, "{who}: {bound}");
+        assert_eq!(rows.split(' ').count(), COUNT, "{who}");
+    }
+    for stream in ["there", "back"] {
+        assert!(lines.iter().any(|line| line.starts_with(&format!("{stream} send..rx_kernel: "))), "{lines:#?}");
+    }
+}
+
+#[test]
 fn an_offset_called_its_host_otherwise_than_the_states_of_its_record_did() {
     let reading = OffsetReading { at_tai_ns: 0, ahead_ns: AHEAD_NS, bound_ns: BOUND_NS };
     let offset = Offset {
@@ -314,7 +368,7 @@ impl OffsetSource for KnownOnce {
         if std::mem::replace(&mut self.0, true) {
             return Err(Unknown { from, of, why: "the test forgot".to_owned() });
         }
-        Known(Vec::new()).between(from, of, ask)
+        Known(AHEAD_NS).between(from, of, ask)
     }
 }
 
@@ -334,7 +388,7 @@ fn one_failed_comparison_behind_a_trial_discarded_all_that_was_measured() {
 
 #[test]
 fn the_packets_of_a_host_whose_clock_drifts_are_due_by_that_clock() {
-    let Ran { streams, result, .. } = run(Stations::compared_by(Box::new(Known(Vec::new()))));
+    let Ran { streams, result, .. } = run(Stations::compared_by(Box::new(Known(AHEAD_NS))));
     let ran = result.unwrap_or_else(|broken| panic!("{}", broken.error));
     let of_other = |(stream, _): &(&Stream, &StreamHalves)| stream.from == "b";
     let (stream, ran) = streams.iter().zip(&ran).find(of_other).expect("one sends from there");
@@ -350,217 +404,4 @@ fn the_packets_of_a_host_whose_clock_drifts_are_due_by_that_clock() {
     assert!(apart.iter().all(|ns| (ns - true_ns).abs() <= true_ns / 1_000), "{true_ns}: {apart:?}");
     let (even, _) = join(stream, ran.base, &ran.halves);
     assert!(even.scheduled_ns.windows(2).all(|pair| pair[1] - pair[0] == stream.cycle.0));
-}
-
-#[test]
-fn an_offset_that_drifts_is_a_line_between_its_readings() {
-    let reading = |at_tai_ns, ahead_ns, bound_ns| OffsetReading { at_tai_ns, ahead_ns, bound_ns };
-    let second = 1_000_000_000;
-    let offset = Offset {
-        host: "b".to_owned(),
-        first: reading(100 * second, -5_000, 40),
-        last: reading(110 * second, 15_000, 25),
-        method: "ptp".to_owned(),
-        ..Offset::default()
-    };
-    assert_eq!(offset.drift_ppb(), Some(2_000.0));
-    assert_eq!(offset.bound_ns(), 40);
-    for (here, ahead) in [(100, -5_000), (105, 5_000), (110, 15_000), (115, 25_000), (95, -15_000)] {
-        let theirs = Instant::<Tai>::from_ns(here * second + ahead);
-        assert!((offset.to_here(theirs).ns() - here * second).abs() <= 1, "{here} s");
-    }
-    // One reading alone is an offset without a drift.
-    let alone = Offset { last: offset.first, ..offset.clone() };
-    assert_eq!(alone.drift_ppb(), None);
-    assert_eq!(alone.to_here(Instant::from_ns(500 * second)).ns(), 500 * second + 5_000);
-    // The difference of two hosts is as wrong as both. One instant of a trial may be wrong by the
-    // whole bound of the first reading, and another by that of the last, the other way.
-    let third = Offset { host: "c".to_owned(), ..alone.clone() };
-    let both = EndOffsets { tx: Some(third), rx: Some(offset.clone()) };
-    assert_eq!((both.bound_ns(), both.drift_bound_ns(), both.are_of_one_host()), (80, 145, false));
-    let one = EndOffsets { tx: None, rx: Some(offset.clone()) };
-    assert_eq!((one.bound_ns(), one.drift_bound_ns(), one.are_of_one_host()), (40, 65, false));
-    // What both ends share cancels.
-    let same = EndOffsets { tx: Some(offset.clone()), rx: Some(offset) };
-    assert_eq!((same.bound_ns(), same.drift_bound_ns(), same.are_of_one_host()), (0, 0, true));
-    assert!(Metric::Span(Point::Send, Point::RxKernel).crosses_stations());
-    assert!(Metric::Span(Point::ReplyTxKernel, Point::ReplyRxKernel).crosses_stations());
-    for metric in
-        [(Point::RxKernel, Point::Receive), (Point::Receive, Point::ReplySend), (Point::Send, Point::ReplyReceive)]
-    {
-        assert!(!Metric::Span(metric.0, metric.1).crosses_stations());
-    }
-}
-
-#[test]
-fn the_slope_of_two_readings_far_less_exact_than_any_drift_scaled_every_interval() {
-    let reading = |at_tai_ns, ahead_ns| OffsetReading { at_tai_ns, ahead_ns, bound_ns: 30_000 };
-    let offset = |passed_ns: i64, apart_ns: i64| Offset {
-        host: "rig".into(),
-        first: reading(0, 3_000_000),
-        last: reading(passed_ns, 3_000_000 + apart_ns),
-        method: "told".into(),
-        ..Offset::default()
-    };
-    let here = |offset: &Offset, ns| offset.to_here(Instant::<Tai>::from_ns(ns)).ns();
-    // 40 µs in 10 ms would be 4000 ppm, and both readings agree within 60 µs.
-    for apart_ns in [40_000, -40_000] {
-        let flat = offset(10_000_000, apart_ns);
-        assert_eq!(here(&flat, 9_000_000) - here(&flat, 4_000_000), 5_000_000);
-        assert_eq!((flat.bound_ns(), flat.drift_bound_ns()), (50_000, 100_000));
-        // Back from the other clock, an instant is where it was, within the bound.
-        for at in [0, 5_000_000, 10_000_000] {
-            let at = Instant::<Tai>::from_ns(at);
-            for reading in [flat.first, flat.last] {
-                let back = flat.to_here(reading.to_there(at)) - at;
-                assert_eq!(back.0.abs(), 20_000);
-            }
-        }
-    }
-    // Over 10 s the same readings are a slope of 4 ppm, wrong by at most 6 ppm.
-    let line = offset(10_000_000_000, 40_000);
-    assert_eq!((line.bound_ns(), line.drift_bound_ns()), (30_000, 60_000));
-    assert_eq!(here(&line, 10_003_040_000) - here(&line, 3_000_000), 10_000_000_000);
-    // What the bounds do not explain is a drift.
-    let drifts = offset(10_000_000, 70_000);
-    assert_eq!(drifts.bound_ns(), 30_000);
-    assert!((here(&drifts, 13_070_000) - 10_000_000).abs() < 10);
-}
-
-/// A host and a machine on its processor, whose counter runs at `counts_per_us`, and an exchange
-/// between them that takes `ways_ns`, with brackets as wide as `width_ns`.
-fn exchange_by_counter(
-    guest: (i64, u64),
-    counts_per_us: u64,
-    at_ns: i64,
-    ways_ns: [i64; 2],
-    width_ns: i64,
-) -> Exchange {
-    let counter = |tai_ns: i64| tai_ns as u64 * counts_per_us / 1_000;
-    let bracket = |tai_ns: i64, of: &dyn Fn(u64) -> u64, ahead_ns: i64| CounterReading {
-        before: of(counter(tai_ns - width_ns / 3)),
-        tai_ns: tai_ns + ahead_ns,
-        after: of(counter(tai_ns + width_ns - width_ns / 3)),
-    };
-    // KVM scales by 2^32 here.
-    let there = |host: u64| ((u128::from(host) * u128::from(guest.1)) >> 32) as u64;
-    let there = |host: u64| there(host).wrapping_add_signed(guest.0);
-    let asked = bracket(at_ns, &|host| host, 0);
-    let theirs = bracket(at_ns + ways_ns[0], &there, AHEAD_NS);
-    let answered = bracket(at_ns + ways_ns[0] + ways_ns[1], &|host| host, 0);
-    Exchange {
-        asked_ns: asked.tai_ns + width_ns,
-        reached_ns: theirs.tai_ns,
-        returned_ns: theirs.tai_ns,
-        answered_ns: answered.tai_ns - width_ns,
-        counters: Some(Counters { asked, theirs, answered }),
-    }
-}
-
-#[test]
-fn the_clocks_of_a_machine_were_known_to_half_of_an_exchange_where_the_counter_knows_more() {
-    let mut chance = Pcg64Mcg::seed_from_u64(18);
-    for _ in 0..1_000 {
-        let ratio = chance.random_range(1 << 31..1 << 34);
-        let offset = chance.random::<i64>();
-        let counts_per_us = chance.random_range(24..5_000);
-        let width_ns = chance.random_range(20..400);
-        let exchanges: Vec<_> = (0..8)
-            .map(|n| {
-                let ways_ns = [chance.random_range(2_000..300_000), chance.random_range(2_000..300_000)];
-                exchange_by_counter((offset, ratio), counts_per_us, 1_000_000_000 + n * 1_000_000, ways_ns, width_ns)
-            })
-            .collect();
-        let (text, ratio_text) = (format!("{offset}\n"), format!("{ratio}\n"));
-        let guest = GuestCounter::from_files(&text, Some((&ratio_text, "32\n"))).unwrap();
-        let by_exchange = clocks::best(&exchanges).unwrap();
-        assert!((by_exchange.ahead_ns - AHEAD_NS).abs() <= by_exchange.bound_ns, "{by_exchange:?}");
-        let by_counter = clocks::best_by_counter(&exchanges, guest).unwrap();
-        assert!((by_counter.ahead_ns - AHEAD_NS).abs() <= by_counter.bound_ns, "{by_counter:?} {exchanges:?}");
-        // Both brackets' halves, and what a count of a slow counter, here or there, is.
-        let count_ns = (1_000 / counts_per_us) as i64 + 1;
-        let there_ns = count_ns * (1 + ((1_i64 << 32) / ratio as i64));
-        assert!(by_counter.bound_ns <= width_ns + 4 + count_ns + there_ns, "{by_counter:?} {width_ns} {counts_per_us}");
-        // A counter that is offset otherwise shows what it cannot have in an exchange.
-        let wrong = GuestCounter::from_files(&offset.wrapping_add(1 << 42).to_string(), Some((&ratio_text, "32")));
-        assert_eq!(clocks::best_by_counter(&exchanges, wrong.unwrap()), None);
-        let one_without: Vec<_> = [&exchanges[..7], &[Exchange { counters: None, ..exchanges[7] }]].concat();
-        assert_eq!(clocks::best_by_counter(&one_without, guest), None);
-    }
-}
-
-#[test]
-fn what_kvm_says_of_a_counter_is_read_or_refused() {
-    let same = GuestCounter::from_files("-12\n", None);
-    assert!(same.is_some());
-    assert_eq!(same, GuestCounter::from_files("-12", Some(("1\n", "0\n"))));
-    for (offset, ratio) in
-        [("", None), ("x", None), ("1", Some(("0", "32"))), ("1", Some(("1", "64"))), ("1", Some(("-1", "32")))]
-    {
-        assert_eq!(GuestCounter::from_files(offset, ratio), None, "{offset} {ratio:?}");
-    }
-    assert_eq!(clocks::best_by_counter(&[], same.unwrap()), None);
-    assert_eq!(clocks::best(&[]), None);
-}
-
-#[test]
-fn a_source_that_knows_more_took_the_beginning_of_a_schedule_from_the_one_that_had_set_it() {
-    let reading = |at_ms: i64, ahead_ns, bound_ns| OffsetReading { at_tai_ns: at_ms * 1_000_000, ahead_ns, bound_ns };
-    let ssh = Offset {
-        host: "rig".into(),
-        first: reading(1_000, 3_000_000, 90_000),
-        last: reading(2_000, 3_000_000, 80_000),
-        method: "ssh".into(),
-        ..Offset::default()
-    };
-    let source = |ahead_ns, bound_ns| OtherSource {
-        method: "path".into(),
-        first: reading(900, ahead_ns, bound_ns),
-        last: reading(2_100, ahead_ns, bound_ns),
-        is_reported: false,
-    };
-    // The one with the least bound counts, and the other is kept. What began the schedule did not
-    // change by it.
-    let both = ssh.clone().with(source(3_020_000, 12_000));
-    assert_eq!((both.bound_ns(), both.method.as_str(), both.first), (12_000, "path", reading(900, 3_020_000, 12_000)));
-    assert_eq!(both.beginning(), ssh.first);
-    let of_ssh = OtherSource { method: "ssh".into(), first: ssh.first, last: ssh.last, is_reported: false };
-    assert_eq!(both.others, [of_ssh]);
-    assert_eq!(both.disagreement(), None);
-    let looser = ssh.clone().with(source(3_020_000, 200_000));
-    assert_eq!((looser.bound_ns(), looser.beginning(), looser.others.len()), (90_000, ssh.first, 1));
-    // A third one, which knows most.
-    let three = both.clone().with(source(3_015_000, 1_000));
-    assert_eq!((three.bound_ns(), three.beginning(), three.others.len()), (1_000, ssh.first, 2));
-    let allowed_ns = 90_000 + 12_000 + 1;
-    for ahead_ns in [3_000_000 + allowed_ns, 3_000_000 - allowed_ns] {
-        assert_eq!(ssh.clone().with(source(ahead_ns, 12_000)).disagreement(), None);
-    }
-    for apart_ns in [250_000, -250_000] {
-        let apart =
-            ssh.clone().with(source(3_000_000 + apart_ns, 12_000)).disagreement().expect("they exclude each other");
-        let methods = ["path", "ssh"].map(str::to_owned);
-        assert_eq!(apart, Disagreement { methods, apart_ns: 250_000, allowed_ns, is_reported: false });
-    }
-    // Each is a line, and what clocks drift between its readings is in it: 200 µs in 1.2 s.
-    let drifts =
-        |ahead_ns| OtherSource { last: reading(2_100, ahead_ns + 200_000, 12_000), ..source(ahead_ns, 12_000) };
-    assert_eq!(ssh.clone().with(drifts(2_900_000)).disagreement(), None);
-    // It is 16.7 µs ahead of its beginning at ssh's first reading, and 183.3 µs at the last one.
-    let apart = ssh.clone().with(drifts(3_000_000)).disagreement().expect("they exclude each other");
-    assert_eq!((apart.apart_ns, apart.allowed_ns), (183_333, allowed_ns));
-    // Two that are only compared may exclude each other, and neither excludes the main one.
-    let beside = |ahead_ns| OtherSource { method: format!("by {ahead_ns}"), ..source(ahead_ns, 10_000) };
-    let twice = ssh.clone().beside(beside(3_150_000)).beside(beside(2_850_000));
-    assert_eq!((twice.bound_ns(), twice.method.as_str()), (90_000, "ssh"), "they never count for instants");
-    let apart = twice.disagreement().expect("they exclude each other");
-    assert_eq!((&apart.methods, apart.allowed_ns), (&["by 3150000", "by 2850000"].map(str::to_owned), 20_001));
-    // They are what programs report. Two that were asked come first, however near they are.
-    assert!(apart.is_reported);
-    let asked = twice.with(source(3_250_000, 12_000)).disagreement().expect("they exclude each other");
-    assert_eq!((asked.methods, asked.is_reported), (["path", "ssh"].map(str::to_owned), false));
-    // What a record without other sources says was written so before, too.
-    let text = serde_json::to_string(&ssh).expect("JSON");
-    assert!(!text.contains("others") && !text.contains("begun_by"), "{text}");
-    assert_eq!(serde_json::from_str::<Offset>(&text).expect("an offset"), ssh);
 }

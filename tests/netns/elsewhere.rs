@@ -10,9 +10,8 @@ use serde_json::Value;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use tardy_host::timekeeper::{self, Keeper, PtpStatus};
 
 /// What the packages of the test's own programs are called.
 const PACKAGES: &str = "dropbear-bin libnss-wrapper openssh-client";
@@ -24,11 +23,11 @@ const PORT: &str = "2222";
 /// By which a machine reaches itself.
 const ITSELF: &str = "127.0.0.1";
 /// Experiments of these tests.
-const WIRE: &str = tardy_tests::part("wire to another machine");
-const NETWORK: &str = tardy_tests::part("network to another machine");
+pub const WIRE: &str = tardy_tests::part("wire to another machine");
+pub const NETWORK: &str = tardy_tests::part("network to another machine");
 const ALONE: &str = tardy_tests::part("network of one machine");
 
-fn does(line: &str) -> String {
+pub fn does(line: &str) -> String {
     let words: Vec<&str> = line.split(' ').collect();
     let output = Command::new(words[0]).args(&words[1..]).output().unwrap_or_else(|error| panic!("{line}: {error}"));
     assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
@@ -46,10 +45,10 @@ fn lacks() -> bool {
 
 /// This machine and another one, each a network namespace. One link is for ssh; by the other, of
 /// `enp1s0` and `enp2s0`, they are cabled.
-struct Two {
-    place: Place,
-    here: String,
-    there: String,
+pub struct Two {
+    pub place: Place,
+    pub here: String,
+    pub there: String,
     servers: Vec<Child>,
 }
 
@@ -161,14 +160,14 @@ impl Two {
         command
     }
 
-    fn run(&self, experiment: &str, args: &[&str]) -> Finished {
+    pub fn run(&self, experiment: &str, args: &[&str]) -> Finished {
         let mut command = self.command("run", experiment, args);
         command.args(["--allow-hosts", "--allow-nics", "--json", "--out"]).arg(self.place.out());
         self.place.call(&mut command)
     }
 
     /// The offset of the receiver's clock in the first trial.
-    fn offset(&self) -> Value {
+    pub fn offset(&self) -> Value {
         self.trial()["streams"]["ctl"]["offsets"]["rx"].clone()
     }
 
@@ -186,7 +185,7 @@ impl Two {
 
     /// What a person would see of both machines: their devices, and namespaces that are not the
     /// test's.
-    fn seen(&self) -> String {
+    pub fn seen(&self) -> String {
         let of = |name: &str| does(&format!("ip -n {name} -br addr"));
         let names = does("ip netns");
         let made: Vec<&str> = names.lines().filter(|line| line.starts_with("tardy-")).collect();
@@ -207,7 +206,7 @@ impl Drop for Two {
 }
 
 /// Both machines, where this one can have them.
-fn two(test: &str) -> Option<Two> {
+pub fn two(test: &str) -> Option<Two> {
     if !can_run(test) {
         return None;
     }
@@ -256,6 +255,43 @@ fn a_station_on_another_machine_is_reached_measured_and_left_as_it_was() {
     std::fs::remove_dir_all(two.place.out()).expect("the run folder");
     assert_eq!(two.run(WIRE, &[]).code, Some(0));
     assert_eq!(std::fs::read(&two.copies()[0]).expect("a file"), std::fs::read(tardy()).expect("the program"));
+
+    // There is no room for it.
+    std::fs::remove_file(&copies[0]).expect("the copy");
+    let folder = two.home().join(".cache/tardy/programs");
+    let small = folder.display().to_string();
+    struct Mounted(String);
+    impl Drop for Mounted {
+        fn drop(&mut self) {
+            let _ = Command::new("umount").arg(&self.0).output();
+        }
+    }
+    does(&format!("mount -t tmpfs -o size=1m small {small}"));
+    let mounted = Mounted(small);
+    std::fs::remove_dir_all(two.place.out()).expect("the run folder");
+    let full = two.run(WIRE, &[]);
+    drop(mounted);
+    assert_eq!(full.code, Some(3), "{}", full.stderr);
+    assert!(full.stderr.contains("cannot copy tardy to `lab2`"), "{}", full.stderr);
+    assert!(full.stderr.contains("MiB in"), "{}", full.stderr);
+    assert_eq!(two.seen(), before);
+}
+
+#[test]
+fn the_other_machine_sends_next_to_a_load() {
+    let Some(two) = two("the_other_machine_sends_next_to_a_load") else { return };
+    let before = two.seen();
+    let run = two.run(tardy_tests::experiment("wire from another machine"), &[]);
+    assert!([Some(0), Some(4)].contains(&run.code), "{}\n{}", run.stderr, run.stdout);
+    let cell = run.cell();
+    assert_eq!(cell["streams"]["ctl"]["outcomes"]["received"], 200, "{cell}");
+    assert!(cell["loads"]["bulk"]["bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{cell}");
+    // Who ran where on the other machine: its sender on the CPU that was asked for.
+    let placement = cell["placement"].as_array().expect("threads");
+    let sender = placement.iter().find(|of| of["thread"] == "ctl.tx").unwrap_or_else(|| panic!("{placement:?}"));
+    assert_eq!((&sender["cpu_asked"], &sender["host"]), (&"1".into(), &"lab2".into()), "{sender}");
+    assert_eq!((&sender["cpus_seen"], &sender["policy_granted"]), (&serde_json::json!([1]), &"fifo:90".into()));
+    assert_eq!(two.seen(), before);
 }
 
 #[test]
@@ -316,6 +352,11 @@ fn a_machine_that_cannot_be_used_costs_one_clear_error_before_anything_is_built(
     std::fs::write(two.file("known"), "").expect("a file");
     let foreign = two.run(WIRE, &[]);
     refused(&foreign, 3, &["cannot log in to `lab2`", "Host key verification failed"]);
+    // One that drops all packets without a word.
+    does(&format!("ip -n {} route add blackhole {}/32", two.there, ADDRESSES[0]));
+    let mute = two.run(WIRE, &[]);
+    refused(&mute, 3, &["cannot log in to `lab2`", "timed out"]);
+    does(&format!("ip -n {} route del blackhole {}/32", two.there, ADDRESSES[0]));
     does(&format!("kill {}", two.servers[0].id()));
     let listens = || does(&format!("ip netns exec {} ss -ltn", two.there)).contains(PORT);
     wait(Duration::from_secs(10), || (!listens()).then_some(())).expect("it ends");
@@ -371,6 +412,83 @@ fn what_joins_two_machines_already_is_measured_and_left_as_it_is() {
         assert!(refused.stderr.contains(says), "{set}: {}", refused.stderr);
         assert_eq!(two.seen(), before);
     }
+}
+
+/// A further way between both machines, of a device each and a router between them.
+struct Routed {
+    netns: String,
+}
+
+impl Routed {
+    fn between(two: &Two) -> Routed {
+        let netns = two.here.replace("near", "router");
+        does(&format!("ip netns add {netns}"));
+        for (end, at) in [(&two.here, 1), (&two.there, 5)] {
+            let other = if at == 1 { "203.0.113.4/30" } else { "203.0.113.0/30" };
+            does(&format!("ip -n {end} link add eth7 type veth peer name eth{at} netns {netns}"));
+            for (name, device, last) in [(end, "eth7".to_owned(), at), (&netns, format!("eth{at}"), at + 1)] {
+                does(&format!("ip -n {name} addr add 203.0.113.{last}/30 dev {device}"));
+                does(&format!("ip -n {name} link set dev {device} up"));
+            }
+            does(&format!("ip -n {end} route add {other} via 203.0.113.{}", at + 1));
+        }
+        does(&format!("ip netns exec {netns} sysctl -qw net.ipv4.ip_forward=1"));
+        Routed { netns }
+    }
+}
+
+impl Drop for Routed {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "del", &self.netns]).output();
+    }
+}
+
+#[test]
+fn no_probe_came_through_a_router_and_nobody_said_that_there_is_one() {
+    let Some(two) = two("no_probe_came_through_a_router_and_nobody_said_that_there_is_one") else { return };
+    let router = Routed::between(&two);
+    let ends = ["--set", "station.a.address=203.0.113.1", "--set", "station.b.address=203.0.113.5"];
+    let verdict = |run: &Finished, id: &str| {
+        let all = run.cell()["verdicts"].as_array().cloned().unwrap_or_default();
+        all.into_iter().find(|verdict| verdict["id"] == id)
+    };
+    let run = two.run(NETWORK, &ends);
+    assert!([Some(0), Some(4)].contains(&run.code), "{}\n{}", run.stderr, run.stdout);
+    assert_eq!(run.cell()["streams"]["ctl"]["outcomes"]["received"], 400, "{}", run.stdout);
+    let trial = two.trial();
+    let probes = trial["inspection"]["probes"].as_array().expect("probes");
+    assert_eq!(probes.len(), 2, "{trial}");
+    for probe in probes {
+        assert_eq!((&probe["sent"], &probe["by_tags"]["0"], &probe["let_on"]), (&8.into(), &8.into(), &8.into()));
+        assert_eq!((&probe["least_ttl"], &probe["route"]["by"]), (&63.into(), &"eth7".into()), "{probe}");
+    }
+    // Packets as long as the path's MTU come through too, and nothing else was sent that cannot.
+    let special = trial["inspection"]["special"].as_array().expect("special packets");
+    let kinds: Vec<&Value> = special.iter().map(|of| &of["kind"]).collect();
+    assert_eq!(kinds, ["longest", "longest"], "{special:?}");
+    assert!(special.iter().all(|of| of["arrived"] == 8), "{special:?}");
+    let routers = verdict(&run, "routers").unwrap_or_else(|| panic!("{}", run.stdout));
+    assert_eq!((&routers["level"], &routers["evidence"]["routers"]), (&"note".into(), &1.into()));
+    assert_eq!(verdict(&run, "other-route"), None);
+    // The round trips over the path go through it too.
+    let offset = two.offset();
+    let others = offset["others"].as_array().expect("other sources");
+    assert!(others.iter().any(|of| of["method"].as_str().is_some_and(|of| of.contains("over the path"))), "{offset}");
+
+    // The router's further side takes shorter packets only.
+    does(&format!("ip -n {} link set dev eth5 mtu 1400", router.netns));
+    std::fs::remove_dir_all(two.place.out()).expect("the run folder");
+    let narrow = two.run(NETWORK, &ends);
+    let long = verdict(&narrow, "long-lost").unwrap_or_else(|| panic!("{}", narrow.stdout));
+    assert_eq!(long["evidence"]["longest_bytes"], 1400, "{long}");
+    does(&format!("ip -n {} link set dev eth5 mtu 1500", router.netns));
+
+    // A route past it, by the device for ssh.
+    does(&format!("ip -n {} route add 203.0.113.5/32 via {} dev ssh0", two.here, ADDRESSES[1]));
+    std::fs::remove_dir_all(two.place.out()).expect("the run folder");
+    let past = two.run(NETWORK, &ends);
+    let other = verdict(&past, "other-route").unwrap_or_else(|| panic!("{}", past.stdout));
+    assert_eq!((&other["level"], &other["evidence"]["device"]), (&"warning".into(), &"ssh0".into()), "{other}");
 }
 
 #[test]
@@ -433,6 +551,13 @@ fn one_station_sends_to_several_and_a_third_one_loads_them() {
         }
         assert!(cell["loads"]["bulk"]["bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{cell}");
     }
+    // Table and page say between which two of the three.
+    for format in ["text", "md", "html"] {
+        let shown = two.place.call(two.place.command("report").arg(two.place.out()).args(["--format", format]));
+        for pair in ["ctl, a → b", "ctl, a → c"] {
+            assert!(shown.stdout.contains(pair), "{format}: {}", shown.stdout);
+        }
+    }
     assert_eq!(two.seen(), before);
 }
 
@@ -481,129 +606,4 @@ fn ssh_that_died_at_any_moment_left_something() {
         std::fs::create_dir_all(two.place.out()).expect("a folder");
     }
     assert!(cut_short >= moments / 4, "{cut_short} of {moments} runs were cut short");
-}
-
-/// A ptp4l on a device in one of the machines, which steers no clock.
-struct Ptp {
-    process: Child,
-    socket: PathBuf,
-}
-
-impl Ptp {
-    fn start(two: &Two, netns: &str, device: &str, more: &str) -> Ptp {
-        let [config, socket] = ["conf", "socket"].map(|of| two.place.path(&format!("{device}.{of}")));
-        let settings = format!(
-            "[global]\nfree_running 1\ntime_stamping software\nnetwork_transport L2\nuds_address {}\nlogAnnounceInterval -2\n\
-             announceReceiptTimeout 2\nlogSyncInterval -3\nlogMinDelayReqInterval -3\n{more}\n[{device}]\n",
-            socket.display()
-        );
-        std::fs::write(&config, settings).expect("a file");
-        let mut command = Command::new("nsenter");
-        command.arg(format!("--net=/run/netns/{netns}")).args([PTP4L, "-f"]).arg(&config);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Ptp { process: command.spawn().expect("ptp4l starts"), socket }
-    }
-
-    fn status(&self, two: &Two) -> Option<PtpStatus> {
-        timekeeper::ptp_status(&self.socket, &two.place.path("asks"), 0).ok().flatten()
-    }
-}
-
-impl Drop for Ptp {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-const PTP4L: &str = "/usr/sbin/ptp4l";
-
-#[test]
-fn what_ptp4l_reports_of_both_ends_is_one_reference_and_a_bound() {
-    let test = "what_ptp4l_reports_of_both_ends_is_one_reference_and_a_bound";
-    let Some(two) = two(test) else { return };
-    if !PathBuf::from(PTP4L).exists() {
-        return tardy_tests::skip(test, "ptp4l is missing (apt install linuxptp)");
-    }
-    for (name, device) in [(&two.here, "enp1s0"), (&two.there, "enp2s0")] {
-        does(&format!("ip -n {name} link set dev {device} up"));
-    }
-    let leads = Ptp::start(&two, &two.here, "enp1s0", "priority1 10");
-    let follows = Ptp::start(&two, &two.there, "enp2s0", "slaveOnly 1");
-    let both = || {
-        let [leading, following] = [leads.status(&two)?, follows.status(&two)?];
-        following.measured_at_ns.is_some().then_some([leading, following])
-    };
-    let [leading, following] = wait(Duration::from_secs(30), both).expect("the one follows the other");
-    assert_eq!(following.grandmaster, leading.grandmaster);
-    assert_eq!((leading.delay_ns, leading.measured_at_ns), (0, None), "it is the reference itself");
-    assert!(following.delay_ns > 0, "no way takes no time: {following:?}");
-    // Both stamp in software, and so by the system's clock.
-    assert_eq!((&leading.device, &following.device), (&None, &None));
-    // It steers nothing, so that nothing follows for the system's clock.
-    assert!(following.is_free && following.of_system().is_none(), "{following:?}");
-    let kept = leading.of_system().expect("the system's clock");
-    assert_eq!((kept.by, kept.reference), (Keeper::Ptp4l, format!("PTP grandmaster {}", leading.grandmaster)));
-    assert!(!two.place.path("asks").exists(), "its own socket is removed");
-    assert!(timekeeper::ptp_status(&two.place.path("nobody"), &two.place.path("asks"), 0).is_err());
-}
-
-/// The capabilities of each ptp4l that a tardy has started.
-fn rights_of_ptp4l() -> Vec<u64> {
-    let read = |pid: &str, file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
-    let of = |pid: String| {
-        let status = read(&pid, "status");
-        let value = |key: &str| Some(status.lines().find_map(|line| line.strip_prefix(key))?.trim().to_owned());
-        let is_ours = read(&pid, "comm").trim() == "ptp4l" && read(&value("PPid:")?, "comm").trim() == "tardy";
-        u64::from_str_radix(&value("CapEff:")?, 16).ok().filter(|_| is_ours)
-    };
-    let pids = std::fs::read_dir("/proc").expect("processes").flatten();
-    pids.filter_map(|entry| of(entry.file_name().into_string().ok()?)).collect()
-}
-
-#[test]
-fn a_ptp4l_on_the_wire_observes_both_clocks_and_steers_none() {
-    let test = "a_ptp4l_on_the_wire_observes_both_clocks_and_steers_none";
-    let Some(two) = two(test) else { return };
-    if !PathBuf::from(PTP4L).exists() {
-        return tardy_tests::skip(test, "ptp4l is missing (apt install linuxptp)");
-    }
-    let before = two.seen();
-    let observe = ["--set", "clocks.ptp=observe"];
-    let running = AtomicBool::new(true);
-    let (run, rights) = std::thread::scope(|scope| {
-        let rights = scope.spawn(|| {
-            let mut rights = Vec::new();
-            while running.load(Relaxed) {
-                rights.extend(rights_of_ptp4l());
-                std::thread::sleep(Duration::from_millis(100));
-            }
-            rights
-        });
-        let run = two.run(WIRE, &observe);
-        running.store(false, Relaxed);
-        (run, rights.join().expect("it looks"))
-    });
-    // Both were seen, and neither may set the clock (CAP_SYS_TIME).
-    assert!(!rights.is_empty() && rights.iter().all(|rights| rights >> 25 & 1 == 0), "{rights:x?}");
-    assert_eq!(run.code, Some(0), "{}\n{}", run.stderr, run.stdout);
-    let offset = two.offset();
-    let others = offset["others"].as_array().expect("other sources");
-    let is_ptp = |of: &&Value| of["method"].as_str().is_some_and(|method| method.starts_with("a ptp4l on the wire"));
-    let ptp = others.iter().find(is_ptp).unwrap_or_else(|| panic!("{offset}"));
-    for moment in ["first", "last"] {
-        let of = |of: &str| ptp[moment][of].as_i64().expect("a number");
-        assert!(of("ahead_ns").abs() <= of("bound_ns") && of("bound_ns") > 0, "it is one clock: {ptp}");
-    }
-    // A Sync before the trial, and another one behind it.
-    let at = |moment: &str| ptp[moment]["at_tai_ns"].as_i64().expect("a number");
-    assert!(at("first") < at("last"), "{ptp}");
-    assert_eq!(two.seen(), before);
-    let left = || std::fs::read_dir("/run").expect("a folder").flatten().map(|entry| entry.file_name());
-    let of_ptp: Vec<_> = left().filter(|name| name.to_string_lossy().contains("-ptp")).collect();
-    assert!(of_ptp.is_empty(), "{of_ptp:?}");
-    // It takes devices that are the path's.
-    let refused = two.run(NETWORK, &observe);
-    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
-    assert!(refused.stderr.contains("on the devices that path wire takes"), "{}", refused.stderr);
 }

@@ -286,11 +286,11 @@ fn a_receiver_by_the_schedule_wakes_for_bulks_and_knows_each_arrival() {
         return;
     }
     let place = Place::new();
-    let matrix = "sync = 64\nrx.bulk = 8\n[matrix]\n\"stream.ctl.rx.wait\" = [\"poll\", \"scheduled\"]\n";
+    let matrix = "sync = 64\nrx.bulk = 8\n[matrix]\n\"stream.ctl.rx.wait\" = [\"poll\", \"scheduled\", \"spin\"]\n";
     let run = run(&place, &(experiment().replace("count = 600", "count = 2000") + matrix));
     run.ran();
     let cells = run.results["cells"].as_array().expect("cells");
-    let [poll, scheduled] = &cells[..] else { panic!("two cells: {cells:?}") };
+    let [poll, scheduled, spin] = &cells[..] else { panic!("three cells: {cells:?}") };
     for cell in cells {
         let ctl = &cell["streams"]["ctl"];
         for metric in ["rx_xdp..receive", "scheduled..rx_xdp"] {
@@ -302,9 +302,12 @@ fn a_receiver_by_the_schedule_wakes_for_bulks_and_knows_each_arrival() {
         }
     }
     // Of the trials that count: a busy machine may cost one.
-    let wakeups_per_s = |cell: &Value| {
+    let receiver = |cell: &Value| {
         let thread = cell["placement"].as_array().into_iter().flatten().find(|thread| thread["thread"] == "ctl.rx");
-        let thread = thread.expect("the receiver");
+        thread.expect("the receiver").clone()
+    };
+    let wakeups_per_s = |cell: &Value| {
+        let thread = receiver(cell);
         let ns = |name: &str| thread[name].as_i64().unwrap_or_else(|| panic!("no {name}: {thread}"));
         let counted = cell["trials"].as_array().into_iter().flatten().filter(|trial| trial["valid"] == true).count();
         let least = counted.max(1) as i64 * 999_500_000;
@@ -313,6 +316,14 @@ fn a_receiver_by_the_schedule_wakes_for_bulks_and_knows_each_arrival() {
     };
     let [by_schedule, by_poll] = [scheduled, poll].map(wakeups_per_s);
     assert!(by_schedule * 4.0 <= by_poll, "{by_schedule} and {by_poll}");
+    // What each way to wait costs in CPU time.
+    let busy = |cell: &Value| {
+        let thread = receiver(cell);
+        let ns = |name: &str| thread[name].as_f64().unwrap_or_else(|| panic!("no {name}: {thread}"));
+        ns("run_ns") / ns("over_ns")
+    };
+    let [spins, polls, by_bulks] = [spin, poll, scheduled].map(busy);
+    assert!(spins > polls && polls > by_bulks && spins > 4.0 * by_bulks, "{spins} {polls} {by_bulks}");
     let p50 = |cell: &Value, metric: &str| {
         let p50 = &cell["streams"]["ctl"]["metrics"][metric]["p50_ns"];
         p50.as_i64().unwrap_or_else(|| panic!("{metric}: {}", run.stdout))

@@ -4,7 +4,7 @@
 //! must find out by how much.
 
 use crate::command::{Finished, Place, tardy, wait};
-use crate::{KERNEL, can_run};
+use crate::{KERNEL, can_run, rooted};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -114,7 +114,7 @@ struct Rig {
 }
 
 impl Rig {
-    fn new() -> Rig {
+    fn new(cpus: u32) -> Rig {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let netns = format!("tardytest-{}-rig{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
         let place = Place::new();
@@ -123,7 +123,10 @@ impl Rig {
         does(&format!("ip netns add {netns}"));
         does(&format!("ip -n {netns} link set dev lo up"));
         does(&format!("ip -n {netns} tuntap add dev tap0 mode tap"));
-        does(&format!("ip -n {netns} link set dev tap0 addrgenmode none"));
+        does(&format!("ip -n {netns} tuntap add dev tap1 mode tap multi_queue"));
+        for tap in ["tap0", "tap1"] {
+            does(&format!("ip -n {netns} link set dev {tap} addrgenmode none"));
+        }
         does(&format!("ip -n {netns} addr add {HERE}/30 dev tap0"));
         does(&format!("ip -n {netns} link set dev tap0 up"));
         let kernel = kernel::find(&kernel::cache(), KERNEL).expect("it is there");
@@ -131,7 +134,7 @@ impl Rig {
         let rig = VirtualMachine {
             mode: GuestMode::RealTime,
             accelerator: Accelerator::Tcg,
-            cpus: 1,
+            cpus,
             memory_mib: 512,
             kernel: kernel.image.display().to_string(),
             append: "rdinit=/begin".to_owned(),
@@ -140,7 +143,10 @@ impl Rig {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net=/run/netns/{netns}")).arg(qemu::PROGRAM).args(rig.arguments());
         command.args(["-netdev", "tap,id=net,ifname=tap0,script=no,downscript=no"]);
-        command.args(["-device", "virtio-net-pci,netdev=net,romfile="]).current_dir(&boots);
+        command.args(["-device", "virtio-net-pci,netdev=net,romfile="]);
+        // The driver has as many queues as the machine has CPUs.
+        command.args(["-netdev", "tap,id=wire,ifname=tap1,script=no,downscript=no,queues=2"]);
+        command.args(["-device", "virtio-net-pci,netdev=wire,romfile=,mq=on,vectors=6"]).current_dir(&boots);
         let machine = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("QEMU starts");
         let mut rig = Rig { place, netns, machine };
         let is_up = |rig: &mut Rig| {
@@ -262,22 +268,8 @@ fn archive(place: &Place, kernel: &kernel::Kernel) -> Archive {
     fs::write(&clock_c, CLOCK).expect("a file");
     does(&format!("cc -static -O1 -o {clock} {clock_c}"));
 
-    let mut archive = Archive::default();
-    for folder in ["/proc", "/sys", "/dev", "/run", "/tmp", "/var", "/etc", "/root/.ssh", "/usr/bin"] {
-        archive.folder(folder);
-    }
-    for (path, to) in [
-        ("/bin", "usr/bin"),
-        ("/sbin", "usr/bin"),
-        ("/usr/sbin", "bin"),
-        ("/usr/lib64", "lib/x86_64-linux-gnu"),
-        ("/lib", "usr/lib"),
-        ("/lib64", "usr/lib64"),
-        ("/var/run", "../run"),
-    ] {
-        archive.link(path, to);
-    }
-    archive.device("/dev/console", 5, 1);
+    let mut archive = rooted();
+    archive.folder("/root/.ssh");
     let read = |path: &Path| fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     programs::pack(true, &CALLED, &mut archive).expect("its programs are here");
     // By this name it loads modules.
@@ -297,6 +289,11 @@ fn archive(place: &Place, kernel: &kernel::Kernel) -> Archive {
 
 /// The machine, where it can be booted here.
 fn rig(test: &str) -> Option<Rig> {
+    rig_of(test, 1)
+}
+
+/// The same with so many CPUs.
+fn rig_of(test: &str, cpus: u32) -> Option<Rig> {
     if !can_run(test) {
         return None;
     }
@@ -304,7 +301,7 @@ fn rig(test: &str) -> Option<Rig> {
         tardy_tests::skip(test, "an ssh server is missing (apt install dropbear-bin openssh-client)");
         return None;
     }
-    Some(Rig::new())
+    Some(Rig::new(cpus))
 }
 
 #[test]
@@ -336,6 +333,87 @@ fn how_far_another_machine_s_clock_was_set_and_how_fast_it_runs_is_found() {
     rig.does_there("/clock shift -3000000000");
     let shown = rig.place.finish(watching);
     assert!(shown.stdout.contains("a clock was set"), "{}\n{}", shown.stdout, shown.stderr);
+}
+
+/// How long the quickest packet was on its way from one kernel to the other, and by how much that
+/// may be wrong, ns. That is in the samples also where the figure is refused.
+fn quickest(rig: &Rig) -> [i64; 2] {
+    let run = rig.run("host-to-host", &["--set", "stream.ctl.count=200", "--set", "stream.ctl.cycle=5ms"]);
+    assert!([Some(0), Some(4)].contains(&run.code), "{}\n{}", run.stderr, run.stdout);
+    let metric = "tx_kernel..rx_kernel";
+    let of = &run.cell()["streams"]["ctl"]["metrics"][metric];
+    let bound_ns = of["clock_bound_ns"].as_i64().unwrap_or_else(|| panic!("{of}"));
+    let table = rig.place.call(rig.place.command("export").arg(rig.place.out()).args(["--to", "csv"]));
+    let mut lines = table.stdout.lines();
+    let head: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
+    let column = head.iter().position(|name| name.trim_end_matches("_ns") == metric);
+    let column = column.unwrap_or_else(|| panic!("{head:?}\n{}", table.stderr));
+    let least = lines.filter_map(|line| line.split(',').nth(column)?.parse::<i64>().ok()).min();
+    [least.expect("a packet with both stamps"), bound_ns]
+}
+
+#[test]
+fn another_machine_s_queue_discipline_holds_packets_by_its_own_clock() {
+    let Some(rig) = rig_of("another_machine_s_queue_discipline_holds_packets_by_its_own_clock", 2) else { return };
+    // Its clock is far from this one's: launch times are by its own.
+    rig.does_there("/clock shift 7000000000");
+    let file = rig.place.path("etf.toml");
+    fs::write(&file, tardy_tests::experiment("wire from a machine of its own kernel")).expect("a file");
+    let mut command = rig.enter();
+    command.arg(tardy()).arg("run").arg(&file).args(["--allow-hosts", "--allow-nics", "--json", "--out"]);
+    command.arg(rig.place.out()).env("TARDY_STATE", rig.place.state());
+    command.env("TARDY_SSH", format!("{CLIENT} -F {}", rig.config()));
+    let run = rig.place.call(&mut command);
+    assert!([Some(0), Some(4)].contains(&run.code), "{}\n{}", run.stderr, run.stdout);
+    let ctl = &run.cell()["streams"]["ctl"];
+    let [received, not_sent] = ["received", "not_sent"].map(|of| ctl["outcomes"][of].as_u64().expect("a count"));
+    // On a busy host an emulated machine may have a packet whose launch time is over.
+    assert!(received >= 100 && received + not_sent == 200, "{ctl}");
+    let held = &ctl["metrics"]["scheduled..tx_kernel"];
+    // Sent 10 ms before its launch time, and let go by etf 2 ms before it.
+    assert!(held["p50_ns"].as_i64().is_some_and(|ns| (-3_000_000..10_000_000).contains(&ns)), "{held}");
+    assert!(run.cell()["loads"]["bulk"]["bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{}", run.stdout);
+    let manifest = fs::read_to_string(rig.place.out().join("manifest.json")).expect("a manifest");
+    assert!(manifest.contains("\"etf\""), "it is read back: {manifest}");
+    assert_eq!(rig.left(), "");
+    let devices = rig.does_there("ip -br link");
+    assert!(devices.contains("eth1"), "its device is back: {devices}");
+}
+
+#[test]
+fn a_machine_whose_clock_was_shifted_slewed_and_stepped_changed_no_figure() {
+    let Some(rig) = rig("a_machine_whose_clock_was_shifted_slewed_and_stepped_changed_no_figure") else { return };
+    let [least_ns, bound_ns] = quickest(&rig);
+    rig.does_there("/clock shift 3000000");
+    rig.does_there("/clock ppm 50");
+    let [shifted_ns, shifted_bound_ns] = quickest(&rig);
+    // Both bounds, and by how much the quickest packet of an emulated machine differs from run to
+    // run: far less than the clock was shifted.
+    let allowed_ns = bound_ns + shifted_bound_ns + 500_000;
+    assert!(allowed_ns < 3_000_000, "a bound that says nothing: {bound_ns} {shifted_bound_ns}");
+    assert!((shifted_ns - least_ns).abs() <= allowed_ns, "{least_ns} ± {bound_ns}, {shifted_ns} ± {shifted_bound_ns}");
+
+    // Set while packets are under way.
+    let _ = fs::remove_dir_all(rig.place.out());
+    let set = ["--set", "stream.ctl.count=4000", "--set", "stream.ctl.cycle=5ms", "--trials", "1", "--json", "--out"];
+    let mut command = rig.tardy("run", "host-to-host", &set);
+    let run = rig.place.start(command.arg(rig.place.out()));
+    rig.place.wait_for("trial");
+    std::thread::sleep(Duration::from_secs(12));
+    rig.does_there("/clock shift 5000000");
+    let stepped = rig.place.finish(run);
+    assert_eq!(stepped.code, Some(4), "{}\n{}", stepped.stderr, stepped.stdout);
+    assert!(stepped.stdout.contains("\"clock-step\""), "{}", stepped.stdout);
+
+    // Another count of TAI is no offset to be measured, and tardy does not set it.
+    let ours_s = clock::tai_offset_s();
+    rig.does_there(&format!("/clock tai {}", ours_s + 37));
+    let refused = rig.run("host-to-host", &["--set", "stream.ctl.count=200"]);
+    assert_eq!(refused.code, Some(3), "{}", refused.stderr);
+    let says = format!("ahead of CLOCK_REALTIME by {} s on `rig`, and by {ours_s} s here", ours_s + 37);
+    assert!(refused.stderr.contains(&says), "{}", refused.stderr);
+    rig.does_there(&format!("/clock tai {ours_s}"));
+    assert_eq!(rig.left(), "");
 }
 
 #[test]

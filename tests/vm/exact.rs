@@ -3,12 +3,17 @@
 //! And `tardy compare --fail-if` on such runs, one of which sends larger packets.
 
 use crate::command::{Finished, Place, wait};
-use crate::{KERNEL, SHORT, can_run, exact, qemu_of};
+use crate::two_hosts::{self, figures};
+use crate::{KERNEL, SHORT, can_run, exact, qemu_of, rooted};
 use serde_json::{Value, json};
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
+use tardy_lab::guest::qemu::{Accelerator, CONSOLE, VirtualMachine};
+use tardy_lab::guest::{folder, kernel, programs};
+use tardy_lab::host::qemu;
+use tardy_model::manifest::GuestMode;
 
 /// The run that the others are held against.
 pub struct First {
@@ -328,6 +333,96 @@ fn packets_that_take_longer_in_each_phase_fail_a_condition_and_a_run_beside_itse
     }
     // 200 packets have no p99.9 in a trial: that is no pass.
     assert_eq!(compare(&small, &large, &["--fail-if", "scheduled..receive p99.9 > +2%"]).code, Some(4));
+}
+
+/// By this variable the program below knows that it is in the guest, and how far the second host's
+/// clocks are to be ahead, ns.
+const AHEAD: &str = "TARDY_TEST_AHEAD_NS";
+/// What it prints between is for the test that booted it.
+const FIGURES: [&str; 2] = ["FIGURES BEGIN", "FIGURES END"];
+
+/// The first process of a guest in which this very program measures. It ends the guest.
+const BEGIN: &str = "#!/bin/sh
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+ip link set dev lo up
+AHEAD /program --exact TEST --nocapture --test-threads 1
+echo b > /proc/sysrq-trigger
+";
+
+/// Boots this test program in exact time, and gives what it measures between two hosts, the second
+/// one's clocks of which are so far ahead. The number is as long as any other, for each byte more
+/// would be another run.
+fn measured(test: &str, ahead_ns: i64) -> Vec<String> {
+    let place = Place::new();
+    let program = place.path("program");
+    let mut strip = Command::new("strip");
+    strip.arg("-o").arg(&program).arg(std::env::current_exe().expect("this program's file"));
+    assert!(strip.status().expect("strip runs").success(), "its symbols take most of its room");
+    let kernel = kernel::find(&kernel::cache(), KERNEL).expect("it is there");
+    let mut archive = rooted();
+    programs::pack(false, &["mount"], &mut archive).expect("its programs are here");
+    archive.file("/program", std::fs::read(&program).expect("a file"), true);
+    let begin = BEGIN.replace("TEST", test).replace("AHEAD", &format!("{AHEAD}={ahead_ns:010}"));
+    archive.file("/begin", begin.into_bytes(), true);
+    let boots = place.path("boots");
+    std::fs::create_dir(&boots).expect("a folder");
+    std::fs::write(boots.join(folder::INITRAMFS), archive.bytes()).expect("a file");
+    let machine = VirtualMachine {
+        mode: GuestMode::Exact,
+        accelerator: Accelerator::Tcg,
+        cpus: 1,
+        memory_mib: 512,
+        kernel: kernel.image.display().to_string(),
+        append: "rdinit=/begin".to_owned(),
+        sandbox: false,
+    };
+    let mut command = Command::new(qemu::PROGRAM);
+    command.args(machine.arguments()).current_dir(&boots).stdin(Stdio::null()).stderr(Stdio::piped());
+    let mut booted = command.spawn().expect("QEMU starts");
+    let console = || String::from_utf8_lossy(&std::fs::read(boots.join(CONSOLE)).unwrap_or_default()).into_owned();
+    if wait(Duration::from_secs(180), || booted.try_wait().expect("its state")).is_none() {
+        let _ = booted.kill();
+        let _ = booted.wait();
+        panic!("the guest does not end: {}", console());
+    }
+    let said = console();
+    let figures = said.split(FIGURES[0]).nth(1).and_then(|rest| rest.split(FIGURES[1]).next());
+    let figures = figures.unwrap_or_else(|| panic!("no figures: {said}"));
+    figures.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()
+}
+
+#[test]
+fn one_way_figures_do_not_depend_on_how_far_another_machine_s_clocks_are_ahead() {
+    const TEST: &str = "one_way_figures_do_not_depend_on_how_far_another_machine_s_clocks_are_ahead";
+    if let Ok(ahead_ns) = std::env::var(AHEAD) {
+        let figures = figures(ahead_ns.parse().expect("nanoseconds"));
+        println!("{}\n{}\n{}", FIGURES[0], figures.join("\n"), FIGURES[1]);
+        return;
+    }
+    if !can_run(TEST) {
+        return;
+    }
+    let test = format!("exact::{TEST}");
+    let [agreeing, ahead] = [0, two_hosts::AHEAD_NS].map(|ahead_ns| measured(&test, ahead_ns));
+    assert_eq!(agreeing, ahead, "each figure of each packet, to the nanosecond, and its bound");
+    // Both streams, with metrics that need both clocks and metrics that need one.
+    let of = |words: &str| {
+        let line = ahead.iter().find(|line| line.starts_with(words)).unwrap_or_else(|| panic!("{words}: {ahead:#?}"));
+        let (bound, rows) = line[words.len()..].split_once(": ").expect("a bound and rows");
+        let rows: Vec<i64> = rows.split(' ').map(|ns| ns.parse().expect("ns")).collect();
+        assert_eq!(rows.len(), 100, "{line}");
+        (bound.to_owned(), rows)
+    };
+    for crossing in ["there send..rx_kernel: ", "back send..rx_kernel: ", "there reply_send..reply_rx_kernel: "] {
+        let (bound, rows) = of(crossing);
+        let bound_ns: i64 = bound.parse().expect("a bound");
+        assert!(bound_ns >= two_hosts::BOUND_NS, "{crossing}{bound_ns}");
+        assert!(rows.iter().all(|ns| (1..1_000_000).contains(ns)), "the offset is not in them: {rows:?}");
+    }
+    for own in ["there rx_kernel..receive: ", "there send..reply_receive: "] {
+        assert_eq!(of(own).0, "one clock");
+    }
 }
 
 /// The cells of `afxdp-delay` that a guest with one processor has, on two kernels.

@@ -11,6 +11,10 @@ mod exact;
 mod machine;
 mod refused;
 mod shapers;
+// The trial that also runs in a guest.
+#[allow(dead_code)]
+#[path = "../golden/two_hosts.rs"]
+mod two_hosts;
 
 use command::{Place, wait};
 use std::fs;
@@ -18,6 +22,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 use tardy_lab::guest::folder::PROBE;
+use tardy_lab::guest::initramfs::Archive;
 use tardy_lab::guest::kernel;
 use tardy_lab::host::qemu as process;
 
@@ -42,6 +47,27 @@ pub fn exact(place: &Place, args: &[&str]) -> Command {
     let mut command = place.run(&["--in", "guest:exact", "--kernel", KERNEL]);
     command.args(args);
     command
+}
+
+/// The folders of a machine that a test boots itself, before any program is in them.
+pub fn rooted() -> Archive {
+    let mut archive = Archive::default();
+    for folder in ["/proc", "/sys", "/dev", "/run", "/tmp", "/var", "/etc", "/usr/bin"] {
+        archive.folder(folder);
+    }
+    for (path, to) in [
+        ("/bin", "usr/bin"),
+        ("/sbin", "usr/bin"),
+        ("/usr/sbin", "bin"),
+        ("/usr/lib64", "lib/x86_64-linux-gnu"),
+        ("/lib", "usr/lib"),
+        ("/lib64", "usr/lib64"),
+        ("/var/run", "../run"),
+    ] {
+        archive.link(path, to);
+    }
+    archive.device("/dev/console", 5, 1);
+    archive
 }
 
 /// Process ids of this process's children that are QEMUs.

@@ -185,7 +185,7 @@ impl Clocks<'_> {
             result.why = Some(format!(
                 "two clocks, known within ± {}, took the stamps of {metric}, which decides what is {}: \
                  {refused_by}",
-                says::time(bound_ns),
+                says::bound(bound_ns),
                 count.name()
             ));
         }

@@ -3,13 +3,23 @@
 
 /// A span of time in the unit that leaves few digits.
 pub(crate) fn time(ns: i64) -> String {
-    let size = ns.unsigned_abs();
-    let ns = ns as f64;
-    match size {
-        0..100 => format!("{ns} ns"),
-        100..10_000_000 => format!("{:.1} µs", ns / 1e3),
-        10_000_000..10_000_000_000 => format!("{:.1} ms", ns / 1e6),
-        _ => format!("{:.1} s", ns / 1e9),
+    let (ns_each, sign) = unit(ns);
+    if ns_each == 1 { format!("{ns} ns") } else { format!("{:.1} {sign}", ns as f64 / ns_each as f64) }
+}
+
+/// The same of a bound, which is never rounded down.
+pub(crate) fn bound(ns: i64) -> String {
+    let step = (unit(ns).0 / 10).max(1) as u64;
+    time(ns.unsigned_abs().div_ceil(step).saturating_mul(step).try_into().unwrap_or(i64::MAX))
+}
+
+/// That unit, ns and how it is written.
+fn unit(ns: i64) -> (i64, &'static str) {
+    match ns.unsigned_abs() {
+        0..100 => (1, "ns"),
+        100..10_000_000 => (1_000, "µs"),
+        10_000_000..10_000_000_000 => (1_000_000, "ms"),
+        _ => (1_000_000_000, "s"),
     }
 }
 

@@ -337,7 +337,7 @@ impl Inspector {
             let mut heard = Heard::default();
             let packets = socket.receive(bytes, &mut heard, false).unwrap_or(0);
             let Heard { length, taken, is_unsummed, .. } = heard;
-            (packets > 0).then_some(Came { length, tags_taken: u8::from(taken.is_some()), is_unsummed })
+            (packets > 0).then_some(Came { length, tag_taken: taken.map(|(_, tag)| tag), is_unsummed })
         });
         let after = infos(&self.attached.iter().map(|(program, _)| program.id).collect());
         let lines = self.watch.as_ref().map(|watch| watch.lines(&after)).unwrap_or_default();
@@ -385,15 +385,15 @@ impl Inspector {
         let mut sockets = Vec::new();
         let came = |(first, behind): (Option<Arriving<UdpRx>>, Option<Arriving<UdpRx>>)| {
             let mut known = |place: Option<Arriving<UdpRx>>| {
-                let Arriving { from, by_tags, without_checksum, .. } = place?;
+                let Arriving { from, by_tags, without_checksum, least_ttl, by_pcp, .. } = place?;
                 sockets.push(from);
                 let count: u32 = by_tags.values().sum();
                 // What was not read is not missing.
-                (is_whole || count >= each).then_some((by_tags, without_checksum, count))
+                (is_whole || count >= each).then_some((by_tags, without_checksum, least_ttl, by_pcp, count))
             };
             let let_on = known(behind).map(|(.., count)| count);
-            let (by_tags, without_checksum, _) = known(first)?;
-            Some(ArrivedProbes { by_tags, without_checksum, let_on })
+            let (by_tags, without_checksum, least_ttl, by_pcp, _) = known(first)?;
+            Some(ArrivedProbes { by_tags, by_pcp, without_checksum, least_ttl, let_on })
         };
         let arrived = first.into_iter().zip(behind).map(came).collect();
         close_together(sockets);

@@ -2,6 +2,7 @@
 //! Probe packets at a station: they are sent, and known among all frames of a device by their mark.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 use tardy_model::ethernet::{MOST_TAGS, TAGS, UNTAGGED};
 use tardy_model::frame::HEAD;
@@ -28,12 +29,23 @@ pub struct Arriving<S> {
     pub by_tags: BTreeMap<u8, u32>,
     /// Those of them that lack their checksum, and of which the kernel does not know it.
     pub without_checksum: u32,
+    /// The least TTL of them; `None` while none came that holds IP.
+    pub least_ttl: Option<u8>,
+    /// Those with a VLAN tag by the priority in the outermost one.
+    pub by_pcp: BTreeMap<u8, u32>,
 }
 
 impl<S> Arriving<S> {
     /// None has come yet.
     pub fn at(from: S, mark: &[u8]) -> Arriving<S> {
-        Arriving { from, mark: mark.to_vec(), by_tags: BTreeMap::new(), without_checksum: 0 }
+        Arriving {
+            from,
+            mark: mark.to_vec(),
+            by_tags: BTreeMap::new(),
+            without_checksum: 0,
+            least_ttl: None,
+            by_pcp: BTreeMap::new(),
+        }
     }
 }
 
@@ -41,8 +53,8 @@ impl<S> Arriving<S> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Came {
     pub length: usize,
-    /// VLAN tags that were taken out of it.
-    pub tags_taken: u8,
+    /// The VLAN tag that was taken out of it, without its kind.
+    pub tag_taken: Option<u16>,
     /// Its checksum is still to be written, and the kernel knows it.
     pub is_unsummed: bool,
 }
@@ -67,17 +79,25 @@ pub fn count_marks<S>(
     let mut bytes = [0; MARKED];
     loop {
         let before = left;
-        for Arriving { from, mark, by_tags, without_checksum } in places.iter_mut().map(|place| &mut **place) {
+        for Arriving { from, mark, by_tags, without_checksum, least_ttl, by_pcp } in
+            places.iter_mut().map(|place| &mut **place)
+        {
             for _ in 0..TURN {
                 if left == 0 {
                     return false;
                 }
-                let Some(Came { length, tags_taken, is_unsummed }) = next(from, &mut bytes) else { break };
+                let Some(Came { length, tag_taken, is_unsummed }) = next(from, &mut bytes) else { break };
                 left -= 1;
                 let frame = &bytes[..length.min(MARKED)];
                 if has_mark(frame, mark) {
-                    *by_tags.entry(tags_in(frame) + tags_taken).or_default() += 1;
+                    let tags = tags_in(frame);
+                    *by_tags.entry(tags + u8::from(tag_taken.is_some())).or_default() += 1;
+                    let in_frame = || Some(u16::from_be_bytes([*frame.get(UNTAGGED)?, *frame.get(UNTAGGED + 1)?]));
+                    if let Some(tag) = tag_taken.or_else(|| in_frame().filter(|_| tags > 0)) {
+                        *by_pcp.entry((tag >> 13) as u8).or_default() += 1;
+                    }
                     *without_checksum += u32::from(!is_unsummed && lacks_sum(frame));
+                    *least_ttl = [*least_ttl, ttl(frame)].into_iter().flatten().min();
                 }
             }
         }
@@ -110,11 +130,25 @@ fn tags_in(frame: &[u8]) -> u8 {
     (0..=MOST_TAGS).take_while(is_tag).count() as u8
 }
 
+/// What is behind the Ethernet header of a frame and its tags, EtherType first.
+fn inside(frame: &[u8]) -> Option<&[u8]> {
+    frame.get(UNTAGGED - 2 + 4 * usize::from(tags_in(frame))..)
+}
+
+/// The TTL of a frame with a packet of IP, over IPv6 its hop limit.
+pub fn ttl(frame: &[u8]) -> Option<u8> {
+    match inside(frame)? {
+        [0x08, 0x00, ip @ ..] => ip.get(8).copied(),
+        [0x86, 0xdd, ip @ ..] => ip.get(7).copied(),
+        _ => None,
+    }
+}
+
 /// True of a frame with a whole packet of UDP, over IPv4 or IPv6, whose checksum is wrong. Of all
 /// others nothing is known.
 pub fn lacks_sum(frame: &[u8]) -> bool {
     const UDP: u8 = 17;
-    let Some(kind) = frame.get(UNTAGGED - 2 + 4 * usize::from(tags_in(frame))..) else { return false };
+    let Some(kind) = inside(frame) else { return false };
     let (addresses, udp) = match kind {
         [0x08, 0x00, ip @ ..] if ip.len() > 20 && ip[0] == 0x45 && ip[9] == UDP => (&ip[12..20], &ip[20..]),
         [0x86, 0xdd, ip @ ..] if ip.len() > 40 && ip[6] == UDP => (&ip[8..40], &ip[40..]),
@@ -146,11 +180,29 @@ const SENT_TOGETHER: usize = 32;
 #[derive(Clone, Copy, Debug)]
 pub struct Outgoing<'f> {
     pub device: &'f str,
+    /// What is in the frame goes by the kernel's routes, whatever the device.
+    pub by_route: bool,
     pub priority: u32,
     pub frame: &'f [u8],
     /// If the device is to write the checksum: where in the frame the bytes begin that are summed
     /// up, and where behind that the sum belongs.
     pub sum_by_device: Option<[u16; 2]>,
+}
+
+/// The packet of IP in a frame, and from where to where it goes.
+pub fn packet_in(frame: &[u8]) -> Option<([IpAddr; 2], &[u8])> {
+    fn of<const N: usize>(ip: &[u8], at: usize) -> Option<[IpAddr; 2]>
+    where
+        IpAddr: From<[u8; N]>,
+    {
+        let address = |at: usize| Some(IpAddr::from(<[u8; N]>::try_from(ip.get(at..at + N)?).ok()?));
+        Some([address(at)?, address(at + N)?])
+    }
+    match inside(frame)? {
+        [0x08, 0x00, ip @ ..] => Some((of::<4>(ip, 12)?, ip)),
+        [0x86, 0xdd, ip @ ..] => Some((of::<16>(ip, 8)?, ip)),
+        _ => None,
+    }
 }
 
 /// Sends frames, each out of a device with a priority and several times. Gives how many of each the
@@ -160,8 +212,15 @@ pub fn send(frames: &[Outgoing<'_>], times: u32) -> Vec<(u32, u32)> {
     let mut sent = Vec::with_capacity(frames.len());
     for some in frames.chunks(SENT_TOGETHER) {
         let mut sockets = Vec::new();
-        for Outgoing { device, priority, frame, sum_by_device } in some {
+        for Outgoing { device, by_route, priority, frame, sum_by_device } in some {
             let (opened, frame) = match sum_by_device {
+                _ if *by_route => match packet_in(frame) {
+                    Some((ends, packet)) => (packet::routed_sender(ends, *priority, BUFFER), packet.to_vec()),
+                    None => {
+                        sent.push((0, 0));
+                        continue;
+                    }
+                },
                 None => (packet::sender(device, *priority, TxStamps::default(), BUFFER, None), frame.to_vec()),
                 Some([from, at]) => {
                     let head = packet::summed_by_device(*from, *at);

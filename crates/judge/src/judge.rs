@@ -372,6 +372,7 @@ impl Traces {
 /// What the line at the top says was sent.
 pub fn facts(experiment: &Experiment) -> Facts {
     let mut facts = Facts { reference: experiment.reference.clone(), ..Facts::default() };
+    let stations: BTreeSet<&String> = experiment.cells.iter().flat_map(|cell| cell.setup.stations.keys()).collect();
     for cell in &experiment.cells {
         let simulated = cell.setup.is_simulated();
         facts.paths.push(if simulated { "simulated" } else { cell.setup.path.traits().name }.to_owned());
@@ -383,6 +384,10 @@ pub fn facts(experiment: &Experiment) -> Facts {
             facts.ports.push(if tx == rx { tx.to_owned() } else { format!("{tx} to {rx}") });
             facts.cycles.push(stream.cycle);
             facts.packets.push(u64::from(stream.count));
+            if stations.len() > 2 {
+                let pair = format!("{} → {}", stream.from, stream.to);
+                facts.pairs.insert((cell.id.clone(), stream.name.clone()), pair);
+            }
         }
     }
     facts

@@ -389,6 +389,7 @@ impl Run<'_, '_> {
         let mut loads = Loads::of(&cell.setup, plan, &places, &mut random)?;
         let mut inspection = inspection::inspect(stations, (&cell.setup, plan), &ordered, &mut self.costs)?;
         self.explain_lost(cell, plan, &mut inspection);
+        self.ask_routes(cell, plan, &mut inspection);
         self.tell_found(cell, &inspection);
         let attached_before = || inspection::attached_before(&cell.setup.streams, plan, &inspection);
         let lost_special = || inspection::lost_special(&inspection, &self.experiment.validity);

@@ -47,6 +47,9 @@ pub struct Facts {
     pub available_bytes: Option<u64>,
     /// How long realtime threads may run; `None` if there is no limit, or it is not known.
     pub rt_limit: Option<RtLimit>,
+    /// CLOCK_TAI is ahead of CLOCK_REALTIME by this, s; `None` where it was not asked.
+    #[serde(default)]
+    pub tai_offset_s: Option<i32>,
     /// The time by the host's clock, for schedules that must begin in the future; `None` is the
     /// clock's epoch.
     pub now: Option<Instant<Tai>>,

@@ -111,6 +111,8 @@ pub const RULES: &[RuleDefault] = &[
     condition("device-number", Level::Warning),
     condition("generic-xdp", Level::Warning),
     condition("programs", Level::Note),
+    condition("other-route", Level::Warning),
+    condition("routers", Level::Note),
     condition("xdp-mode", Level::Note),
     condition("foreign", Level::Note),
     condition("ruler", Level::Warning),

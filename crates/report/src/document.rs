@@ -80,7 +80,7 @@ fn of_cell(picture: &Picture<'_>, cells: &Cells<'_>, cell: &CellResult, digits: 
     // Rows without a single trial would only say so over and over; the list says why once.
     let ran = !cell.trials.is_empty();
     for (name, stream) in picture.facts.in_order(&cell.streams).into_iter().filter(|_| ran) {
-        blocks.push(Block::Heading(3, format!("stream {name}")));
+        blocks.push(Block::Heading(3, format!("stream {}", picture.facts.called(&cell.id, name))));
         blocks.push(Block::Table(metrics(stream, digits, None)));
         blocks.extend(reasons(stream));
         let mut became = outcomes(&stream.outcomes, None);

@@ -51,9 +51,24 @@ pub struct Facts {
     pub packets: Vec<u64>,
     /// The table of the reference results that the run names.
     pub reference: Option<String>,
+    /// Between which stations a stream goes, by cell and stream: `a → b`. Empty if there are two.
+    pub pairs: BTreeMap<(String, String), String>,
 }
 
 impl Facts {
+    /// A stream of a cell as a heading: its name, and its stations where there are more than two.
+    pub(crate) fn called(&self, cell: &str, stream: &str) -> String {
+        match self.pair(cell, stream) {
+            Some(pair) => format!("{stream}, {pair}"),
+            None => stream.to_owned(),
+        }
+    }
+
+    /// Its stations, where there are more than two.
+    pub(crate) fn pair(&self, cell: &str, stream: &str) -> Option<&str> {
+        self.pairs.get(&(cell.to_owned(), stream.to_owned())).map(String::as_str)
+    }
+
     /// What there is by stream, in the order of the experiment file; behind it what that does not
     /// name.
     pub(crate) fn in_order<'a, T>(&self, by_stream: &'a BTreeMap<String, T>) -> Vec<(&'a String, &'a T)> {

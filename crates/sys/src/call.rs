@@ -202,9 +202,14 @@ impl Raw {
 
 /// A socket of the address's family.
 pub(crate) fn socket(of: SocketAddr, kind: i32) -> Result<OwnedFd, SysError> {
+    socket_for(of, kind, 0)
+}
+
+/// The same for a protocol of IP that is not the kind's usual one.
+pub(crate) fn socket_for(of: SocketAddr, kind: i32, protocol: i32) -> Result<OwnedFd, SysError> {
     let family = if of.is_ipv6() { libc::AF_INET6 } else { libc::AF_INET };
     // SAFETY: takes numbers only.
-    let fd = unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, 0) };
+    let fd = unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol) };
     let fd = check(i64::from(fd), "socket", || of.to_string())?;
     // SAFETY: the descriptor was made just now and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })

@@ -6,11 +6,12 @@
 //! EtherType gets a tagged frame without its tag and without any sign of it, and does not get a
 //! frame with two tags at all.
 
-use crate::call::Plain;
+use crate::call::{self, Plain};
 use crate::nic;
 use crate::stamps::{Launching, PACKET_AUXDATA, RxStamps, TxStamps};
 use crate::udp::{UdpRx, UdpTx, buffer, get_int, set};
 use crate::{SysError, check};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::{io, mem, ptr};
 
@@ -57,6 +58,20 @@ pub fn sender_without_checksum(device: &str, priority: u32, send_buffer_bytes: i
     set(&fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1i32, "PACKET_VNET_HDR")?;
     bind(&fd, device, 0)?;
     Ok(UdpTx::over(fd, priority, TxStamps::default(), send_buffer_bytes, None)?.reports_drops())
+}
+
+/// A socket that sends whole packets of IP, head included, from one address to another: the kernel
+/// chooses device and hardware address by its routes, as for packets of UDP.
+///
+/// # Errors
+/// If this station does not have the first address, there is no route to the other, or a raw
+/// socket is not granted (CAP_NET_RAW).
+pub fn routed_sender([from, to]: [IpAddr; 2], priority: u32, send_buffer_bytes: i32) -> Result<UdpTx, SysError> {
+    let [from, to] = [from, to].map(|address| SocketAddr::new(address, 0));
+    let fd = call::socket_for(to, libc::SOCK_RAW, libc::IPPROTO_RAW)?;
+    call::bind(&fd, from)?;
+    call::connect(&fd, to)?;
+    UdpTx::over(fd, priority, TxStamps::default(), send_buffer_bytes, None)
 }
 
 /// That head (`struct virtio_net_hdr`) for a frame of which the device sums up all bytes from this

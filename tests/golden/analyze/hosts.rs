@@ -100,6 +100,16 @@ const WHY: &str = "refused: two clocks took its stamps, and their bound of ± 2.
 const ABOVE: &str = "scheduled..rx_kernel above its minimum";
 
 #[test]
+fn a_refusal_rounded_its_bound_down_and_the_column_did_not() {
+    for (bound_ns, words) in [(2_201, "± 2.3 µs"), (2_300, "± 2.3 µs"), (60_101, "± 60.2 µs"), (9_999_950, "± 10.0 ms")]
+    {
+        let answer = cell(&[between(1, bound_ns)], Vec::new(), &Validity::default());
+        let why = of(&answer, "scheduled..rx_kernel").why.as_deref().expect("a reason");
+        assert!(why.contains(&format!("their bound of {words} is")), "{bound_ns}: {why}");
+    }
+}
+
+#[test]
 fn a_bound_of_nine_per_cent_stands_next_to_its_figures_and_is_the_largest_of_the_trials() {
     let trials = [between(1, 1_000), between(2, 1_800)];
     let text = drawn(&trials, limits(), "text");

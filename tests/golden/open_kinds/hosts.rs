@@ -70,7 +70,7 @@ fn a_station_of_another_kind_on_another_host_is_measured_and_judged_in_one_clock
     let experiment = experiment("");
     let found = check(&experiment, &kinds(), &mut hosts).unwrap_or_else(|error| panic!("{error}"));
     let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
-    let clocks = || -> Box<dyn tardy_lab::host::clocks::OffsetSource> { Box::new(Known(Vec::new())) };
+    let clocks = || -> Box<dyn tardy_lab::host::clocks::OffsetSource> { Box::new(Known(AHEAD_NS)) };
     let ended = run(
         &experiment,
         found,
@@ -321,7 +321,7 @@ fn a_station_of_another_host_was_served_by_the_standing_agent_of_this_one() {
     let kinds = Kinds { station: |_| &STANDING, ..kinds() };
     let found = check(&experiment, &kinds, &mut hosts).unwrap_or_else(|error| panic!("{error}"));
     let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
-    let clocks = || -> Box<dyn tardy_lab::host::clocks::OffsetSource> { Box::new(Known(Vec::new())) };
+    let clocks = || -> Box<dyn tardy_lab::host::clocks::OffsetSource> { Box::new(Known(AHEAD_NS)) };
     let options = Options { version: VERSION, stop: &stop, kinds, clocks: &clocks };
     let before = CONNECTED.with(Cell::get);
     let ended = run(&experiment, found, &mut hosts, &options, &mut kept);
@@ -352,7 +352,7 @@ fn the_side_of_a_load_on_another_host_was_recorded_as_this_ones() {
     let experiment = experiment(tardy_tests::experiment("loads of two hosts"));
     let found = check(&experiment, &kinds(), &mut hosts).unwrap_or_else(|error| panic!("{error}"));
     let (mut kept, stop) = (Kept::default(), AtomicBool::new(false));
-    let clocks = || -> Box<dyn tardy_lab::host::clocks::OffsetSource> { Box::new(Known(Vec::new())) };
+    let clocks = || -> Box<dyn tardy_lab::host::clocks::OffsetSource> { Box::new(Known(AHEAD_NS)) };
     let options = Options { version: VERSION, stop: &stop, kinds: kinds(), clocks: &clocks };
     let ended = run(&experiment, found, &mut hosts, &options, &mut kept);
     assert!(ended.failed.is_none(), "{:?}", ended.failed);

@@ -242,6 +242,7 @@ pub fn run(cells: &[&str]) -> Run {
         cycles: vec![Nanos::from_micros(500), Nanos::from_micros(500)],
         packets: vec![10_000, 10_000],
         reference: None,
+        pairs: BTreeMap::new(),
     };
     Run {
         results,

@@ -10,7 +10,8 @@ use tardy_model::point::Point;
 use tardy_model::validity;
 use tardy_model::verdict::{Figure, Level, Verdict};
 use tardy_model::xdp::{
-    Inspection, ObjectRecord, ProbeRecord, ProgramCost, ProgramRecord, ProgramSeen, SpecialRecord, XdpMode,
+    Inspection, LOOPBACK, ObjectRecord, ProbeRecord, ProbeRoute, ProgramCost, ProgramRecord, ProgramSeen,
+    SpecialRecord, XdpMode,
 };
 
 /// `failed`: something broke during the trial.
@@ -159,6 +160,10 @@ pub(super) const DEVICE_NUMBER: Rule = inspecting("device-number", Spoils::Measu
 pub(super) const GENERIC_XDP: Rule = inspecting("generic-xdp", Spoils::Measuring, |of| by(of, generic));
 /// `programs`: programs of others are on the path.
 pub(super) const PROGRAMS: Rule = inspecting("programs", Spoils::Measuring, |of| by(of, programs));
+/// `other-route`: packets leave by another device than the one that has the sender's address.
+pub(super) const OTHER_ROUTE: Rule = inspecting("other-route", Spoils::Measuring, |of| by(of, elsewhere));
+/// `routers`: packets come through routers.
+pub(super) const ROUTERS: Rule = inspecting("routers", Spoils::Measuring, |of| by(of, routed));
 
 fn by(evidence: &Evidence<'_>, judge: fn(&Inspection) -> Vec<Verdict>) -> Vec<Verdict> {
     evidence.record.inspection.iter().flat_map(judge).collect()
@@ -171,7 +176,7 @@ pub fn found(found: &Inspection) -> Vec<Verdict> {
     let judged = |those: &[fn(&Inspection) -> Vec<Verdict>]| -> Vec<Verdict> {
         those.iter().flat_map(|judge| judge(found)).collect()
     };
-    let programs = judged(&[printks, numbered, generic, programs]);
+    let programs = judged(&[printks, numbered, generic, programs, elsewhere, routed]);
     judged(&[added_tags, drops]).into_iter().chain(special).chain(programs).collect()
 }
 
@@ -426,6 +431,72 @@ fn programs(found: &Inspection) -> Vec<Verdict> {
         true => vec![verdict],
         false => vec![verdict.with("not_checked", says::list(&unchecked))],
     }
+}
+
+fn elsewhere(found: &Inspection) -> Vec<Verdict> {
+    let verdict = |probe: &ProbeRecord| {
+        let ProbeRecord { stream, from, to, sent, .. } = probe;
+        let at = probe.leaves_at().unwrap_or("another device");
+        let (level, says) = match &probe.route {
+            Some(ProbeRoute::None(why)) => {
+                (Level::Warning, format!("the kernel of {from} knows no route for packets of {stream} to {to}: {why}"))
+            }
+            Some(ProbeRoute::Here) if at != LOOPBACK => (
+                Level::Note,
+                format!(
+                    "packets of {stream} from {from} to {to} do not leave the machine: both addresses are its own, and {at}, \
+                     which has that of {from}, does not carry them"
+                ),
+            ),
+            Some(ProbeRoute::By(device)) if device != at => (
+                Level::Warning,
+                format!(
+                    "{from} sends packets of {stream} to {to} by {device}, as its kernel routes them, and {at} has its \
+                     address: what tardy says of {at} is not about them; give station.{from}.address the address of \
+                     {device}, or change the route"
+                ),
+            ),
+            _ if *sent == 0 => (
+                Level::Warning,
+                format!(
+                    "no probe packet of {stream} could be sent from {from} to {to}: look for a filter of that machine's \
+                     own (`nft list ruleset`), which may keep the stream's packets too"
+                ),
+            ),
+            _ => (
+                Level::Warning,
+                format!(
+                    "no probe packet of {stream} from {from} came to {to} by the device that has its address there: \
+                     packets come by another one, or something between them keeps the probes; what tardy says of that \
+                     device may not be about them"
+                ),
+            ),
+        };
+        let verdict = Verdict::new(OTHER_ROUTE.id, level, says).with("stream", stream.as_str());
+        let verdict = verdict.with("from", from.as_str()).with("to", to.as_str()).with("address_at", at);
+        match &probe.route {
+            Some(ProbeRoute::By(device)) => verdict.with("device", device.as_str()),
+            _ => verdict,
+        }
+    };
+    found.probes.iter().filter(|probe| probe.strays()).map(verdict).collect()
+}
+
+fn routed(found: &Inspection) -> Vec<Verdict> {
+    let through = found.probes.iter().filter(|probe| probe.carries && probe.routers() > 0);
+    let verdict = |probe: &ProbeRecord| {
+        let says = format!(
+            "packets of {} from {} come to {} through {}, by their TTL: what these do to packets is in the figures, and \
+             multicast and ARP do not pass them",
+            probe.stream,
+            probe.from,
+            probe.to,
+            says::count(probe.routers().into(), "router", "routers")
+        );
+        let verdict = Verdict::new(ROUTERS.id, Level::Note, says).with("stream", probe.stream.as_str());
+        verdict.with("from", probe.from.as_str()).with("routers", u32::from(probe.routers()))
+    };
+    through.map(verdict).collect()
 }
 
 /// `no-metadata`: no packet that came through an XDP program has its stamp, in the warm-up and in

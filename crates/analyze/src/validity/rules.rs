@@ -10,7 +10,7 @@ use tardy_model::validity::Validity;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
 /// All rules, in the order in which their verdicts are reported: the most severe causes first.
-pub const RULES: [Rule; 51] = [
+pub const RULES: [Rule; 53] = [
     broken::FAILED,
     broken::LATE_START,
     broken::RECEIVER_BROKE,
@@ -60,6 +60,8 @@ pub const RULES: [Rule; 51] = [
     broken::DEVICE_NUMBER,
     broken::GENERIC_XDP,
     broken::PROGRAMS,
+    broken::OTHER_ROUTE,
+    broken::ROUTERS,
     packets::XDP_MODE,
     packets::FOREIGN,
 ];

@@ -294,7 +294,7 @@ fn causality(evidence: &Evidence<'_>) -> Vec<Verdict> {
             "{stream}: {metric} is negative in {}, down to {}, which the clocks' bound of {} does not explain",
             says::count(negative, "packet", "packets"),
             says::time(min_ns),
-            says::time(bound_ns)
+            says::bound(bound_ns)
         );
         verdicts.push(
             Verdict::new(CAUSALITY.id, Level::Invalid, says)
@@ -332,7 +332,7 @@ pub(crate) fn refused(stream: &str, result: &StreamResult, settings: &Validity) 
         let TooLarge { bound_ns, share, says: of_middle } = too_large(metric, limit)?;
         let why = format!(
             "refused: two clocks took its stamps, and their bound of ± {} is {of_middle}; the limit is {}",
-            says::time(bound_ns),
+            says::bound(bound_ns),
             RuleLimit::Share(limit)
         );
         let verdict = Verdict::new(CLOCK_BOUND.id, Level::Warning, format!("{stream}: {name} is {why}"))
@@ -378,7 +378,7 @@ fn weighed(above: MetricResult, limit: f64) -> MetricResult {
     let Some(TooLarge { bound_ns, says, .. }) = too_large(&above, limit) else { return above };
     let why = format!(
         "refused: the two clocks may have drifted by ± {}, which is {says}; the limit is {}",
-        says::time(bound_ns),
+        says::bound(bound_ns),
         RuleLimit::Share(limit)
     );
     without_figures(&above, &why)

@@ -18,6 +18,7 @@ use tardy_lab::host::distant::Distant;
 use tardy_lab::host::ssh::Ssh;
 use tardy_lab::identity;
 use tardy_model::machine::HostId;
+use tardy_model::station::StationKind;
 use tardy_model::time::OffsetReading;
 use tardy_report::figure;
 use tardy_spec::experiment::{Experiment, Remote};
@@ -37,7 +38,14 @@ pub fn call(args: &Clocks) -> Result<Exit> {
     exit::end_with("stopped; nothing was changed on any machine").context("signal handlers")?;
     let mut reached = reach(&experiment)?;
     if reached.is_empty() {
-        super::print("every station is on this machine, and they all have its clocks: there is nothing to compare\n")?;
+        let mut stations = experiment.cells.iter().flat_map(|cell| cell.setup.stations.values());
+        super::print(match stations.any(|station| station.kind == StationKind::Guest) {
+            true => {
+                "no station is reached over ssh: a run compares the clocks of its virtual machines with this machine's \
+                 itself, before and after each trial\n"
+            }
+            false => "every station is on this machine, and they all have its clocks: there is nothing to compare\n",
+        })?;
         return Ok(Exit::Good);
     }
     let width = reached.iter().map(|of| of.name.chars().count()).max().unwrap_or(0).max("machine".len());

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use tardy_bpf::probes::Outgoing;
 use tardy_model::ethernet::{self, Mac};
 use tardy_model::frame::{Frame, HEAD, PROBE, PacketKind};
-use tardy_model::xdp::SpecialKind;
+use tardy_model::xdp::{PROBE_TTL, SpecialKind};
 
 /// Probe packets of one way of a stream, whole frames, so that a station without a port for
 /// them can send them.
@@ -16,6 +16,9 @@ use tardy_model::xdp::SpecialKind;
 pub struct ProbeOrder {
     /// The device that they leave by.
     pub device: String,
+    /// The kernel sends what is in the frame by its routes, whatever the device: to the address of
+    /// IP in it, through routers too. The frame's own addresses do not count.
+    pub by_route: bool,
     pub priority: u32,
     pub frame: Vec<u8>,
     pub checksum: Checksum,
@@ -46,7 +49,8 @@ impl ProbeOrder {
             Checksum::Written => None,
             Checksum::ByDevice { from, at } => Some([from, at]),
         };
-        Outgoing { device: &self.device, priority: self.priority, frame: &self.frame, sum_by_device }
+        let Self { device, by_route, priority, frame, .. } = self;
+        Outgoing { device, by_route: *by_route, priority: *priority, frame, sum_by_device }
     }
 }
 
@@ -205,11 +209,11 @@ fn ip_packet([from, to]: [IpAddr; 2], protocol: u8, port: u16, payload: &[u8]) -
     segment[sum_at..sum_at + 2].copy_from_slice(&sum.to_be_bytes());
     let addresses = [address_bytes(from), address_bytes(to)].concat();
     if from.is_ipv6() {
-        let head = [vec![0x60, 0, 0, 0], length.to_be_bytes().to_vec(), vec![protocol, 64]].concat();
+        let head = [vec![0x60, 0, 0, 0], length.to_be_bytes().to_vec(), vec![protocol, PROBE_TTL]].concat();
         return (IPV6, [head, addresses, segment].concat());
     }
     let mut head =
-        [vec![0x45, 0], (20 + length).to_be_bytes().to_vec(), vec![0, 0, 0x40, 0, 64, protocol, 0, 0]].concat();
+        [vec![0x45, 0], (20 + length).to_be_bytes().to_vec(), vec![0, 0, 0x40, 0, PROBE_TTL, protocol, 0, 0]].concat();
     head.extend(addresses);
     let sum = checksum(&head);
     head[10..12].copy_from_slice(&sum.to_be_bytes());

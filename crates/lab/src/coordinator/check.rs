@@ -34,10 +34,16 @@ use tardy_sys::clock;
 /// hosts keep the devices for this run.
 ///
 /// # Errors
-/// [`RunError::Place`], [`RunError::Memory`], and as [`look`].
+/// [`RunError::Place`], [`RunError::Memory`], [`RunError::TaiOffsets`], and as [`look`].
 pub fn check(experiment: &Experiment, kinds: &Kinds, hosts: &mut Hosts<'_>) -> Result<FactsByHost, RunError> {
     hosts.wake_all()?;
     let found = look(experiment, kinds, hosts)?;
+    for (host, remote) in experiment.remotes() {
+        let offsets = found.here().tai_offset_s.zip(found.of(host)?.tai_offset_s);
+        if let Some((ours_s, theirs_s)) = offsets.filter(|(ours, theirs)| ours != theirs) {
+            return Err(RunError::TaiOffsets { machine: remote.ssh, theirs_s, ours_s });
+        }
+    }
     for cell in &experiment.cells {
         let needed = memory(&cell.setup);
         // The coordinator holds what both ends recorded, wherever they are.

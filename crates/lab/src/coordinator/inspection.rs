@@ -12,13 +12,14 @@ use crate::station::{Costs, Look, StationId, Stations};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tardy_engine::order::{Checksum, CostOrder, ProbeOrder, SendOrder, SpecialFrame};
+use tardy_model::path::Devices;
 use tardy_model::port::TagBy;
 use tardy_model::shaper::Shaper;
 use tardy_model::stream::Stream;
 use tardy_model::validity::Validity;
 use tardy_model::verdict::Level;
 use tardy_model::xdp::{
-    ArrivedProbes, AwaitedProbes, DeviceWithin, Inspection, ObjectRecord, ProbeHop, ProbeRecord, ProbeWay,
+    ArrivedProbes, AwaitedProbes, DeviceWithin, Inspection, ObjectRecord, PROBE_TTL, ProbeHop, ProbeRecord, ProbeWay,
     ProgramFault, ProgramHook, ProgramRecord, SpecialKind, SpecialRecord,
 };
 use tardy_spec::experiment::Setup;
@@ -84,7 +85,8 @@ fn looks<'o>(setup: &Setup, plan: &Plan, ordered: &'o [Ordered]) -> Result<(Vec<
         for (back, [from, to], [near, far]) in [(false, [of.from, of.to], [0, 1]), (true, [of.to, of.from], [1, 0])] {
             let (frame, mark) = send.probe(back, devices[near].len() > 1);
             let device = devices[near].last().unwrap_or(&ends[near].device).clone();
-            let probe = ProbeOrder { device, priority: send.priority, frame, checksum: Checksum::Written };
+            let by_route = goes_by_route(setup, send);
+            let probe = ProbeOrder { device, by_route, priority: send.priority, frame, checksum: Checksum::Written };
             let sender = &mut looks.get_mut(&from).ok_or_else(|| NotFound::Station(of.stream.from.clone()))?.probes;
             sender.push(probe);
             let sends = (from, sender.len() - 1);
@@ -118,6 +120,11 @@ fn looks<'o>(setup: &Setup, plan: &Plan, ordered: &'o [Ordered]) -> Result<(Vec<
     Ok((looks.into_values().collect(), ways))
 }
 
+/// True of a stream whose packets go as the kernel routes them, perhaps through routers.
+fn goes_by_route(setup: &Setup, send: &SendOrder) -> bool {
+    setup.path.traits().devices == Devices::Own && send.protocol().is_some()
+}
+
 /// The device at which the path ends, and that of the stream's VLAN above it, by which a stream
 /// over IP leaves and arrives.
 fn devices_of(end: &LinkEnd, stream: &Stream) -> Result<Vec<String>, NotFound> {
@@ -136,6 +143,7 @@ fn way_of(setup: &Setup, stream: &Stream, [near, far]: [&[String]; 2]) -> ProbeW
         is_held: setup.shaper != Shaper::None,
         // A probe of a connection belongs to none.
         is_certain: setup.path.traits().devices.are_made() && !port.is_connection,
+        is_like_the_streams: !port.is_connection,
     }
 }
 
@@ -165,7 +173,7 @@ pub(super) fn inspect(
         // Without a queue discipline of the run's it is a filter that drops what leaves.
         let sent = if way.way.is_held { took } else { took + dropped };
         let arrived = at(to).and_then(|looked| looked.arrived.get(awaited)?.clone());
-        let Some(ArrivedProbes { by_tags, let_on, .. }) = arrived else { continue };
+        let Some(ArrivedProbes { by_tags, by_pcp, let_on, least_ttl, .. }) = arrived else { continue };
         let Way { stream, tags, carries, way, hops, .. } = way;
         let hop = |(device, (station, awaited)): (String, (StationId, usize))| {
             let ArrivedProbes { by_tags, .. } = at(station)?.arrived.get(awaited)?.clone()?;
@@ -173,7 +181,21 @@ pub(super) fn inspect(
         };
         let hops = hops.into_iter().filter_map(hop).collect();
         let (stream, from, to, way) = (stream.to_owned(), name(from), name(to), Some(way));
-        found.probes.push(ProbeRecord { stream, from, to, sent, tags, by_tags, hops, let_on, carries, way });
+        found.probes.push(ProbeRecord {
+            stream,
+            from,
+            to,
+            sent,
+            tags,
+            by_tags,
+            by_pcp,
+            hops,
+            let_on,
+            least_ttl,
+            route: None,
+            carries,
+            way,
+        });
     }
     for looked in looked {
         let (at, station) = (looked.station, name(looked.station));
@@ -200,7 +222,7 @@ pub(super) fn inspect(
         found.programs.extend(looked.programs.into_iter().map(of_station));
         found.unchecked.extend(looked.unchecked.map(|why| (station, why)));
     }
-    found.special = special(stations, (setup, plan), ordered, &names)?;
+    found.special = special(stations, (setup, plan), ordered, (&names, &found.probes))?;
     // A program of somebody's own may be there to keep such frames.
     let is_certain = setup.path.traits().devices.are_the_runs() && found.programs.is_empty();
     found.special.iter_mut().for_each(|of| of.is_certain = is_certain);
@@ -217,9 +239,21 @@ struct Special<'s> {
     /// they are awaited, and whether they leave by a VLAN device.
     ways: BTreeMap<SpecialWay, (&'s SendOrder, bool, String, bool)>,
     names: &'s BTreeMap<StationId, String>,
+    /// What came of the streams' probes.
+    probes: &'s [ProbeRecord],
 }
 
 impl Special<'_> {
+    /// Frames of this kind can go from one station to the other: routers let only packets for one
+    /// station pass, and without hardware addresses there are no frames.
+    fn can_go(&self, (from, to): (StationId, StationId), send: &SendOrder, kind: SpecialKind) -> bool {
+        let is = |station: StationId, name: &String| self.names.get(&station) == Some(name);
+        let is_way = |probe: &&ProbeRecord| is(from, &probe.from) && is(to, &probe.to);
+        let mut ttls = self.probes.iter().filter(is_way).filter_map(|probe| probe.least_ttl);
+        let is_direct = send.macs.iter().all(|mac| *mac != [0; 6]) && ttls.all(|ttl| ttl >= PROBE_TTL);
+        kind == SpecialKind::Longest || is_direct || !goes_by_route(self.setup, send)
+    }
+
     /// Sends those that are asked for, the longest ones in this length, and says what came of them.
     fn sent(
         &self,
@@ -232,7 +266,8 @@ impl Special<'_> {
             let (from, to, device, kind) = way;
             let SpecialFrame { frame, mark, checksum } = send.special_probe(*kind, *back, *by_vlan_device, longest);
             let probes = &mut looks.entry(*from).or_insert_with(|| Look::nothing(*from)).probes;
-            probes.push(ProbeOrder { device: device.clone(), priority: send.priority, frame, checksum });
+            let by_route = *kind == SpecialKind::Longest && goes_by_route(self.setup, send);
+            probes.push(ProbeOrder { device: device.clone(), by_route, priority: send.priority, frame, checksum });
             let sends = probes.len() - 1;
             let awaited = &mut looks.entry(*to).or_insert_with(|| Look::nothing(*to)).awaited;
             awaited.push(AwaitedProbes {
@@ -303,12 +338,12 @@ fn special(
     stations: &mut Stations,
     (setup, plan): (&Setup, &Plan),
     ordered: &[Ordered],
-    names: &BTreeMap<StationId, String>,
+    (names, probes): (&BTreeMap<StationId, String>, &[ProbeRecord]),
 ) -> Result<Vec<SpecialRecord>, RunError> {
     if setup.shaper != Shaper::None {
         return Ok(Vec::new());
     }
-    let mut special = Special { setup, ways: BTreeMap::new(), names };
+    let mut special = Special { setup, ways: BTreeMap::new(), names, probes };
     for of in ordered {
         let Some(send) = of.ends.first().and_then(|end| end.ways().send().copied()) else { continue };
         let ends = plan.ends.of_stream(&of.stream)?;
@@ -317,6 +352,9 @@ fn special(
             let devices = devices_of(ends[near], &of.stream)?;
             let device = devices.last().unwrap_or(&ends[near].device).clone();
             for kind in SpecialKind::ALL {
+                if !special.can_go((from, to), send, kind) {
+                    continue;
+                }
                 // One stream's frames speak for all that leave by the device.
                 let way = (from, to, device.clone(), kind);
                 special.ways.entry(way).or_insert((send, back, ends[far].device.clone(), devices.len() > 1));

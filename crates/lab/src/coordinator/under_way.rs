@@ -13,14 +13,16 @@ use crate::placement::Shown;
 use crate::plan::{self, Kinds, Plan};
 use crate::run::{Event, RunError, Sink, What};
 use crate::station::{Costs, PlannedStation, StationId, Stations};
+use crate::step::{Question, is_device};
 use crate::undo::UndoError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tardy_engine::order::ThreadOrder;
 use tardy_model::machine::RulerRecord;
+use tardy_model::manifest::ReadBack;
 use tardy_model::port::Port;
 use tardy_model::station::Life;
-use tardy_model::xdp::{Inspection, ProgramRecord};
+use tardy_model::xdp::{Inspection, ProbeRecord, ProbeRoute, ProgramRecord};
 use tardy_spec::experiment::{self, Cell, Experiment};
 
 /// What a run needs in addition to the experiment.
@@ -36,8 +38,9 @@ pub struct Options<'a> {
     pub clocks: &'a dyn Fn() -> Box<dyn OffsetSource>,
 }
 
-/// A cell, and each program on its path with whether it prints, fails, or takes probes.
-type Reported = (String, Vec<(u32, bool, bool, bool)>);
+/// A cell, each program on its path with whether it prints, fails, or takes probes, and the routes
+/// of probes that stray.
+type Reported = (String, Vec<(u32, bool, bool, bool)>, Vec<Option<ProbeRoute>>);
 
 /// A path, and of each of its streams the port and the hosts of its two ends.
 type ObservedPath = (experiment::Path, Vec<(Port, HostId, HostId)>);
@@ -101,7 +104,8 @@ impl Run<'_, '_> {
             let (prints, fails) = seen.map_or((false, false), |seen| (seen.lines > 0, !seen.faults.is_empty()));
             (program.id, prints, fails, takers.contains(&program))
         };
-        let key = (cell.id.clone(), found.programs.iter().map(of).collect());
+        let strays = found.probes.iter().filter(|probe| probe.strays()).map(|probe| probe.route.clone());
+        let key = (cell.id.clone(), found.programs.iter().map(of).collect(), strays.collect());
         if !found.is_clean() && !self.reported.contains(&key) {
             self.reported.push(key);
             self.tell(What::Found { cell: cell.id.clone(), found: Box::new(found.clone()) });
@@ -123,9 +127,49 @@ impl Run<'_, '_> {
         }
     }
 
+    /// Asks where the kernels route what is like the probes, where the path goes through what was
+    /// there before: routes may change while a run goes on.
+    pub(super) fn ask_routes(&mut self, cell: &Cell, plan: &Plan, found: &mut Inspection) {
+        let setup = &cell.setup;
+        let Some(route) = (self.options.kinds.path)(setup.path.kind).route else { return };
+        let by_frames = |probe: &ProbeRecord| {
+            let of = setup.streams.iter().find(|stream| stream.name == probe.stream);
+            of.is_some_and(|stream| stream.port.traits().is_frames)
+        };
+        let mut known: BTreeMap<[String; 2], ProbeRoute> = BTreeMap::new();
+        // A frame leaves by the device that its socket is bound to.
+        for probe in found.probes.iter_mut().filter(|probe| !by_frames(probe)) {
+            let end = |station: &str| plan.ends.of(station).next().map(|(_, end)| end);
+            let Some((from, to)) = end(&probe.from).zip(end(&probe.to)) else { continue };
+            let ask = || {
+                let question = Question::at(&from.place, route(&from.place, [from.address, to.address]));
+                route_of(self.hosts.read_back(&[question]))
+            };
+            let key = [probe.from.clone(), probe.to.clone()];
+            probe.route = Some(known.entry(key).or_insert_with(ask).clone());
+        }
+    }
+
     pub(super) fn tell_commands(&mut self) {
         self.hosts.ran().into_iter().for_each(|event| self.sink.event(event));
     }
+}
+
+/// What a kernel answers that was asked for a route. The machine may be anybody's.
+fn route_of(answer: Result<Vec<ReadBack>, ApplyError>) -> ProbeRoute {
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(ApplyError::Failed { says, .. }) => return ProbeRoute::None(says),
+        Err(error) => return ProbeRoute::None(error.to_string()),
+    };
+    let read: Option<serde_json::Value> = answer.first().and_then(|read| serde_json::from_str(read.says.text()).ok());
+    let route = read.as_ref().and_then(|read| read.get(0));
+    if route.is_some_and(|route| route["type"] == "local") {
+        return ProbeRoute::Here;
+    }
+    let device = route.and_then(|route| route["dev"].as_str()).filter(|device| is_device(device));
+    device
+        .map_or_else(|| ProbeRoute::None("its answer has none".to_owned()), |device| ProbeRoute::By(device.to_owned()))
 }
 
 /// Stations to which a path comes later, by their names, with their hosts.

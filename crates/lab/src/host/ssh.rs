@@ -82,7 +82,7 @@ pub enum SshError {
 
 /// What tardy asks of the client, whatever the caller's configuration says: no question to anybody,
 /// a connection of its own that carries nothing else, no command but tardy's, nothing that stays.
-const SETTINGS: [&str; 9] = [
+const SETTINGS: [&str; 10] = [
     "BatchMode=yes",
     "ClearAllForwardings=yes",
     "ControlMaster=no",
@@ -91,6 +91,8 @@ const SETTINGS: [&str; 9] = [
     "RemoteCommand=none",
     "ForkAfterAuthentication=no",
     "StdinNull=no",
+    // It would send during trials. tardy itself notices a machine that does not answer.
+    "ServerAliveInterval=0",
     "Tunnel=no",
 ];
 

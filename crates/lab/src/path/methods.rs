@@ -2,13 +2,16 @@
 //! What every kind of path must be able to do, and what it needs in a guest.
 
 use super::link::{Laid, PathError};
+use crate::command::Command;
 use crate::host::HostId;
 use crate::host::ask::DeviceAsk;
+use crate::host::place::Place;
 use crate::machine::{Facts, FactsByHost};
 use crate::names::Names;
 use crate::station::PlannedStation;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use tardy_model::xdp::SpecialKind;
 use tardy_spec::experiment::Setup;
 
@@ -40,6 +43,9 @@ pub struct PathMethods {
     /// path, and the smallest change that lets them pass; `None` if nothing of the path's own
     /// does.
     pub keeps: fn(&[Value], SpecialKind) -> Option<String>,
+    /// The command by which a station's kernel says where it routes packets from one address to
+    /// another; `None` where the path itself decides that.
+    pub route: Option<fn(&Place, [IpAddr; 2]) -> Command>,
     /// What a guest needs for it.
     pub guest: InGuest,
 }
@@ -56,6 +62,7 @@ impl PathMethods {
             may_share: |_, _| true,
             lay,
             keeps: |_, _| None,
+            route: None,
             guest: InGuest::NOTHING,
         }
     }

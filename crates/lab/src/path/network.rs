@@ -5,6 +5,8 @@
 
 use super::link::{Device, Laid, PathError, PathId, Plug};
 use super::methods::{PathMethods, PlannedStations};
+use crate::command::Command;
+use crate::host::place::Place;
 use crate::machine::{FactsByHost, OwnAddress};
 use crate::names::Names;
 use crate::not_found::NotFound;
@@ -16,7 +18,12 @@ use tardy_model::port::Port;
 use tardy_model::stream::{Ip, Stream};
 use tardy_spec::experiment::{Setup, Station};
 
-pub(super) const KIND: PathMethods = PathMethods::made(lay);
+pub(super) const KIND: PathMethods = PathMethods { route: Some(route), ..PathMethods::made(lay) };
+
+/// Asks the kernel where a packet from one address to another goes.
+fn route(place: &Place, [from, to]: [IpAddr; 2]) -> Command {
+    place.ip(&["-j", "route", "get", &to.to_string(), "from", &from.to_string()])
+}
 
 /// Plans it.
 ///
@@ -62,9 +69,8 @@ fn lay(setup: &Setup, stations: &PlannedStations, _: Names, found: &FactsByHost)
         let device = Device { name: of_it.device.clone(), address: own, address6, mac };
         let others: BTreeSet<&IpAddr> =
             addresses.iter().filter(|(other, _)| **other != name).map(|(_, address)| address).collect();
-        let way =
-            |other: &&IpAddr| planned.place.ip(&["-j", "route", "get", &other.to_string(), "from", &own.to_string()]);
-        read_back.extend(others.iter().map(|other| Question::at(&planned.place, way(other))));
+        let way = |other: &&IpAddr| Question::at(&planned.place, route(&planned.place, [own, **other]));
+        read_back.extend(others.iter().map(way));
         plugs.push(Plug { station: name.clone(), path: PathId::FIRST, offer, device });
     }
     Ok(Laid { read_back, plugs, ..Laid::default() })

@@ -67,6 +67,13 @@ pub enum RunError {
         /// What the machine has, MiB.
         available_mib: u64,
     },
+    /// Two machines count TAI otherwise.
+    #[error(
+        "CLOCK_TAI is ahead of CLOCK_REALTIME by {theirs_s} s on `{machine}`, and by {ours_s} s here, so the two machines do \
+         not count the same time: have both follow one source that sets the offset (ptp4l with phc2sys, or chrony with \
+         `leapsectz right/UTC`), or set it on one of them by adjtimex(2) with ADJ_TAI; tardy sets no clock"
+    )]
+    TaiOffsets { machine: String, theirs_s: i32, ours_s: i32 },
     /// What was measured cannot be kept.
     #[error("{0}")]
     Sink(Box<dyn std::error::Error + Send + Sync>),

@@ -200,14 +200,24 @@ pub struct AwaitedProbes {
     pub protocol: Option<u16>,
 }
 
+/// The device by which a machine reaches itself.
+pub const LOOPBACK: &str = "lo";
+
+/// The TTL that probe packets are sent with; over IPv6 the hop limit. Each router takes one.
+pub const PROBE_TTL: u8 = 64;
+
 /// Those of them that arrived.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArrivedProbes {
     /// By the VLAN tags that they arrived with.
     pub by_tags: BTreeMap<u8, u32>,
+    /// Those with a tag by the priority (PCP) in the outermost one.
+    pub by_pcp: BTreeMap<u8, u32>,
     /// Those of them that lack the checksum of UDP or TCP, and of which the kernel does not know
     /// that it is still to be written.
     pub without_checksum: u32,
+    /// The least TTL that one of them arrived with; `None` of frames without IP.
+    pub least_ttl: Option<u8>,
     /// Behind the filters of tc; `None` where nobody looked there.
     pub let_on: Option<u32>,
 }
@@ -228,6 +238,10 @@ pub struct ProbeRecord {
     pub tags: u8,
     /// Packets that arrived, by the number of tags that they had then.
     pub by_tags: BTreeMap<u8, u32>,
+    /// Those with a tag by the priority (PCP) in the outermost one; empty of versions that did not
+    /// keep it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub by_pcp: BTreeMap<u8, u32>,
     /// Devices inside the path by which they came in on their way, in that order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<ProbeHop>,
@@ -235,12 +249,33 @@ pub struct ProbeRecord {
     /// received before these filters, as frames are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub let_on: Option<u32>,
+    /// The least TTL (over IPv6 the hop limit) that one of them arrived with; all are sent with 64.
+    /// Null of frames without IP, and of versions that did not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub least_ttl: Option<u8>,
+    /// Where the sender's kernel routes such packets, on a path through what exists already; null
+    /// of all others, and of versions that did not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub route: Option<ProbeRoute>,
     /// Packets of the stream go this way too: those that it measures, or what a connection answers.
     #[serde(default = "yes")]
     pub carries: bool,
     /// Where programs can take it; null of versions that did not keep it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub way: Option<ProbeWay>,
+}
+
+/// What a kernel says of where it routes packets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "probe_route")]
+pub enum ProbeRoute {
+    /// Out by this device.
+    By(String),
+    /// To itself: the packets do not leave the machine.
+    Here,
+    /// It gives none, for this reason.
+    None(String),
 }
 
 /// Probe packets of one way of a stream that came in by a device inside the path.
@@ -274,6 +309,10 @@ pub struct ProbeWay {
     /// Nothing but a program can take the probe: all devices were made for the path, and it is like
     /// the stream's packets also for what looks at connections.
     pub is_certain: bool,
+    /// It is like them also for what looks at connections: not of TCP, whose probes belong to none.
+    /// False of versions that did not keep it.
+    #[serde(default)]
+    pub is_like_the_streams: bool,
 }
 
 impl ProbeRecord {
@@ -285,6 +324,30 @@ impl ProbeRecord {
     /// The device took some, and none came to where the stream's receiver takes its packets.
     pub fn is_lost(&self) -> bool {
         self.sent > 0 && self.let_on.unwrap_or(self.arrived()) == 0
+    }
+
+    /// Routers on the way, by what they took of the TTL, where the kernel routes the probes.
+    pub fn routers(&self) -> u8 {
+        self.least_ttl.filter(|_| self.route.is_some()).map_or(0, |ttl| PROBE_TTL.saturating_sub(ttl))
+    }
+
+    /// The device that has the sender's address, where that is known.
+    pub fn leaves_at(&self) -> Option<&str> {
+        self.way.as_ref()?.leaves.first().map(String::as_str)
+    }
+
+    /// Packets of the stream go this way, and not from and to the devices that have the stations'
+    /// addresses, as far as that is seen.
+    pub fn strays(&self) -> bool {
+        let is_there = |device: &str| self.leaves_at().is_none_or(|at| at == device);
+        let is_elsewhere = match &self.route {
+            None => return false,
+            Some(ProbeRoute::By(device)) => !is_there(device),
+            Some(ProbeRoute::Here) => !is_there(LOOPBACK),
+            Some(ProbeRoute::None(_)) => true,
+        };
+        let is_like = self.way.as_ref().is_some_and(|way| way.is_like_the_streams);
+        self.carries && (is_elsewhere || is_like && self.arrived() == 0)
     }
 
     /// Packets that arrived, whatever tags they had then.
@@ -370,7 +433,7 @@ impl Inspection {
         let is_silent = |object: &ObjectRecord| object.lines.is_empty() && object.devices.is_empty();
         self.programs.is_empty()
             && self.objects.iter().all(is_silent)
-            && self.probes.iter().all(|probe| probe.with_more_tags() == 0)
+            && self.probes.iter().all(|probe| probe.with_more_tags() == 0 && !probe.strays())
             && self.lost_special().next().is_none()
     }
 

@@ -253,8 +253,8 @@ fn of_cell(
     // Rows without a single trial would only say so over and over; the remark says why once.
     let ran = !cell.trials.is_empty();
     for (k, (name, stream)) in picture.facts.in_order(&cell.streams).into_iter().enumerate().filter(|_| ran) {
-        if cell.streams.len() > 1 {
-            *out += &format!("<h3>{}</h3>\n", escape(name));
+        if cell.streams.len() > 1 || picture.facts.pair(&cell.id, name).is_some() {
+            *out += &format!("<h3>{}</h3>\n", escape(&picture.facts.called(&cell.id, name)));
         }
         of_stream(picture, (cell, digits), &format!(" data-cell=\"{i}\" data-stream=\"{k}\""), (name, stream), out);
     }

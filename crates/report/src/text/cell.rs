@@ -52,8 +52,10 @@ fn block(
     }
     let several = cell.streams.len() > 1;
     for (name, stream) in picture.facts.in_order(&cell.streams).into_iter().filter(|_| rows) {
-        if several {
-            page.line(&format!("  {name}"));
+        match picture.facts.pair(&cell.id, name) {
+            _ if several => page.line(&format!("  {}", picture.facts.called(&cell.id, name))),
+            Some(pair) => page.line(&format!("  {pair}")),
+            None => {}
         }
         for (metric, result) in in_order(stream) {
             row(metric, result, indent(cell.streams.len()), all, layout, page);

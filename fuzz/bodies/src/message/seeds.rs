@@ -171,9 +171,16 @@ fn orders() -> Vec<ToAgent> {
         },
         ToAgent::Probe {
             probes: vec![
-                ProbeOrder { device: "tardy0-0".into(), priority: 3, frame: vec![7; 60], checksum: Checksum::Written },
+                ProbeOrder {
+                    device: "tardy0-0".into(),
+                    by_route: true,
+                    priority: 3,
+                    frame: vec![7; 60],
+                    checksum: Checksum::Written,
+                },
                 ProbeOrder {
                     device: "tardy0-1".into(),
+                    by_route: false,
                     priority: 0,
                     frame: vec![8; 60],
                     checksum: Checksum::ByDevice { from: 34, at: 6 },
@@ -225,7 +232,13 @@ fn inspected() -> FromAgent {
         programs: vec![program],
         unchecked: None,
         arrived: vec![
-            Some(ArrivedProbes { by_tags: BTreeMap::from([(2, 4)]), without_checksum: 1, let_on: Some(3) }),
+            Some(ArrivedProbes {
+                by_tags: BTreeMap::from([(2, 4)]),
+                by_pcp: BTreeMap::from([(3, 4)]),
+                without_checksum: 1,
+                least_ttl: Some(63),
+                let_on: Some(3),
+            }),
             None,
         ],
         objects: vec![
