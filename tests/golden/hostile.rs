@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 use tardy_engine::message::{self, FromAgent, LONGEST, MessageError, ToAgent};
-use tardy_host::timekeeper::{self, Keeper, PtpStatus};
+use tardy_host::timekeeper::{self, Keeper, Kept, Later, PtpStatus};
 use tardy_lab::host::ssh::Said;
 use tardy_model::manifest::{CellEntry, Manifest};
 use tardy_model::point::Point;
@@ -344,6 +344,51 @@ fn a_machine_is_used_only_as_it_reports_itself() {
     // What is no answer, or names a place that no program can be at.
     for text in ["", "tardy-remote machine=x86_64", "tardy-remote file=relative/path"] {
         assert_eq!(Said::read(text), None, "{text}");
+    }
+}
+
+/// What a ptp4l of tardy's own shows of a clock.
+fn by_ptp(ahead_ns: i64, bound_ns: i64, at_tai_ns: Option<i64>, later: Option<Later>) -> Kept {
+    Kept { by: Keeper::OnTheWire, reference: "PTP grandmaster 01".into(), ahead_ns, bound_ns, at_tai_ns, later }
+}
+
+#[test]
+fn two_clocks_that_were_read_at_two_moments_were_a_millisecond_apart_for_each_second() {
+    // This machine's device runs 50 ppm faster than its system, and was read twice.
+    let later = Later { ahead_ns: 1_000_000 - 25_000, bound_ns: 300, at_tai_ns: 10_500_000_000 };
+    let ours = by_ptp(1_000_000, 100, Some(10_000_000_000), Some(later));
+    // The other one's Sync came a second after the first of these: by its own clock, which is 3 ms
+    // ahead.
+    let theirs = by_ptp(4_000_000, 500, Some(11_000_000_000 + 3_000_000), None);
+    let apart = Kept::apart(&theirs, std::slice::from_ref(&ours)).expect("one reference");
+    // By then ours has fallen by 50 µs; each reading's bound counts by how far it is.
+    assert_eq!((apart.at_tai_ns, apart.ahead_ns), (Some(11_000_000_000), 3_050_000));
+    assert_eq!(apart.bound_ns, 500 + (100 + 2 * 300) + 1);
+    // The same where the other machine leads.
+    let turned = Kept::apart(&ours, std::slice::from_ref(&theirs)).expect("one reference");
+    assert_eq!((turned.ahead_ns, turned.at_tai_ns), (-3_050_000, Some(11_003_000_000)));
+    assert_eq!(turned.bound_ns, apart.bound_ns);
+    // Without a second reading, a thousandth of what passed is added.
+    let once = Kept { later: None, ..ours };
+    let apart = Kept::apart(&theirs, &[once]).expect("one reference");
+    assert_eq!((apart.ahead_ns, apart.bound_ns), (3_000_000, 600 + 1_000_001));
+    // The system's clock is as far from CLOCK_TAI all the time.
+    let steady = by_ptp(37_000_000_000, 0, None, None);
+    let apart = Kept::apart(&by_ptp(37_000_002_000, 900, Some(5_000), None), &[steady]).expect("one reference");
+    assert_eq!((apart.ahead_ns, apart.bound_ns, apart.at_tai_ns), (2_000, 900, Some(3_000)));
+    let other = Kept { reference: "PTP grandmaster 02".into(), ..theirs.clone() };
+    assert_eq!(Kept::apart(&theirs, &[other]), None);
+    // Nothing that a machine reports overflows.
+    for odd in [i64::MIN, i64::MAX] {
+        let _ = Kept::apart(
+            &by_ptp(
+                odd,
+                odd,
+                Some(odd),
+                Some(Later { ahead_ns: odd, bound_ns: odd, at_tai_ns: -odd.max(1 - i64::MAX) }),
+            ),
+            std::slice::from_ref(&theirs),
+        );
     }
 }
 

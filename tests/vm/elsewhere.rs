@@ -292,7 +292,7 @@ fn rig(test: &str) -> Option<Rig> {
     rig_of(test, 1)
 }
 
-/// The same with so many CPUs.
+/// The same with this number of CPUs.
 fn rig_of(test: &str, cpus: u32) -> Option<Rig> {
     if !can_run(test) {
         return None;

@@ -10,8 +10,8 @@ mod observing;
 mod ptp4l;
 
 pub use chrony::tracking;
-pub use kept::{Apart, Keeper, Kept, MOST_KEPT};
-pub use observing::{DOMAIN, Observing, PtpSocket, observed};
+pub use kept::{Apart, Keeper, Kept, Later, MOST_KEPT};
+pub use observing::{DOMAIN, Observing, PtpSocket, Synced, observed, synced};
 pub use ptp4l::{
     CURRENT_DATA_SET, PORT_PROPERTIES_NP, PTP4L, PtpStatus, TIME_PROPERTIES_DATA_SET, TIME_STATUS_NP, answer,
     ptp_status, question, status_of,

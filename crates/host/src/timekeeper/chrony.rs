@@ -39,5 +39,5 @@ pub fn tracking(line: &str) -> Option<Kept> {
     let s = |field: &str| field.parse::<f64>().ok().filter(|s| s.is_finite()).map(f64::abs);
     let bound_s = s(offset)? + s(dispersion)? + s(delay)? / 2.0;
     let bound_ns = (bound_s < 1e9).then(|| (bound_s * 1e9).ceil() as i64)?;
-    Some(Kept { by: Keeper::Chrony, reference: UTC.to_owned(), ahead_ns: 0, bound_ns, at_tai_ns: None })
+    Some(Kept { by: Keeper::Chrony, reference: UTC.to_owned(), ahead_ns: 0, bound_ns, at_tai_ns: None, later: None })
 }

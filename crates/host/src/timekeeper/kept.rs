@@ -22,6 +22,17 @@ pub struct Kept {
     /// When that was so, by CLOCK_TAI, ns; `None` where it is so all the time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_tai_ns: Option<i64>,
+    /// The same some time later, of a clock that nobody steers: in between it runs evenly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub later: Option<Later>,
+}
+
+/// A second reading of what [`Kept`] has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Later {
+    pub ahead_ns: i64,
+    pub bound_ns: i64,
+    pub at_tai_ns: i64,
 }
 
 /// What the reports of one keeper, of one reference, show of two machines' clocks.
@@ -44,13 +55,42 @@ impl Kept {
     /// reference.
     pub fn apart(theirs: &Kept, ours: &[Kept]) -> Option<Apart> {
         let ours = ours.iter().find(|ours| (ours.by, &ours.reference) == (theirs.by, &theirs.reference))?;
-        let ahead_ns = theirs.ahead_ns.checked_sub(ours.ahead_ns)?;
-        let there = theirs.at_tai_ns.and_then(|at_ns| at_ns.checked_sub(ahead_ns));
-        // Of two moments, each clock has drifted against the reference meanwhile.
-        let drift = there.zip(ours.at_tai_ns).map_or(0, |(there, here)| there.abs_diff(here) / MOST_OFF + 1);
-        let bound_ns = theirs.bound_ns.checked_add(ours.bound_ns)?.checked_add(i64::try_from(drift).ok()?)?;
+        let about_ns = theirs.ahead_ns.checked_sub(ours.ahead_ns)?;
+        // By this machine's clock: when the one was read that is known of one moment alone.
+        let there = theirs.at_tai_ns.and_then(|at_ns| at_ns.checked_sub(about_ns));
+        let is_ours = ours.later.is_none() && theirs.later.is_some();
+        let at_tai_ns = if is_ours { ours.at_tai_ns.or(there) } else { there.or(ours.at_tai_ns) };
+        let (our_ahead_ns, our_bound_ns) = ours.at(at_tai_ns)?;
+        let (their_ahead_ns, their_bound_ns) = theirs.at(at_tai_ns.map(|at_ns| at_ns.saturating_add(about_ns)))?;
+        let ahead_ns = their_ahead_ns.checked_sub(our_ahead_ns)?;
+        let bound_ns = their_bound_ns.checked_add(our_bound_ns)?;
         let method = format!("{} at both ends, which follow {}", theirs.by.name(), theirs.reference);
-        Some(Apart { method, ahead_ns, bound_ns, at_tai_ns: there.or(ours.at_tai_ns) })
+        Some(Apart { method, ahead_ns, bound_ns, at_tai_ns })
+    }
+
+    /// By how much its clock was ahead of the reference at an instant of that clock, and by how
+    /// much that may be wrong, ns.
+    fn at(&self, when_tai_ns: Option<i64>) -> Option<(i64, i64)> {
+        let Some((when_ns, at_ns)) = when_tai_ns.zip(self.at_tai_ns) else {
+            return Some((self.ahead_ns, self.bound_ns));
+        };
+        let since_ns = when_ns.checked_sub(at_ns)?;
+        let passed_ns = self.later.map_or(0, |later| later.at_tai_ns.saturating_sub(at_ns));
+        let Some(later) = self.later.filter(|_| passed_ns > 0) else {
+            // Meanwhile it has drifted against the reference.
+            let drift_ns = i64::try_from(since_ns.unsigned_abs() / MOST_OFF + u64::from(since_ns != 0)).ok()?;
+            return Some((self.ahead_ns, self.bound_ns.checked_add(drift_ns)?));
+        };
+        // On the line through both readings each counts by how near it is.
+        let [since, passed] = [since_ns, passed_ns].map(i128::from);
+        let of = |first: i64, last: i64| {
+            i128::from(first) + (i128::from(last) - i128::from(first)).saturating_mul(since) / passed
+        };
+        let weights = [(passed - since).abs(), since.abs()];
+        let by = |weight: i128, bound_ns: i64| weight.saturating_mul(i128::from(bound_ns));
+        let bounds = by(weights[0], self.bound_ns).saturating_add(by(weights[1], later.bound_ns));
+        let bound_ns = i64::try_from(bounds / passed + 1).ok()?;
+        Some((i64::try_from(of(self.ahead_ns, later.ahead_ns)).ok()?, bound_ns))
     }
 }
 

@@ -65,7 +65,7 @@ impl PtpStatus {
         let off_ns = i64::try_from(self.ahead_ns.unsigned_abs()).ok()?.checked_add(self.delay_ns)?;
         let bound_ns = off_ns.checked_add(more_ns)?.checked_add(since_ns)?;
         let reference = format!("PTP grandmaster {}", self.grandmaster);
-        Some(Kept { by: Keeper::Ptp4l, reference, ahead_ns, bound_ns, at_tai_ns: None })
+        Some(Kept { by: Keeper::Ptp4l, reference, ahead_ns, bound_ns, at_tai_ns: None, later: None })
     }
 }
 

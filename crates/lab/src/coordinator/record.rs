@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tardy_engine::order::RulerOrder;
 use tardy_engine::{halves, matcher};
 use tardy_host::state::Moment;
-use tardy_host::timekeeper::{Apart, Kept, MOST_KEPT, PtpSocket};
+use tardy_host::timekeeper::{Apart, Keeper, Kept, MOST_KEPT, PtpSocket};
 use tardy_model::load::{LoadRecord, SideHosts};
 use tardy_model::machine::{MachineState, RulerRecord};
 use tardy_model::path::DeviceClock;
@@ -274,13 +274,15 @@ impl States {
             let at_tai_ns = self.here[moment].clocks.tai_ns;
             of(host).iter().filter_map(move |theirs| {
                 let Apart { method, ahead_ns, bound_ns, at_tai_ns: at } = Kept::apart(theirs, of(HostId::HERE))?;
-                Some((method, OffsetReading { at_tai_ns: at.unwrap_or(at_tai_ns), ahead_ns, bound_ns }))
+                let is_reported = theirs.by != Keeper::OnTheWire;
+                Some(((method, is_reported), OffsetReading { at_tai_ns: at.unwrap_or(at_tai_ns), ahead_ns, bound_ns }))
             })
         });
-        let behind: BTreeMap<String, OffsetReading> = behind.collect();
-        let both = before.filter_map(|(method, first)| {
-            let last = *behind.get(&method)?;
-            Some(OtherSource { method, first, last, is_reported: true })
+        let behind: BTreeMap<(String, bool), OffsetReading> = behind.collect();
+        let both = before.filter_map(|(of, first)| {
+            let last = *behind.get(&of)?;
+            let (method, is_reported) = of;
+            Some(OtherSource { method, first, last, is_reported })
         });
         both.collect()
     }
@@ -457,7 +459,10 @@ impl Run<'_, '_> {
             let offsets = &mut ran.halves.offsets;
             for (station, offset) in [(&stream.from, &mut offsets.tx), (&stream.to, &mut offsets.rx)] {
                 let host = host_of(&turn.cell.setup, station)?;
-                *offset = offset.take().map(|offset| states.by_keepers(host).into_iter().fold(offset, Offset::beside));
+                // What tardy's own ptp4l has measured counts as its exchanges do.
+                let add =
+                    |offset: Offset, of: OtherSource| if of.is_reported { offset.beside(of) } else { offset.with(of) };
+                *offset = offset.take().map(|offset| states.by_keepers(host).into_iter().fold(offset, add));
             }
             let (mut batch, mut record) = halves::join(stream, ran.base, &ran.halves);
             record.phase_ns = Some(phase.0);
