@@ -117,6 +117,43 @@ SEC("xdp") int chooses(struct xdp_md *ctx)
 	return redirect(ctx->rx_queue_index ? 7 : 9, 0);
 }
 #endif
+#ifdef CHOOSES_OF_MANY
+SEC("xdp") int chooses(struct xdp_md *ctx)
+{
+	char text[] = "a packet\n";
+	int to;
+
+	switch (ctx->rx_queue_index) {
+	case 5:
+		to = 11;
+		break;
+	case 90:
+		to = 22;
+		break;
+	case 800:
+		to = 33;
+		break;
+	default:
+		to = 44;
+	}
+	/* A call is between the choice and its use. */
+	print(text, sizeof(text));
+	return redirect(to, 0);
+}
+#endif
+#ifdef COMPUTES
+SEC("xdp") int computes(struct xdp_md *ctx)
+{
+	volatile int begins = 0;
+	int to = begins;
+
+	if (ctx->rx_queue_index == 5)
+		to = 4711;
+	else if (ctx->rx_queue_index == 6)
+		to = ctx->ingress_ifindex + 1;
+	return redirect(to, 0);
+}
+#endif
 "#;
 
 /// Compiles the program of this word.
@@ -474,8 +511,15 @@ fn an_objects_calls_are_found_in_its_code_and_their_cost_is_measured() {
         redirecting.redirects.iter().map(|(call, to)| (&*call.function, *to)).collect::<Vec<_>>(),
         [("into_nothing", 9999)]
     );
-    // Which of two numbers it is, depends on the packet.
-    assert_eq!(scan(&bytes(&["CHOOSES"])).expect("an ELF file").redirects, []);
+    let numbers = |word: &str| {
+        let found = scan(&bytes(&[word])).expect("an ELF file");
+        found.redirects.into_iter().map(|(_, to)| to).collect::<Vec<u32>>()
+    };
+    // Which of its numbers it is depends on the packet.
+    assert_eq!(numbers("CHOOSES"), [7, 9]);
+    assert_eq!(numbers("CHOOSES_OF_MANY"), [11, 22, 33, 44]);
+    // A number that is computed is none of them, and neither is the 0 that it begins with.
+    assert_eq!(numbers("COMPUTES"), [4711]);
     let own = scan(OBJECT).expect("an ELF file");
     assert_eq!((own.lines.len(), own.redirects.len()), (0, 0), "tardy's own program has none of it");
     for length in 0..printing.len() {

@@ -10,11 +10,13 @@ mod elsewhere;
 mod exact;
 mod machine;
 mod refused;
+mod rig;
 mod shapers;
 // The trial that also runs in a guest.
 #[allow(dead_code)]
 #[path = "../golden/two_hosts.rs"]
 mod two_hosts;
+mod xdp_there;
 
 use command::{Place, wait};
 use std::fs;

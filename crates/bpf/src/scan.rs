@@ -14,16 +14,29 @@ const PRINTS: [i32; 2] = [6, 177];
 const REDIRECTS: [(i32, u8); 4] = [(23, 1), (13, 2), (152, 1), (155, 1)];
 /// Instructions: a call, a load of 64 bits, which takes two places, and `r0 = 0`.
 const CALL: u8 = 0x85;
+const EXIT: u8 = 0x95;
+/// Jumps that are always taken; the far one has its distance where others have a constant.
+const JUMP: u8 = 0x05;
+const JUMP_FAR: u8 = 0x06;
 const LOAD_64: u8 = 0x18;
 const ZERO_R0: u8 = 0xb7;
 /// A constant into a register, of 64 and of 32 bits.
 const SET: [u8; 2] = [0xb7, 0xb4];
+/// A register into a register, of 64 and of 32 bits.
+const COPIES: [u8; 2] = [0xbf, 0xbc];
+/// What an atomic operation says that it gives back, and the one that compares and gives back by
+/// register 0.
+const FETCH: i32 = 1;
+const COMPARE_EXCHANGE: i32 = 0xf1;
 /// Loads from memory, with their bytes.
 const LOADS: [(u8, usize); 4] = [(0x71, 1), (0x69, 2), (0x61, 4), (0x79, 8)];
 /// Bytes of an instruction.
 const WIDTH: usize = 8;
 /// Calls of one kind that a record lists; with more, the object's author needs no list.
 pub const MOST_CALLS: usize = 256;
+/// Instructions that the search for the number of a device looks at: for a call, and for an object.
+const MOST_STEPS_OF_A_CALL: usize = 1 << 14;
+const MOST_STEPS: usize = 1 << 22;
 
 /// A call in an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +56,8 @@ pub struct Scan {
     /// Calls that write a line into the kernel's trace.
     pub lines: Vec<Call>,
     /// Redirects to a device whose number is a constant in the code, or the first value of a
-    /// variable. A number that a program takes from another map or computes is not seen.
+    /// variable, once for each number that the redirect may have. A number that a program computes,
+    /// takes from another map, or hands to a function of its own is not seen.
     pub redirects: Vec<(Call, u32)>,
 }
 
@@ -64,6 +78,7 @@ struct Op {
 pub fn scan(bytes: &[u8]) -> Result<Scan, ObjectError> {
     let code = Code::of(bytes)?;
     let mut scan = Scan::default();
+    let mut steps = MOST_STEPS;
     for section in &code.sections {
         let name: Arc<str> = section.name.as_str().into();
         let functions: BTreeMap<u64, Arc<str>> =
@@ -75,7 +90,7 @@ pub fn scan(bytes: &[u8]) -> Result<Scan, ObjectError> {
             Call { section: Arc::clone(&name), function: Arc::clone(function), instruction, offset }
         };
         let variable = |load: usize, ahead: i64, width: usize| code.variable(section, load, ahead, width);
-        look(&ops(section.instructions, code.endian), at, variable, &mut scan);
+        look(&ops(section.instructions, code.endian), at, variable, &mut steps, &mut scan);
     }
     Ok(scan)
 }
@@ -105,73 +120,153 @@ fn ops(code: &[u8], endian: Endianness) -> Vec<Op> {
     code.chunks_exact(WIDTH).map(op).collect()
 }
 
-fn is_jump(op: Op) -> bool {
-    matches!(op.code & 7, 5 | 6)
+impl Op {
+    /// A jump inside its function, taken or not.
+    fn is_jump(self) -> bool {
+        matches!(self.code & 7, 5 | 6) && ![CALL, EXIT].contains(&self.code)
+    }
+
+    /// How far behind the next instruction it jumps to.
+    fn distance(self) -> isize {
+        if self.code == JUMP_FAR { self.constant as isize } else { isize::from(self.jump) }
+    }
+
+    /// Whether the next instruction may run after it.
+    fn goes_on(self) -> bool {
+        ![JUMP, JUMP_FAR, EXIT].contains(&self.code)
+    }
+
+    fn writes(self, register: u8) -> bool {
+        match self.code {
+            // A callee may leave anything in the registers of its arguments.
+            CALL => register <= 5,
+            // An atomic operation may give back what was in memory.
+            0xc3 | 0xdb if self.constant == COMPARE_EXCHANGE => register == 0,
+            0xc3 | 0xdb => self.constant & FETCH != 0 && self.from == register,
+            // A packet's bytes, in the old form.
+            code if code & 7 == 0 && code != LOAD_64 => register <= 5,
+            // Loads and arithmetic write the register that they name; stores and jumps do not.
+            code => !matches!(code & 7, 2 | 3 | 5 | 6) && self.to == register,
+        }
+    }
+}
+
+/// A section's instructions, and from which ones the program comes to each.
+struct Flow<'o> {
+    ops: &'o [Op],
+    /// The places that begin an instruction: the second place of a load of 64 bits does not.
+    begins: Vec<bool>,
+    /// Jumps by their target.
+    jumps: BTreeMap<usize, Vec<usize>>,
+}
+
+impl Flow<'_> {
+    fn of(ops: &[Op]) -> Flow<'_> {
+        let mut begins = vec![false; ops.len()];
+        let mut jumps: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let mut n = 0;
+        while let Some(op) = ops.get(n) {
+            begins[n] = true;
+            if op.is_jump()
+                && let Some(target) = n.checked_add_signed(op.distance().saturating_add(1))
+            {
+                jumps.entry(target).or_default().push(n);
+            }
+            n += if op.code == LOAD_64 { 2 } else { 1 };
+        }
+        Flow { ops, begins, jumps }
+    }
+
+    /// The instructions after which this one may run.
+    fn before(&self, n: usize) -> impl Iterator<Item = usize> {
+        let previous = [n.checked_sub(1), n.checked_sub(2)].into_iter().flatten().find(|at| self.begins[*at]);
+        let previous = previous.filter(|at| self.ops[*at].goes_on());
+        previous.into_iter().chain(self.jumps.get(&n).into_iter().flatten().copied())
+    }
+
+    /// The instructions that may have given a register what it has before instruction `n`, on any
+    /// way by which the program comes there. Copies from register to register are followed. Each
+    /// place takes one of `steps`; without steps the search ends.
+    fn written(&self, n: usize, register: u8, steps: &mut usize) -> BTreeSet<usize> {
+        let mut found = BTreeSet::new();
+        let mut seen = BTreeSet::from([(n, register)]);
+        let mut left = vec![(n, register)];
+        while let Some((n, register)) = left.pop() {
+            for at in self.before(n) {
+                let Some(fewer) = steps.checked_sub(1) else { return found };
+                *steps = fewer;
+                let op = self.ops[at];
+                let copied = (COPIES.contains(&op.code) && op.jump == 0).then_some(op.from);
+                let next = match (op.writes(register), copied) {
+                    (true, None) => {
+                        found.insert(at);
+                        continue;
+                    }
+                    (true, Some(from)) => (at, from),
+                    (false, _) => (at, register),
+                };
+                if seen.insert(next) {
+                    left.push(next);
+                }
+            }
+        }
+        found
+    }
+
+    /// The constants that a register may have before an instruction; `variable` gives the first
+    /// value of a variable: by the load of its address, how far behind that it is, and its bytes.
+    fn constants(
+        &self,
+        n: usize,
+        register: u8,
+        variable: &impl Fn(usize, i64, usize) -> Option<u32>,
+        steps: &mut usize,
+    ) -> BTreeSet<u32> {
+        let mut constants = BTreeSet::new();
+        let written = self.written(n, register, steps);
+        for at in &written {
+            let op = self.ops[*at];
+            if SET.contains(&op.code) {
+                constants.insert(op.constant as u32);
+                continue;
+            }
+            let Some((_, width)) = LOADS.into_iter().find(|(code, _)| *code == op.code) else { continue };
+            for address in self.written(*at, op.from, steps) {
+                let load = self.ops[address];
+                let ahead = i64::from(load.constant) + i64::from(op.jump);
+                constants.extend((load.code == LOAD_64).then(|| variable(address, ahead, width)).flatten());
+            }
+        }
+        // A variable that is still 0 is no number of a device where another value may follow.
+        if written.len() > 1 {
+            constants.remove(&0);
+        }
+        constants
+    }
 }
 
 /// Notes what one section's instructions show.
-fn look(ops: &[Op], at: impl Fn(usize) -> Call, variable: impl Fn(usize, i64, usize) -> Option<u32>, scan: &mut Scan) {
-    let target = |(n, op): (usize, &Op)| n.checked_add_signed(isize::from(op.jump) + 1);
-    let jumps = ops.iter().enumerate().filter(|(_, op)| is_jump(**op) && op.code != CALL);
-    let targets: BTreeSet<usize> = jumps.filter_map(target).collect();
-    let mut n = 0;
-    while let Some(op) = ops.get(n).copied() {
-        if op.code == CALL && op.from == 0 {
-            if PRINTS.contains(&op.constant) {
-                scan.lines.push(at(n));
-            }
-            let register = REDIRECTS.iter().find(|(helper, _)| *helper == op.constant).map(|(_, register)| *register);
-            if let Some(device) = register.and_then(|register| constant_in(ops, n, register, &targets, &variable)) {
-                scan.redirects.push((at(n), device));
-            }
-        }
-        n += if op.code == LOAD_64 { 2 } else { 1 };
-    }
-}
-
-/// The constant that a register has at an instruction, whichever way the program came there;
-/// `variable` gives the first value of a variable: by the load of its address, how far behind that
-/// it is, and its bytes.
-fn constant_in(
+fn look(
     ops: &[Op],
-    n: usize,
-    register: u8,
-    targets: &BTreeSet<usize>,
-    variable: &impl Fn(usize, i64, usize) -> Option<u32>,
-) -> Option<u32> {
-    let at = written(ops, n, register, targets)?;
-    let op = ops[at];
-    if SET.contains(&op.code) {
-        return Some(op.constant as u32);
-    }
-    let (_, width) = LOADS.into_iter().find(|(code, _)| *code == op.code)?;
-    let address = written(ops, at, op.from, targets)?;
-    let load = ops[address];
-    (load.code == LOAD_64).then(|| variable(address, i64::from(load.constant) + i64::from(op.jump), width))?
-}
-
-/// The instruction that gave a register what it has at instruction `n`, whichever way the program
-/// came there.
-fn written(ops: &[Op], n: usize, register: u8, targets: &BTreeSet<usize>) -> Option<usize> {
-    for at in (0..n).rev() {
-        // Somebody may jump in between.
-        if targets.contains(&(at + 1)) {
-            return None;
+    at: impl Fn(usize) -> Call,
+    variable: impl Fn(usize, i64, usize) -> Option<u32>,
+    steps: &mut usize,
+    scan: &mut Scan,
+) {
+    let flow = Flow::of(ops);
+    let calls = ops.iter().enumerate().filter(|(n, op)| flow.begins[*n] && op.code == CALL && op.from == 0);
+    for (n, op) in calls {
+        if PRINTS.contains(&op.constant) {
+            scan.lines.push(at(n));
         }
-        let op = ops[at];
-        if is_jump(op) {
-            return None;
-        }
-        // The second place of a load of 64 bits is no instruction.
-        if at > 0 && ops[at - 1].code == LOAD_64 {
-            continue;
-        }
-        // Loads and arithmetic write the register that they name; stores do not.
-        if op.to == register && !matches!(op.code & 7, 2 | 3) {
-            return Some(at);
+        if let Some((_, register)) = REDIRECTS.iter().find(|(helper, _)| *helper == op.constant) {
+            let mut own = MOST_STEPS_OF_A_CALL.min(*steps);
+            *steps -= own;
+            let devices = flow.constants(n, *register, &variable, &mut own);
+            *steps += own;
+            scan.redirects.extend(devices.into_iter().map(|device| (at(n), device)));
         }
     }
-    None
 }
 
 impl Code<'_> {
