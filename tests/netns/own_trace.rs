@@ -233,6 +233,32 @@ fn own_trace_is_silent_on_each_ready_made_experiment_that_needs_no_queue_discipl
 }
 
 #[test]
+fn the_second_request_behind_a_pause_took_longer_over_tcp() {
+    if !can_run("the_second_request_behind_a_pause_took_longer_over_tcp") {
+        return;
+    }
+    // How many requests lie between two pauses.
+    let apart = |port: &str| {
+        let place = Place::new();
+        let file = place.path("pingpong.toml");
+        let stream = tardy_tests::experiment("stream from a to b");
+        let text =
+            format!("trials = 1\n{stream}kind = \"pingpong\"\nport = \"{port}\"\ncount = 100\nrx.cpu = \"same\"\n");
+        std::fs::write(&file, text).expect("it is written");
+        place.call(&mut place.run(&[file.to_str().expect("a path in UTF-8")])).ran();
+        let record = std::fs::read_to_string(place.out().join("trials/all/1/trial.json")).expect("a record");
+        let record: serde_json::Value = serde_json::from_str(&record).expect("JSON");
+        let between = record["streams"]["ctl"]["own_between"].as_array().expect("pauses").clone();
+        let asking = between.iter().filter(|between| between["side"] == "tx");
+        let pauses: usize = asking.map(|between| between["spans"].as_array().map_or(0, Vec::len)).sum();
+        100.0 / pauses as f64
+    };
+    // A few pauses come before the first request.
+    let (tcp, udp) = (apart("tcp"), apart("udp"));
+    assert!((0.8..=1.0).contains(&tcp) && (1.5..=2.0).contains(&udp), "{tcp} {udp}");
+}
+
+#[test]
 fn the_last_packet_of_a_trial_was_the_worst_where_sender_and_receiver_share_a_cpu() {
     if !can_run("the_last_packet_of_a_trial_was_the_worst_where_sender_and_receiver_share_a_cpu") {
         return;

@@ -125,8 +125,8 @@ fn to_here<'h>(halves: &'h Halves, stream: &Stream, base: Instant<Tai>) -> Cow<'
     }
     let mut here = halves.clone();
     if let Some(offset) = &halves.offsets.tx {
-        let host = Host::of(offset, &halves.tx_clocks);
-        host.due(&mut here.sent, base, stream.cycle);
+        let host = Host::of(Side::Tx, &halves.offsets, &halves.tx_clocks);
+        due(&mut here.sent, offset, base, stream.cycle);
         host.sent(&mut here.sent);
         here.tx_counters.sent_ns =
             here.tx_counters.sent_ns.map(|(first, last)| (host.tai_ns(first), host.tai_ns(last)));
@@ -135,8 +135,8 @@ fn to_here<'h>(halves: &'h Halves, stream: &Stream, base: Instant<Tai>) -> Cow<'
             host.arrived(&mut reply.arrivals);
         }
     }
-    if let Some(offset) = &halves.offsets.rx {
-        let host = Host::of(offset, &halves.rx_clocks);
+    if halves.offsets.rx.is_some() {
+        let host = Host::of(Side::Rx, &halves.offsets, &halves.rx_clocks);
         host.arrived(&mut here.arrivals);
         host.passed_xdp(&mut here.xdp_stamps);
         host.noted(&mut here.own, |side| side == Side::Rx);
@@ -388,37 +388,46 @@ fn tags(stream: &Stream, arrivals: &[Arrival]) -> Option<TagRecord> {
     (sent.is_some() || !record.by_count.is_empty()).then_some(record)
 }
 
-/// One other host: its offset, and its own conversion from CLOCK_REALTIME to CLOCK_TAI.
+/// The host of one end: by which offsets its instants are converted, and its own conversion from
+/// CLOCK_REALTIME to CLOCK_TAI.
 pub(crate) struct Host<'a> {
-    offset: &'a Offset,
+    side: Side,
+    offsets: &'a EndOffsets,
     tai_minus_realtime: Nanos,
 }
 
+/// Fills in when each packet was due, of an end that paces by its own clock: its schedule begins
+/// where that clock was ordered to begin, and drifts with it. `base` is what the coordinator's
+/// clock showed when that was ordered.
+fn due(half: &mut SentRows, offset: &Offset, base: Instant<Tai>, cycle: Nanos) {
+    if half.scheduled.is_empty() {
+        let first = offset.beginning().to_there(base).ns();
+        let due = |row: usize| first.saturating_add((row as i64 + i64::from(half.first)).saturating_mul(cycle.0));
+        half.scheduled = (0..half.len()).map(|row| MaybeNanos::some(due(row))).collect();
+    }
+}
+
 impl<'a> Host<'a> {
-    /// The host of this offset, with these readings of its clocks before and after the trial.
-    pub(crate) fn of(offset: &'a Offset, clocks: &[ClockReading; 2]) -> Self {
+    /// The host at this side, with these readings of its clocks before and after the trial.
+    pub(crate) fn of(side: Side, offsets: &'a EndOffsets, clocks: &[ClockReading; 2]) -> Self {
         let [before, after] = clocks;
-        Host { offset, tai_minus_realtime: Nanos(Conversion::between(before, after).tai_minus_realtime_ns) }
+        let tai_minus_realtime = Nanos(Conversion::between(before, after).tai_minus_realtime_ns);
+        Host { side, offsets, tai_minus_realtime }
     }
 
     /// An instant of its CLOCK_TAI, ns.
     pub(crate) fn tai_ns(&self, ns: i64) -> i64 {
-        self.offset.to_here(Instant::from_ns(ns)).ns()
-    }
-
-    /// Fills in when each packet was due, of an end that paces by its own clock: its schedule
-    /// begins where that clock was ordered to begin, and drifts with it. `base` is what the
-    /// coordinator's clock showed when that was ordered.
-    pub(crate) fn due(&self, half: &mut SentRows, base: Instant<Tai>, cycle: Nanos) {
-        if half.scheduled.is_empty() {
-            let first = self.offset.beginning().to_there(base).ns();
-            let due = |row: usize| first.saturating_add((row as i64 + i64::from(half.first)).saturating_mul(cycle.0));
-            half.scheduled = (0..half.len()).map(|row| MaybeNanos::some(due(row))).collect();
+        let theirs = Instant::from_ns(ns);
+        match self.side {
+            Side::Rx => self.offsets.receiver_to_here(theirs).ns(),
+            _ => self.offsets.sender_to_here(theirs).ns(),
         }
     }
 
+    /// An instant of its CLOCK_REALTIME, ns.
     fn realtime_ns(&self, ns: i64) -> i64 {
-        self.offset.realtime_to_here(Instant::from_ns(ns), self.tai_minus_realtime).ns()
+        let ahead_ns = self.tai_minus_realtime.0;
+        self.tai_ns(ns.saturating_add(ahead_ns)).saturating_sub(ahead_ns)
     }
 
     /// The rows of one of its ends that sends.

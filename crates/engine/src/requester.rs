@@ -212,6 +212,7 @@ impl Requester {
         let order = &self.order.send.order;
         if stamped.into_iter().any(|point| order.wants(point)) {
             match self.order.in_flight {
+                1 if order.port.traits().is_connection => 1,
                 few if few <= STRETCH_OF_SEVERAL => STRETCH.max(few),
                 // After a pause the queues at both ends would first have to grow to their length
                 // again. The kernel's allocator takes a small part of the time that a request

@@ -29,7 +29,8 @@ const LATEST_MIDDLE: Nanos = Nanos(1_000_000);
 /// They fit into one slab of the kernel's allocator (14 heads of messages, 16 of their records):
 /// what is freed by then serves the next ones. With more, the requests at which the allocator
 /// changes its slab take longer, each time in the same places: with four requests it was every
-/// eighth.
+/// eighth. A connection holds heads of its own segments, too, until they are acknowledged: there
+/// the second request took longer than the first, so one at a time has a stretch to itself.
 pub(crate) const STRETCH: u32 = 2;
 /// With up to this number in flight a stretch is as long as that.
 pub(crate) const STRETCH_OF_SEVERAL: u32 = 4;
