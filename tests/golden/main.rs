@@ -57,4 +57,5 @@ mod spec;
 mod store;
 mod two_hosts;
 mod undo;
+mod ways_in;
 mod xdp_rings;

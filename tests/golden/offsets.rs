@@ -36,12 +36,12 @@ fn an_offset_that_drifts_is_a_line_between_its_readings() {
     // The difference of two hosts is as wrong as both. One instant of a trial may be wrong by the
     // whole bound of the first reading, and another by that of the last, the other way.
     let third = Offset { host: "c".to_owned(), ..alone.clone() };
-    let both = EndOffsets { tx: Some(third), rx: Some(offset.clone()) };
+    let both = EndOffsets { tx: Some(third), rx: Some(offset.clone()), pair: None };
     assert_eq!((both.bound_ns(), both.drift_bound_ns(), both.are_of_one_host()), (80, 145, false));
-    let one = EndOffsets { tx: None, rx: Some(offset.clone()) };
+    let one = EndOffsets { tx: None, rx: Some(offset.clone()), pair: None };
     assert_eq!((one.bound_ns(), one.drift_bound_ns(), one.are_of_one_host()), (40, 65, false));
     // What both ends share cancels.
-    let same = EndOffsets { tx: Some(offset.clone()), rx: Some(offset) };
+    let same = EndOffsets { tx: Some(offset.clone()), rx: Some(offset), pair: None };
     assert_eq!((same.bound_ns(), same.drift_bound_ns(), same.are_of_one_host()), (0, 0, true));
     assert!(Metric::Span(Point::Send, Point::RxKernel).crosses_stations());
     assert!(Metric::Span(Point::ReplyTxKernel, Point::ReplyRxKernel).crosses_stations());
@@ -223,4 +223,72 @@ fn a_source_that_knows_more_took_the_beginning_of_a_schedule_from_the_one_that_h
     let text = serde_json::to_string(&ssh).expect("JSON");
     assert!(!text.contains("others") && !text.contains("begun_by"), "{text}");
     assert_eq!(serde_json::from_str::<Offset>(&text).expect("an offset"), ssh);
+}
+
+/// Two other machines, each by its offset against the coordinator, and both by a comparison with
+/// each other: what is converted is as wrong as the better of the two at most.
+#[test]
+fn instants_of_two_other_hosts_were_as_wrong_as_both_their_offsets() {
+    let mut chance = Pcg64Mcg::seed_from_u64(19);
+    let (begins, ends) = (1_000_000_000i64, 11_000_000_000i64);
+    for n in 0..1_000 {
+        let mut clock =
+            || (chance.random_range(-5_000_000_000i64..5_000_000_000), chance.random_range(-500_000i64..500_000));
+        let (sender, receiver) = (clock(), clock());
+        // Parts per billion.
+        let shows =
+            |clock: (i64, i64), at: i64| at + clock.0 + (i128::from(at) * i128::from(clock.1) / 1_000_000_000) as i64;
+        let mut read = |of: &dyn Fn(i64) -> [i64; 2], at: i64, bound_ns: i64| {
+            let [at_tai_ns, theirs_ns] = of(at);
+            let wrong_ns = chance.random_range(-bound_ns..=bound_ns);
+            OffsetReading { at_tai_ns, ahead_ns: theirs_ns - at_tai_ns + wrong_ns, bound_ns }
+        };
+        let against_here = |clock| move |at: i64| [at, shows(clock, at)];
+        let (to_sender, to_receiver) = (against_here(sender), against_here(receiver));
+        let of_pair = move |at: i64| [shows(sender, at), shows(receiver, at)];
+        let alone = |first, last| Offset { first, last, ..Offset::default() };
+        let tx = alone(read(&to_sender, begins - 5_000_000, 400_000), read(&to_sender, ends + 1_000_000, 300_000));
+        let rx = alone(read(&to_receiver, begins - 9_000_000, 500_000), read(&to_receiver, ends + 4_000_000, 100_000));
+        let bound_ns = [5_000, 100_000, 2_000_000][n % 3];
+        let (first, last) =
+            (read(&of_pair, begins - 20_000_000, bound_ns), read(&of_pair, ends + 20_000_000, bound_ns));
+        let path = OtherSource { method: "path".into(), first, last, is_reported: false };
+        let [tx, rx] = [("tx", tx), ("rx", rx)].map(|(host, of)| Some(Offset { host: host.into(), ..of }));
+        let both = EndOffsets { tx, rx, pair: None };
+        let added_ns = both.bound_ns();
+        let both = both.with_pair(path);
+        let pair = both.pair.clone().expect("two hosts");
+        assert_eq!((pair.disagreement(), pair.others.len()), (None, 1));
+        assert!(both.bound_ns() <= added_ns.min(bound_ns) + 1, "{} {added_ns} {bound_ns}", both.bound_ns());
+        for _ in 0..10 {
+            let at = chance.random_range(begins..ends);
+            let took_ns = chance.random_range(0..1_000_000);
+            let sent = both.sender_to_here(Instant::from_ns(shows(sender, at)));
+            let arrived = both.receiver_to_here(Instant::from_ns(shows(receiver, at + took_ns)));
+            let wrong_ns = (arrived.ns() - sent.ns() - took_ns).abs();
+            // Two clocks by 1000 ppm: an interval of another host is wrong by that.
+            assert!(wrong_ns <= both.bound_ns() + took_ns / 1_000 + 2, "{wrong_ns} {both:?}");
+        }
+    }
+    // A comparison that no offset of the two allows is one.
+    let alone = |host: &str| {
+        let reading = |at_tai_ns| OffsetReading { at_tai_ns, ahead_ns: 0, bound_ns: 1_000 };
+        Some(Offset { host: host.into(), first: reading(0), last: reading(ends), ..Offset::default() })
+    };
+    let wrong = |at_tai_ns| OffsetReading { at_tai_ns, ahead_ns: 10_000, bound_ns: 500 };
+    let path = OtherSource { method: "path".into(), first: wrong(0), last: wrong(ends), is_reported: false };
+    let both = EndOffsets { tx: alone("tx"), rx: alone("rx"), pair: None }.with_pair(path);
+    assert!(both.pair.expect("two hosts").disagreement().is_some());
+    // One host's clock needs no comparison with itself.
+    let path = OtherSource { method: "path".into(), first: wrong(0), last: wrong(ends), is_reported: false };
+    let one = EndOffsets { tx: alone("tx"), rx: alone("tx"), pair: None }.with_pair(path);
+    assert_eq!((one.pair.is_none(), one.bound_ns()), (true, 0));
+}
+
+#[test]
+fn a_comparison_is_the_same_from_the_other_side() {
+    let reading = OffsetReading { at_tai_ns: 5, ahead_ns: AHEAD_NS, bound_ns: 7 };
+    let turned = reading.turned();
+    assert_eq!((turned.at_tai_ns, turned.ahead_ns, turned.bound_ns), (AHEAD_NS + 5, -AHEAD_NS, 7));
+    assert_eq!(turned.turned(), reading);
 }

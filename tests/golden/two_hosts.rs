@@ -294,7 +294,7 @@ fn a_trial_between_two_hosts_is_in_one_clock_and_records_its_bound() {
         let (wrong, _) = join(stream, ran.base, &raw);
         let wrong = (0..COUNT).filter_map(|row| wrong.span_ns(row, crossing)).min().expect("stamps");
         assert_eq!((wrong - least).abs(), AHEAD_NS, "{}", stream.name);
-        let EndOffsets { tx, rx } = &record.offsets;
+        let EndOffsets { tx, rx, .. } = &record.offsets;
         let [Some(offset)] = [tx, rx].into_iter().filter(|offset| offset.is_some()).collect::<Vec<_>>()[..] else {
             panic!("{}: one of its ends is on another host: {:?}", stream.name, record.offsets);
         };
@@ -343,7 +343,7 @@ fn an_offset_called_its_host_otherwise_than_the_states_of_its_record_did() {
         method: "told".to_owned(),
         ..Offset::default()
     };
-    let mut offsets = EndOffsets { tx: None, rx: Some(offset) };
+    let mut offsets = EndOffsets { rx: Some(offset), ..EndOffsets::default() };
     clocks::name_hosts(&mut offsets, [HostId::HERE, OTHER], |host| (host == OTHER).then_some("rig"));
     assert_eq!(offsets.rx.map(|offset| offset.host).as_deref(), Some("rig"));
     assert_eq!(offsets.tx, None);

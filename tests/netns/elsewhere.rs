@@ -3,7 +3,7 @@
 //! the test's own with an ssh server in it, whose keys and whose user's home are the test's too: a
 //! machine of this one's boot, under another name and with devices of its own.
 
-use crate::command::{Finished, Place, can_run, each, tardy, wait};
+use crate::command::{Finished, Place, can_run, tardy, wait};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde_json::Value;
@@ -21,7 +21,7 @@ const CLIENT: &str = "/usr/bin/ssh";
 const ADDRESSES: [&str; 2] = ["198.51.100.1", "198.51.100.2"];
 const PORT: &str = "2222";
 /// By which a machine reaches itself.
-const ITSELF: &str = "127.0.0.1";
+pub const ITSELF: &str = "127.0.0.1";
 /// Experiments of these tests.
 pub const WIRE: &str = tardy_tests::part("wire to another machine");
 pub const NETWORK: &str = tardy_tests::part("network to another machine");
@@ -125,7 +125,7 @@ impl Two {
     }
 
     /// Starts a server on one of the machines, with the keys and users that there are.
-    fn listen(&mut self, on: &str, address: &str) {
+    pub fn listen(&mut self, on: &str, address: &str) {
         let listens = format!("{address}:{PORT}");
         let (host_key, pid) = (self.file("host"), self.file(&format!("pid{}", self.servers.len())));
         let mut server = Command::new("nsenter");
@@ -177,7 +177,7 @@ impl Two {
     }
 
     /// The record of the first trial.
-    fn trial(&self) -> Value {
+    pub fn trial(&self) -> Value {
         let path = self.place.out().join("trials/all/1/trial.json");
         let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         serde_json::from_str(&text).expect("JSON")
@@ -511,54 +511,6 @@ fn the_clocks_of_two_machines_are_shown_and_what_was_left_is_put_back_from_here(
     let undone = two.place.call(&mut there);
     assert_eq!(undone.code, Some(0), "{}", undone.stderr);
     assert!(undone.stderr.contains("lab2: nothing is left behind"), "{}", undone.stderr);
-}
-
-#[test]
-fn a_machine_that_reaches_itself_over_ssh_has_one_clock() {
-    let Some(mut two) = two("a_machine_that_reaches_itself_over_ssh_has_one_clock") else { return };
-    two.listen(&two.here.clone(), ITSELF);
-    let before = two.seen();
-    let text = tardy_spec::ready_made("host-to-host").expect("it is ready-made").text;
-    let set = ["station.b.ssh=itself", "path.kind=network", "trials=2", "stream.ctl.count=400"];
-    let set: Vec<&str> = set.iter().flat_map(|set| ["--set", set]).collect();
-    let run = two.run(&text, &set);
-    assert!([0, 4].contains(&run.code.expect("it ends by itself")), "{}\n{}", run.stderr, run.stdout);
-    assert!(run.stderr.contains("`itself` is this very machine"), "{}", run.stderr);
-    let ctl = &run.cell()["streams"]["ctl"];
-    assert_eq!(ctl["outcomes"]["received"], 800, "{ctl}");
-    let whole = &ctl["metrics"]["scheduled..rx_kernel"];
-    assert_eq!((&whole["count"], &whole["clock_bound_ns"]), (&Value::from(800), &Value::Null), "{whole}");
-    assert!(!run.stdout.contains("\"clock-bound\""), "{}", run.stdout);
-    let cells = std::fs::read_dir(two.place.out().join("trials")).expect("trials");
-    let cell = cells.flatten().next().expect("a cell").path();
-    let record = std::fs::read_to_string(cell.join("1/trial.json")).expect("a trial's record");
-    assert!(record.contains("one clock: it is of this machine's boot"), "{record}");
-    assert_eq!(two.seen(), before);
-}
-
-#[test]
-fn one_station_sends_to_several_and_a_third_one_loads_them() {
-    let Some(two) = two("one_station_sends_to_several_and_a_third_one_loads_them") else { return };
-    let before = two.seen();
-    let run = two.run(tardy_tests::experiment("network of three stations"), &[]);
-    assert!([Some(0), Some(4)].contains(&run.code), "{}\n{}", run.stderr, run.stdout);
-    let cells = run.results["cells"].as_array().expect("cells");
-    let ids: Vec<&str> = cells.iter().filter_map(|cell| cell["id"].as_str()).collect();
-    assert_eq!(ids, ["ctl.to=b", "ctl.to=c"], "{}", run.stdout);
-    for cell in cells {
-        for stream in ["ctl", "more"] {
-            assert_eq!(each(cell, stream, "received"), [200], "{stream}: {cell}");
-        }
-        assert!(cell["loads"]["bulk"]["bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{cell}");
-    }
-    // Table and page say between which two of the three.
-    for format in ["text", "md", "html"] {
-        let shown = two.place.call(two.place.command("report").arg(two.place.out()).args(["--format", format]));
-        for pair in ["ctl, a → b", "ctl, a → c"] {
-            assert!(shown.stdout.contains(pair), "{format}: {}", shown.stdout);
-        }
-    }
-    assert_eq!(two.seen(), before);
 }
 
 /// The server's processes for its connections.

@@ -10,6 +10,7 @@ mod lab;
 mod leftovers;
 mod loads;
 mod messages;
+mod more_machines;
 mod other_user;
 mod own_trace;
 mod packet;

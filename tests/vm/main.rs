@@ -16,6 +16,7 @@ mod shapers;
 #[allow(dead_code)]
 #[path = "../golden/two_hosts.rs"]
 mod two_hosts;
+mod ways;
 mod xdp_there;
 
 use command::{Place, wait};

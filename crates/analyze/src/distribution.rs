@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tardy_model::point::{Metric, Point};
 use tardy_model::result::{GateResult, Outcomes};
 use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
-use tardy_model::time::{Instant, Offset};
+use tardy_model::time::{EndOffsets, Instant};
 use tardy_model::trial::StreamRecord;
 use tardy_model::xdp::{HintTimes, MOST_STRUCTS, MOST_TIMES};
 
@@ -195,8 +195,8 @@ impl HintDigest {
 #[derive(Clone, Debug)]
 pub struct HintPass {
     times: HintTimes,
-    /// Of the host that received.
-    offset: Option<Offset>,
+    /// Of the hosts of both ends.
+    offsets: EndOffsets,
     /// By how much a time and `receive` may disagree, ns: they are of one host.
     bound_ns: i64,
     /// Before this no time is one of the trial; known with its first packet.
@@ -221,7 +221,7 @@ impl HintPass {
         let found = times.of.iter().map(|time| (time.metric(), digest())).collect();
         Some(HintPass {
             bound_ns: times.bound_ns,
-            offset: record.offsets.rx.clone(),
+            offsets: record.offsets.clone(),
             begins_ns: None,
             found,
             times,
@@ -234,7 +234,7 @@ impl HintPass {
     fn push(&mut self, batch: &Batch) {
         let Some(first_ns) = batch.scheduled_ns.first() else { return };
         let begins_ns = *self.begins_ns.get_or_insert(first_ns.saturating_sub(BEFORE_NS));
-        let HintPass { times, offset, bound_ns, found, values, seqs, .. } = self;
+        let HintPass { times, offsets, bound_ns, found, values, seqs, .. } = self;
         for time in &times.of {
             let Some(digest) = found.get_mut(&time.metric()) else { continue };
             values.clear();
@@ -261,7 +261,7 @@ impl HintPass {
                     continue;
                 }
                 let theirs = Instant::from_ns(raw.wrapping_add(times.ahead_ns));
-                let ns = offset.as_ref().map_or(theirs, |offset| offset.to_here(theirs)).ns();
+                let ns = offsets.receiver_to_here(theirs).ns();
                 let receive_ns = batch.scheduled_ns[row].wrapping_add(receive);
                 // The program's clock may be wrong by so much, as for `rx_xdp`.
                 if ns < begins_ns || ns > receive_ns.saturating_add(*bound_ns) {

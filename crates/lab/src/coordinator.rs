@@ -211,7 +211,7 @@ impl Run<'_, '_> {
                 shapers.insert(stream.from.clone(), trial.shaper);
             }
             states.get_or_insert((trial.before, trial.after));
-            ran.push((stream, phase, Some(StreamHalves { base: trial.base, halves: trial.halves })));
+            ran.push((stream, phase, Some(StreamHalves { base: trial.base, halves: trial.halves, pair: None })));
         }
         match states {
             Some((before, after)) => {

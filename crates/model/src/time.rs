@@ -450,16 +450,19 @@ impl Offset {
         let at = theirs.ns().saturating_sub(self.ahead_ns(Instant::from_ns(about)));
         Instant::from_ns(theirs.ns().saturating_sub(self.ahead_ns(Instant::from_ns(at))))
     }
-
-    /// The same of an instant of the other host's CLOCK_REALTIME, given its own distance to
-    /// CLOCK_TAI.
-    pub fn realtime_to_here(&self, theirs: Instant<Realtime>, tai_minus_realtime: Nanos) -> Instant<Realtime> {
-        let tai = theirs.ns().saturating_add(tai_minus_realtime.0);
-        Instant::from_ns(self.to_here(Instant::from_ns(tai)).ns().saturating_sub(tai_minus_realtime.0))
-    }
 }
 
 impl OffsetReading {
+    /// The same comparison from the other clock's side.
+    #[must_use]
+    pub fn turned(self) -> OffsetReading {
+        OffsetReading {
+            at_tai_ns: self.at_tai_ns.saturating_add(self.ahead_ns),
+            ahead_ns: self.ahead_ns.saturating_neg(),
+            ..self
+        }
+    }
+
     /// The moment on the other clock that is `here` on this host's, by this reading alone. What
     /// [`Offset::to_here`] makes of it may differ from `here`, by no more than both readings'
     /// bounds explain unless the clock drifted.
@@ -478,6 +481,11 @@ pub struct EndOffsets {
     /// Of the host that receives, and answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rx: Option<Offset>,
+    /// The receiving host's clock against the sending one's, where both are others than the
+    /// coordinator's and were compared with each other. Its readings are at moments of the sending
+    /// host's clock. Instants of the receiver go by it to that clock, and by `tx` on from there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pair: Option<Offset>,
 }
 
 impl EndOffsets {
@@ -490,6 +498,43 @@ impl EndOffsets {
     pub fn are_of_one_host(&self) -> bool {
         let host = |offset: &Option<Offset>| offset.as_ref().map(|offset| offset.host.clone());
         host(&self.tx) == host(&self.rx)
+    }
+
+    /// The same with what a comparison of both hosts shows, where both are others than the
+    /// coordinator's and are not one. What follows from the offsets of both counts where its bound
+    /// is less.
+    #[must_use]
+    pub fn with_pair(self, of: OtherSource) -> EndOffsets {
+        let (Some(tx), Some(rx), false) = (&self.tx, &self.rx, self.are_of_one_host()) else { return self };
+        // The receiver's clock was read at another moment than the sender's, which may have drifted
+        // meanwhile.
+        let apart = |reading: OffsetReading| {
+            let tx_ns = tx.ahead_ns(Instant::from_ns(reading.at_tai_ns));
+            OffsetReading {
+                at_tai_ns: reading.at_tai_ns.saturating_add(tx_ns),
+                ahead_ns: reading.ahead_ns.saturating_sub(tx_ns),
+                bound_ns: reading.bound_ns.saturating_add(tx.bound_ns()),
+            }
+        };
+        let method = format!("each against the coordinator's: {}; {}", tx.method, rx.method);
+        let host = rx.host.clone();
+        let both = Offset { host, first: apart(rx.first), last: apart(rx.last), method, ..Offset::default() };
+        EndOffsets { pair: Some(both.with(of)), ..self }
+    }
+
+    /// The moment on the coordinator's clock of an instant of the receiving host's.
+    pub fn receiver_to_here(&self, theirs: Instant<Tai>) -> Instant<Tai> {
+        let at_sender = |pair: &Offset| pair.to_here(theirs);
+        match (&self.pair, &self.tx, &self.rx) {
+            (Some(pair), Some(tx), _) => tx.to_here(at_sender(pair)),
+            (_, _, Some(rx)) => rx.to_here(theirs),
+            _ => theirs,
+        }
+    }
+
+    /// The moment on the coordinator's clock of an instant of the sending host's.
+    pub fn sender_to_here(&self, theirs: Instant<Tai>) -> Instant<Tai> {
+        self.tx.as_ref().map_or(theirs, |tx| tx.to_here(theirs))
     }
 
     /// By how much the difference of an instant at one end and one at the other may be wrong, ns.
@@ -506,6 +551,9 @@ impl EndOffsets {
     fn sum(&self, of: fn(&Offset) -> i64) -> i64 {
         if self.are_of_one_host() {
             return 0;
+        }
+        if let Some(pair) = &self.pair {
+            return of(pair);
         }
         [&self.tx, &self.rx].into_iter().flatten().map(of).fold(0, i64::saturating_add)
     }

@@ -290,6 +290,21 @@ fn what_is_above_the_minimum_counts_from_the_least_value_of_each_trial() {
 }
 
 #[test]
+fn what_is_above_the_minimum_was_given_only_where_the_figure_was_refused() {
+    let given = cell(&[between(1, 40)], Vec::new(), &Validity::default());
+    assert_eq!(of(&given, "scheduled..rx_kernel").figures.quantiles.p50_ns, Some(20_000));
+    let above = of(&given, ABOVE);
+    assert_eq!((above.figures.min_ns, above.figures.quantiles.p50_ns), (Some(0), Some(1_000)));
+    assert_eq!((above.clock_bound_ns, &above.refused_by), (Some(80), &None));
+    let alone = &given.result.trials[0].streams["ctl"].metrics[ABOVE];
+    assert_eq!(alone.figures.quantiles.p50_ns, Some(1_000), "of each trial too");
+    // One that the clocks cannot give is no row below a figure that they can.
+    let bounded = cell(&[between(1, 1_800)], Vec::new(), &Validity::default());
+    assert_eq!(of(&bounded, "scheduled..rx_kernel").refused_by, None);
+    assert!(!bounded.result.streams["ctl"].metrics.contains_key(ABOVE));
+}
+
+#[test]
 fn what_is_above_the_minimum_was_shown_with_a_bound_of_eight_times_its_median() {
     let trials = [between(1, 3_000), longer_between(2, 4_000, 1_000)];
     let answer = cell(&trials, Vec::new(), &Validity::default());

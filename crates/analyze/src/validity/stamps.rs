@@ -8,7 +8,8 @@ use crate::says;
 use std::collections::BTreeMap;
 use tardy_model::point::Metric;
 use tardy_model::result::{ABOVE_MINIMUM, MetricResult, StreamResult};
-use tardy_model::time::{ClockReading, Disagreement, Offset};
+use tardy_model::time::{ClockReading, Disagreement, EndOffsets, Offset};
+use tardy_model::trial::StreamRecord;
 use tardy_model::validity::{self, RuleLimit, Validity};
 use tardy_model::verdict::{Level, Verdict};
 
@@ -244,9 +245,15 @@ fn clocks_disagree(evidence: &Evidence<'_>) -> Vec<Verdict> {
     if evidence.clock_jumped() {
         return Vec::new();
     }
-    let offsets = evidence.record.streams.values().flat_map(|stream| [&stream.offsets.tx, &stream.offsets.rx]);
-    let by_host: BTreeMap<&str, &Offset> = offsets.flatten().map(|offset| (offset.host.as_str(), offset)).collect();
-    let of = |(host, offset): (&str, &Offset)| {
+    let of_stream = |stream: &'_ StreamRecord| {
+        let EndOffsets { tx, rx, pair } = stream.offsets.clone();
+        let alone = [tx, rx].into_iter().flatten().map(|offset| (offset.host.clone(), offset));
+        let sender = stream.offsets.tx.as_ref().map_or("", |tx| tx.host.as_str());
+        let pair = pair.map(|offset| (format!("{} against {sender}", offset.host), offset));
+        alone.chain(pair).collect::<Vec<_>>()
+    };
+    let by_host: BTreeMap<String, Offset> = evidence.record.streams.values().flat_map(of_stream).collect();
+    let of = |(host, offset): (String, Offset)| {
         let Disagreement { methods: [one, other], apart_ns, allowed_ns, is_reported } = offset.disagreement()?;
         let level = if is_reported { Level::Warning } else { Level::Invalid };
         let says = format!(
@@ -255,7 +262,7 @@ fn clocks_disagree(evidence: &Evidence<'_>) -> Vec<Verdict> {
             says::time(allowed_ns)
         );
         let verdict = Verdict::new(CLOCKS_DISAGREE.id, level, says);
-        Some(verdict.with("host", host).with("apart_ns", apart_ns).with("allowed_ns", allowed_ns))
+        Some(verdict.with("host", host.as_str()).with("apart_ns", apart_ns).with("allowed_ns", allowed_ns))
     };
     by_host.into_iter().filter_map(of).collect()
 }
@@ -396,24 +403,32 @@ fn middle(metric: &MetricResult) -> (&'static str, u64) {
     }
 }
 
-/// Takes the figures of a stream that the rule refuses, and gives those `above` the minimum where
-/// these are known and the rule does not refuse them as well. Which metrics the rule refuses.
+/// Takes the figures of a stream that the rule refuses, and gives those `above` the minimum of each
+/// metric that two clocks measured, where these are known and the rule does not refuse them as
+/// well. Below a figure that is refused it gives the reason in that case. Which metrics the rule
+/// refuses.
 pub(crate) fn refuse(
     stream: &str,
     result: &mut StreamResult,
     settings: &Validity,
     mut above: impl FnMut(Metric) -> Option<MetricResult>,
 ) -> Vec<Metric> {
+    let limit = settings.share(CLOCK_BOUND.id);
+    let refused = refused(stream, result, settings);
+    let mut rows = BTreeMap::new();
     let mut all = Vec::new();
-    for Refused { metric: name, why, .. } in refused(stream, result, settings) {
-        let Ok(metric) = name.parse::<Metric>() else { continue };
-        if let Some(found) = result.metrics.get_mut(&name) {
-            *found = without_figures(found, &why);
+    for (name, found) in &mut result.metrics {
+        let is_of_two = found.count > 0 && found.clock_bound_ns.is_some_and(|ns| ns > 0);
+        let Some(metric) = name.parse::<Metric>().ok().filter(|_| is_of_two) else { continue };
+        let why = refused.iter().find(|refused| refused.metric == *name).map(|refused| &refused.why);
+        if let Some(why) = why {
+            *found = without_figures(found, why);
+            all.push(metric);
         }
-        let limit = settings.share(CLOCK_BOUND.id);
-        let found = above(metric).map(|found| (format!("{name}{ABOVE_MINIMUM}"), weighed(found, limit)));
-        result.metrics.extend(found);
-        all.push(metric);
+        let row = above(metric).map(|found| weighed(found, limit));
+        let row = row.filter(|row| row.count > 0 || why.is_some());
+        rows.extend(row.map(|row| (format!("{name}{ABOVE_MINIMUM}"), row)));
     }
+    result.metrics.extend(rows);
     all
 }

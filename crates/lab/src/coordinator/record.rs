@@ -464,6 +464,9 @@ impl Run<'_, '_> {
                     |offset: Offset, of: OtherSource| if of.is_reported { offset.beside(of) } else { offset.with(of) };
                 *offset = offset.take().map(|offset| states.by_keepers(host).into_iter().fold(offset, add));
             }
+            if let Some(pair) = ran.pair.take() {
+                ran.halves.offsets = std::mem::take(offsets).with_pair(pair);
+            }
             let (mut batch, mut record) = halves::join(stream, ran.base, &ran.halves);
             record.phase_ns = Some(phase.0);
             self.complete(&turn.cell.setup, stream, &mut record, beside.ends)?;

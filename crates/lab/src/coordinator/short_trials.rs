@@ -9,6 +9,7 @@ use crate::agent::AgentError;
 use crate::host::HostId;
 use crate::host::clocks::{Compared, Exchange, Known, best};
 use crate::loads::Loads;
+use crate::not_found::NotFound;
 use crate::observer;
 use crate::orders::{self, Turn, random_of};
 use crate::placement::Placed;
@@ -35,9 +36,13 @@ const TIMEOUT: Nanos = Nanos(200_000_000);
 /// Payload bytes, both ways.
 const SIZE: u16 = 64;
 
-/// By how much the clocks of other machines are ahead, by the exchange over the path: of those from
-/// which packets came back. `None` if a clock was set meanwhile.
-pub(super) type ByPath = BTreeMap<HostId, Option<OffsetReading>>;
+/// Two hosts: this machine and another one, or two others, the one with the smaller number first.
+pub(super) type Pair = [HostId; 2];
+
+/// By how much the clock of the second host of a pair is ahead of that of the first, by the
+/// exchange over the path: of those from which packets came back. `None` if a clock was set
+/// meanwhile.
+pub(super) type ByPath = BTreeMap<Pair, Option<OffsetReading>>;
 
 impl Run<'_, '_> {
     /// Measures what tx stamps add, behind the first trial on a path, between hosts, by a port.
@@ -62,9 +67,9 @@ impl Run<'_, '_> {
         had(observer::measure(stations, plan, &cell.setup, chosen, &mut random, self.options.stop))
     }
 
-    /// Compares the clocks of machines that are reached over ssh with this one's, over the path;
-    /// `is_behind` the trial or before it. Nothing of a machine to which the path does not lead
-    /// from here, or from which no packet came back.
+    /// Compares the clocks of machines that are reached over ssh with this one's, over the path,
+    /// and those of two such machines between which a stream goes; `is_behind` the trial or before
+    /// it. Nothing of a pair that the path does not join, or from which no packet came back.
     pub(super) fn exchange(
         &mut self,
         stations: &mut Stations,
@@ -72,10 +77,11 @@ impl Run<'_, '_> {
         turn: &Turn<'_>,
         is_behind: bool,
     ) -> Result<ByPath, RunError> {
-        let remotes = self.experiment.remotes();
-        let hosts: BTreeSet<HostId> =
-            remotes.into_keys().filter(|host| !self.unanswered.contains(&(turn.cell.id.clone(), *host))).collect();
-        let setup = exchanging(&turn.cell.setup, plan, &hosts).filter(|_| !self.stopped());
+        let remotes: BTreeSet<HostId> = self.experiment.remotes().into_keys().collect();
+        let pairs = pairs(&turn.cell.setup, &remotes)?.into_iter();
+        let pairs: BTreeSet<Pair> =
+            pairs.filter(|pair| !self.unanswered.contains(&(turn.cell.id.clone(), *pair))).collect();
+        let setup = exchanging(&turn.cell.setup, plan, &pairs).filter(|_| !self.stopped());
         let Some(setup) = setup else { return Ok(ByPath::new()) };
         // A packet that comes late from the one before is none of this one's.
         let mut random = random_of(!self.experiment.seed, &turn.cell.id, turn.n | u32::from(is_behind) << 31);
@@ -88,8 +94,8 @@ impl Run<'_, '_> {
         };
         // Where nothing came back, a firewall may let only the measured streams pass, and each
         // question costs its whole timeout.
-        let silent = hosts.into_iter().filter(|host| !found.contains_key(host));
-        self.unanswered.extend(silent.map(|host| (turn.cell.id.clone(), host)));
+        let silent = pairs.into_iter().filter(|pair| !found.contains_key(pair));
+        self.unanswered.extend(silent.map(|pair| (turn.cell.id.clone(), pair)));
         Ok(found)
     }
 }
@@ -104,19 +110,36 @@ fn had<T: Default>(result: Result<T, Broken>) -> Result<T, RunError> {
     }
 }
 
-/// The set-up with an exchange with each of these hosts and nothing else; `None` where there is
+/// Whose clocks are compared: this machine's with that of each of `remotes`, and those of two of
+/// them between which a stream goes.
+fn pairs(setup: &Setup, remotes: &BTreeSet<HostId>) -> Result<BTreeSet<Pair>, NotFound> {
+    let mut pairs: BTreeSet<Pair> = remotes.iter().map(|host| [HostId::HERE, *host]).collect();
+    for stream in &setup.streams {
+        let ends = [host_of(setup, &stream.from)?, host_of(setup, &stream.to)?];
+        if ends[0] != ends[1] && ends.iter().all(|host| remotes.contains(host)) {
+            pairs.insert(in_order(ends));
+        }
+    }
+    Ok(pairs)
+}
+
+fn in_order([one, other]: Pair) -> Pair {
+    [one.min(other), one.max(other)]
+}
+
+/// The set-up with an exchange between each of these pairs and nothing else; `None` where there is
 /// none.
-fn exchanging(setup: &Setup, plan: &Plan, hosts: &BTreeSet<HostId>) -> Option<Setup> {
+fn exchanging(setup: &Setup, plan: &Plan, pairs: &BTreeSet<Pair>) -> Option<Setup> {
     if setup.is_simulated() {
         return None;
     }
     let at = |host: HostId| setup.stations.iter().filter(move |(_, of)| of.host == host).map(|(name, _)| name);
-    let joined = |host: &HostId| {
-        let mut pairs = at(HostId::HERE).flat_map(|here| at(*host).map(move |there| (here, there)));
-        let (from, to) = pairs.find(|(here, there)| plan.ends.between(here, there, None).is_ok())?;
+    let joined = |[one, other]: &Pair| {
+        let mut ends = at(*one).flat_map(|from| at(*other).map(move |to| (from, to)));
+        let (from, to) = ends.find(|(from, to)| plan.ends.between(from, to, None).is_ok())?;
         question(setup, from, to)
     };
-    let streams: Vec<Stream> = hosts.iter().filter_map(joined).collect();
+    let streams: Vec<Stream> = pairs.iter().filter_map(joined).collect();
     (!streams.is_empty()).then(|| Setup { streams, loads: Vec::new(), ..setup.clone() })
 }
 
@@ -127,7 +150,7 @@ fn question(setup: &Setup, from: &str, to: &str) -> Option<Stream> {
     let like = own.or(setup.streams.first())?;
     let (cpu, policy, wait) = (CpuChoice::Any, Policy::Other, Wait::Block);
     Some(Stream {
-        name: format!("clock of {to}"),
+        name: format!("clock of {to} at {from}"),
         from: from.to_owned(),
         to: to.to_owned(),
         path: None,
@@ -213,17 +236,22 @@ fn by_path(
     let ran = stations.with_known_clocks(Known(about.clone()), run)?;
     let mut found = ByPath::new();
     for (ordered, ran) in ordered.iter().zip(&ran) {
-        let host = host_of(setup, &ordered.stream.to)?;
+        let pair = [host_of(setup, &ordered.stream.from)?, host_of(setup, &ordered.stream.to)?];
         let (batch, record) = halves::join(&ordered.stream, ran.base, &ran.halves);
         let exchanges = exchanges(&batch);
-        let Some(about) = about.get(&host).filter(|_| !exchanges.is_empty()) else { continue };
+        if exchanges.is_empty() {
+            continue;
+        }
+        // The stamps of both are in this machine's clock by these.
+        let about_ns = |host: HostId| about.get(&host).map_or(0, |of| of.reading.ahead_ns);
+        let [from_ns, to_ns] = pair.map(about_ns);
         let whole = |more: OffsetReading| {
-            let ahead_ns = about.reading.ahead_ns.saturating_add(more.ahead_ns);
+            let ahead_ns = more.ahead_ns.saturating_add(to_ns).saturating_sub(from_ns);
             let of_stamps = [record.tx_conversion.bound_ns, record.rx_conversion.bound_ns];
             let bound_ns = of_stamps.into_iter().fold(more.bound_ns, i64::saturating_add);
-            OffsetReading { ahead_ns, bound_ns, ..more }
+            OffsetReading { at_tai_ns: more.at_tai_ns.saturating_add(from_ns), ahead_ns, bound_ns }
         };
-        found.insert(host, best(&exchanges).map(whole));
+        found.insert(pair, best(&exchanges).map(whole));
     }
     Ok(found)
 }
@@ -234,17 +262,23 @@ fn by_path(
 /// If a stream names a station that is not there.
 pub(super) fn add(setup: &Setup, ran: &mut [StreamHalves], before: &ByPath, behind: &ByPath) -> Result<(), RunError> {
     let method = format!("{ROUND_TRIPS} round trips over the path, with the stamps of both kernels");
+    let of_path = |pair: Pair| {
+        let [first, last] = [before, behind].map(|found| found.get(&pair).copied().flatten());
+        let (method, is_reported) = (method.clone(), false);
+        first.zip(last).map(|(first, last)| OtherSource { method, first, last, is_reported })
+    };
     for (stream, ran) in setup.streams.iter().zip(ran) {
+        let (from, to) = (host_of(setup, &stream.from)?, host_of(setup, &stream.to)?);
         let offsets = &mut ran.halves.offsets;
-        for (station, offset) in [(&stream.from, &mut offsets.tx), (&stream.to, &mut offsets.rx)] {
-            let host = host_of(setup, station)?;
-            let [first, last] = [before, behind].map(|found| found.get(&host).copied().flatten());
-            if let (Some(known), Some((first, last))) = (offset.as_mut(), first.zip(last)) {
-                let (method, is_reported) = (method.clone(), false);
-                let of_path = OtherSource { method, first, last, is_reported };
+        for (host, offset) in [(from, &mut offsets.tx), (to, &mut offsets.rx)] {
+            if let (Some(known), Some(of_path)) = (offset.as_mut(), of_path([HostId::HERE, host])) {
                 *known = std::mem::take::<Offset>(known).with(of_path);
             }
         }
+        ran.pair = of_path(in_order([from, to])).filter(|_| from != HostId::HERE && to != HostId::HERE).map(|of| {
+            let turned = |reading: OffsetReading| if from <= to { reading } else { reading.turned() };
+            OtherSource { first: turned(of.first), last: turned(of.last), ..of }
+        });
     }
     Ok(())
 }

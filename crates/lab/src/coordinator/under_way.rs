@@ -68,8 +68,8 @@ pub(super) struct Run<'a, 'h> {
     pub(super) ruler: Vec<RulerRecord>,
     /// Paths and ports on which it is known what tx stamps add.
     pub(super) observed: Vec<ObservedPath>,
-    /// Cells in which nothing came back of the exchange over the path, and from which hosts.
-    pub(super) unanswered: BTreeSet<(String, HostId)>,
+    /// Cells in which nothing came back of the exchange over the path, and between which hosts.
+    pub(super) unanswered: BTreeSet<(String, [HostId; 2])>,
     /// What it costs that programs print.
     pub(super) costs: Costs,
     pub(super) of: u32,

@@ -365,7 +365,8 @@ impl OffsetSource for OneHost {
 /// record has their states under: rules look for the state of a thread's machine by the name in
 /// its offset.
 pub fn name_hosts<'n>(offsets: &mut EndOffsets, ends: [HostId; 2], name: impl Fn(HostId) -> Option<&'n str>) {
-    for (offset, host) in [&mut offsets.tx, &mut offsets.rx].into_iter().zip(ends) {
+    let [from, to] = ends;
+    for (offset, host) in [(&mut offsets.tx, from), (&mut offsets.rx, to), (&mut offsets.pair, to)] {
         if let Some((offset, name)) = offset.as_mut().zip(name(host)) {
             offset.host = name.to_owned();
         }

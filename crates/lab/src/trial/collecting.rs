@@ -353,9 +353,9 @@ impl Shared<'_> {
             warmup: self.warmups.get(&ordered.id).copied().unwrap_or_default(),
             reply,
             own,
-            offsets: EndOffsets { tx: self.offset(ordered.from), rx: self.offset(ordered.to) },
+            offsets: EndOffsets { tx: self.offset(ordered.from), rx: self.offset(ordered.to), pair: None },
         };
-        StreamHalves { base, halves }
+        StreamHalves { base, halves, pair: None }
     }
 }
 

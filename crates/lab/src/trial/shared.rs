@@ -16,7 +16,7 @@ use tardy_engine::message::{ActivityId, EndReady, FromAgent, ToAgent};
 use tardy_engine::schedule;
 use tardy_model::stream::Side;
 use tardy_model::stream_id::{NoStream, StreamId};
-use tardy_model::time::{ClockReading, Instant, Monotonic, Nanos, Offset, Tai};
+use tardy_model::time::{ClockReading, Instant, Monotonic, Nanos, Offset, OtherSource, Tai};
 use tardy_model::trial::WarmUp;
 
 /// The time of an input, by the coordinator's clocks.
@@ -236,6 +236,8 @@ pub struct StreamHalves {
     pub base: Instant<Tai>,
     /// What both stations recorded.
     pub halves: Halves,
+    /// The receiving host's clock against the sending one's, if they were compared with each other.
+    pub pair: Option<OtherSource>,
 }
 
 /// Why a trial has no whole result.
