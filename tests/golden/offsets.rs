@@ -270,6 +270,19 @@ fn instants_of_two_other_hosts_were_as_wrong_as_both_their_offsets() {
             assert!(wrong_ns <= both.bound_ns() + took_ns / 1_000 + 2, "{wrong_ns} {both:?}");
         }
     }
+    // The sender's clock was read for a tenth of a second, and the receiver's a second before: what
+    // the line of the former says then is worth nothing.
+    let at = |at_tai_ns, ahead_ns, bound_ns| OffsetReading { at_tai_ns, ahead_ns, bound_ns };
+    let of = |host: &str, first, last| Some(Offset { host: host.into(), first, last, ..Offset::default() });
+    let far = EndOffsets {
+        tx: of("tx", at(10_000_000_000, 0, 30_000), at(10_100_000_000, 50_000, 30_000)),
+        rx: of("rx", at(9_000_000_000, 0, 100), at(10_200_000_000, 0, 100)),
+        pair: None,
+    };
+    let (first, last) = (at(10_000_000_000, 0, 5_000_000), at(10_100_000_000, 0, 5_000_000));
+    let path = OtherSource { method: "path".into(), first, last, is_reported: false };
+    let far = far.with_pair(path).pair.expect("two hosts");
+    assert_eq!((far.first, far.last), (at(10_000_000_000, 0, 30_100), at(10_100_050_000, -50_000, 30_100)));
     // A comparison that no offset of the two allows is one.
     let alone = |host: &str| {
         let reading = |at_tai_ns| OffsetReading { at_tai_ns, ahead_ns: 0, bound_ns: 1_000 };

@@ -8,7 +8,7 @@ use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
 use tardy_lab::plan::{Kinds, Plan, plan};
 use tardy_lab::step::{Action, Inverse, Step};
-use tardy_model::path::{Backend, BpfJit, PathKind};
+use tardy_model::path::{Backend, PathKind};
 use tardy_spec::experiment::{self, Station};
 
 #[test]
@@ -193,30 +193,4 @@ fn xdp_programs_meet_packets_that_are_whole_and_the_machine_gets_its_offloads_ba
     assert!(elsewhere("tardy-vm0; reboot").is_some_and(|why| why.contains("no network device's name")));
     assert!(elsewhere("eth0").is_some_and(|why| why.contains("tardy has not made")));
     assert_eq!(elsewhere("tardy-vm0"), None);
-}
-
-#[test]
-fn whether_programs_are_compiled_is_the_machine_s_and_is_put_back() {
-    let planned = |wanted: BpfJit, found: Option<u8>| {
-        let mut setup = setup();
-        setup.stations.insert("vm".to_owned(), machine_station(&[Backend::Tap]));
-        setup.path = experiment::Path { bpf_jit: wanted, ..experiment::Path::given(PathKind::Xdp, 1500) };
-        plan(&setup, Names::FIRST, &FactsByHost::from(Facts { bpf_jit: found, ..Facts::default() }))
-    };
-    let lines = |wanted: BpfJit, found: u8| {
-        let plan = planned(wanted, Some(found)).expect("it can be planned");
-        let does = plan.steps.iter().flat_map(|step| &step.does).map(ToString::to_string);
-        let all = does.chain(plan.undo().map(|command| command.to_string()));
-        all.filter(|line| line.contains("bpf_jit_enable")).collect::<Vec<_>>()
-    };
-    let [sets, back] = &lines(BpfJit::Off, 1)[..] else { panic!("{:#?}", lines(BpfJit::Off, 1)) };
-    assert!(sets.contains("echo 0 >/proc/sys/net/core/bpf_jit_enable"), "{sets}");
-    assert_eq!(back, "sh -c 'echo 1 >/proc/sys/net/core/bpf_jit_enable'");
-    assert_eq!(lines(BpfJit::On, 0).len(), 2);
-    // What is so already is left: 2 compiles too, and shows the code.
-    for (wanted, found) in [(BpfJit::AsSet, 0), (BpfJit::AsSet, 1), (BpfJit::On, 2), (BpfJit::Off, 0)] {
-        assert_eq!(lines(wanted, found), [""; 0], "{wanted:?}, {found}");
-    }
-    let unknown = planned(BpfJit::Off, None).expect_err("it could not be put back").to_string();
-    assert!(unknown.contains("there is no /proc/sys/net/core/bpf_jit_enable here"), "{unknown}");
 }

@@ -151,6 +151,8 @@ SEC("xdp") int computes(struct xdp_md *ctx)
 		to = 4711;
 	else if (ctx->rx_queue_index == 6)
 		to = ctx->ingress_ifindex + 1;
+	else if (ctx->rx_queue_index == 7)
+		to = -1;
 	return redirect(to, 0);
 }
 #endif
@@ -518,7 +520,7 @@ fn an_objects_calls_are_found_in_its_code_and_their_cost_is_measured() {
     // Which of its numbers it is depends on the packet.
     assert_eq!(numbers("CHOOSES"), [7, 9]);
     assert_eq!(numbers("CHOOSES_OF_MANY"), [11, 22, 33, 44]);
-    // A number that is computed is none of them, and neither is the 0 that it begins with.
+    // A number that is computed is none of them, and neither is what means no device.
     assert_eq!(numbers("COMPUTES"), [4711]);
     let own = scan(OBJECT).expect("an ELF file");
     assert_eq!((own.lines.len(), own.redirects.len()), (0, 0), "tardy's own program has none of it");

@@ -279,7 +279,7 @@ impl CellAnalysis {
         for (stream, result) in &mut results {
             let Some((digest, of)) = digests.get(stream).zip(record.streams.get(stream)) else { continue };
             let above = |metric| pool::above_minimum(metric, digest, of);
-            for metric in stamps::refuse(stream, result, &self.validity, above) {
+            for metric in stamps::refuse(stream, result, &self.validity, true, above) {
                 histograms.remove(&(stream.clone(), metric));
             }
         }

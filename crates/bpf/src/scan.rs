@@ -24,10 +24,11 @@ const ZERO_R0: u8 = 0xb7;
 const SET: [u8; 2] = [0xb7, 0xb4];
 /// A register into a register, of 64 and of 32 bits.
 const COPIES: [u8; 2] = [0xbf, 0xbc];
-/// What an atomic operation says that it gives back, and the one that compares and gives back by
-/// register 0.
+/// What an atomic operation says that it gives back, the one that compares and gives back by
+/// register 0, and the load that comes before all later accesses.
 const FETCH: i32 = 1;
 const COMPARE_EXCHANGE: i32 = 0xf1;
+const LOAD_ACQUIRE: i32 = 0x100;
 /// Loads from memory, with their bytes.
 const LOADS: [(u8, usize); 4] = [(0x71, 1), (0x69, 2), (0x61, 4), (0x79, 8)];
 /// Bytes of an instruction.
@@ -141,6 +142,7 @@ impl Op {
             // A callee may leave anything in the registers of its arguments.
             CALL => register <= 5,
             // An atomic operation may give back what was in memory.
+            0xc3 | 0xcb | 0xd3 | 0xdb if self.constant == LOAD_ACQUIRE => self.to == register,
             0xc3 | 0xdb if self.constant == COMPARE_EXCHANGE => register == 0,
             0xc3 | 0xdb => self.constant & FETCH != 0 && self.from == register,
             // A packet's bytes, in the old form.
@@ -237,6 +239,8 @@ impl Flow<'_> {
                 constants.extend((load.code == LOAD_64).then(|| variable(address, ahead, width)).flatten());
             }
         }
+        // The kernel numbers devices below this: what is above is a word for none.
+        constants.retain(|number| i32::try_from(*number).is_ok());
         // A variable that is still 0 is no number of a device where another value may follow.
         if written.len() > 1 {
             constants.remove(&0);

@@ -506,19 +506,21 @@ impl EndOffsets {
     #[must_use]
     pub fn with_pair(self, of: OtherSource) -> EndOffsets {
         let (Some(tx), Some(rx), false) = (&self.tx, &self.rx, self.are_of_one_host()) else { return self };
-        // The receiver's clock was read at another moment than the sender's, which may have drifted
-        // meanwhile.
-        let apart = |reading: OffsetReading| {
-            let tx_ns = tx.ahead_ns(Instant::from_ns(reading.at_tai_ns));
+        // At both ends of the time in which both were read: neither line is right beyond its own
+        // readings, and the trial lies between.
+        let from_ns = tx.first.at_tai_ns.max(rx.first.at_tai_ns);
+        let until_ns = tx.last.at_tai_ns.min(rx.last.at_tai_ns).max(from_ns);
+        let apart = |at_ns: i64| {
+            let [tx_ns, rx_ns] = [tx, rx].map(|of| of.ahead_ns(Instant::from_ns(at_ns)));
             OffsetReading {
-                at_tai_ns: reading.at_tai_ns.saturating_add(tx_ns),
-                ahead_ns: reading.ahead_ns.saturating_sub(tx_ns),
-                bound_ns: reading.bound_ns.saturating_add(tx.bound_ns()),
+                at_tai_ns: at_ns.saturating_add(tx_ns),
+                ahead_ns: rx_ns.saturating_sub(tx_ns),
+                bound_ns: tx.bound_ns().saturating_add(rx.bound_ns()),
             }
         };
         let method = format!("each against the coordinator's: {}; {}", tx.method, rx.method);
         let host = rx.host.clone();
-        let both = Offset { host, first: apart(rx.first), last: apart(rx.last), method, ..Offset::default() };
+        let both = Offset { host, first: apart(from_ns), last: apart(until_ns), method, ..Offset::default() };
         EndOffsets { pair: Some(both.with(of)), ..self }
     }
 

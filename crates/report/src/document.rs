@@ -160,7 +160,8 @@ pub(crate) fn reasons(stream: &StreamResult) -> Option<Block> {
             }
         }
     }
-    let had = stream.metrics.values().filter(|metric| metric.count > 0).count();
+    let is_whole = |(name, metric): &(&String, &MetricResult)| metric.count > 0 && !name.ends_with(ABOVE_MINIMUM);
+    let had = stream.metrics.iter().filter(is_whole).count();
     let entry = |(names, text): (Vec<&str>, String)| match names.len() {
         n if n > 1 && n == had => ("all metrics".to_owned(), text),
         _ => (names.join(", "), text),

@@ -276,16 +276,6 @@ pub fn kernel_release() -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// What says whether the kernel compiles BPF programs as it loads them. Only the machine's first
-/// network namespace has it.
-pub const BPF_JIT: &str = "/proc/sys/net/core/bpf_jit_enable";
-
-/// Whether the kernel compiles BPF programs as it loads them: 0 if it interprets them. `None` where
-/// it does not say.
-pub fn bpf_jit() -> Option<u8> {
-    fs::read_to_string(BPF_JIT).ok()?.trim().parse().ok()
-}
-
 /// Which boot of the machine this is: a random number that each one gets.
 ///
 /// # Errors

@@ -215,7 +215,9 @@ impl Pool {
                 refused.into_iter().map(|refused| refused.verdict).collect()
             };
             verdicts.extend(settings.weigh(CLOCK_BOUND.id, judge));
-            for metric in stamps::refuse(&stream, &mut result, settings, |metric| above.remove(&metric).flatten()) {
+            for metric in
+                stamps::refuse(&stream, &mut result, settings, false, |metric| above.remove(&metric).flatten())
+            {
                 withheld.extend(histograms.remove_entry(&(stream.clone(), metric)));
             }
             for (metric, hint) in pooled.hints {

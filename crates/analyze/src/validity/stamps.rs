@@ -405,12 +405,14 @@ fn middle(metric: &MetricResult) -> (&'static str, u64) {
 
 /// Takes the figures of a stream that the rule refuses, and gives those `above` the minimum of each
 /// metric that two clocks measured, where these are known and the rule does not refuse them as
-/// well. Below a figure that is refused it gives the reason in that case. Which metrics the rule
-/// refuses.
+/// well. Below a figure that is refused it gives the reason in that case. Of one trial of several
+/// there are such figures only below those that are refused: with those of some trials alone, which
+/// their own values choose, two runs would be compared. Which metrics the rule refuses.
 pub(crate) fn refuse(
     stream: &str,
     result: &mut StreamResult,
     settings: &Validity,
+    is_one_trial: bool,
     mut above: impl FnMut(Metric) -> Option<MetricResult>,
 ) -> Vec<Metric> {
     let limit = settings.share(CLOCK_BOUND.id);
@@ -424,6 +426,9 @@ pub(crate) fn refuse(
         if let Some(why) = why {
             *found = without_figures(found, why);
             all.push(metric);
+        }
+        if is_one_trial && why.is_none() {
+            continue;
         }
         let row = above(metric).map(|found| weighed(found, limit));
         let row = row.filter(|row| row.count > 0 || why.is_some());

@@ -81,17 +81,25 @@ impl Run<'_, '_> {
         let pairs = pairs(&turn.cell.setup, &remotes)?.into_iter();
         let pairs: BTreeSet<Pair> =
             pairs.filter(|pair| !self.unanswered.contains(&(turn.cell.id.clone(), *pair))).collect();
-        let setup = exchanging(&turn.cell.setup, plan, &pairs).filter(|_| !self.stopped());
-        let Some(setup) = setup else { return Ok(ByPath::new()) };
-        // A packet that comes late from the one before is none of this one's.
-        let mut random = random_of(!self.experiment.seed, &turn.cell.id, turn.n | u32::from(is_behind) << 31);
-        let found = match by_path(stations, plan, &setup, &mut random, self.options.stop) {
-            // The measured streams may take another port and other stations, and need none of this.
-            Err(Broken { error: TrialError::NotFound(_) | TrialError::Agent(AgentError::Refused { .. }), .. }) => {
-                ByPath::new()
-            }
-            result => had(result)?,
-        };
+        let (with_here, of_others): (BTreeSet<Pair>, BTreeSet<Pair>) =
+            pairs.iter().partition(|pair| pair.contains(&HostId::HERE));
+        let mut found = ByPath::new();
+        // Apart, because one that cannot be made ends the others with it.
+        for (n, pairs) in [with_here, of_others].into_iter().enumerate() {
+            let setup = exchanging(&turn.cell.setup, plan, &pairs).filter(|_| !self.stopped());
+            let Some(setup) = setup else { continue };
+            // A packet that comes late from the one before is none of this one's.
+            let number = turn.n | u32::from(is_behind) << 31 | (n as u32) << 30;
+            let mut random = random_of(!self.experiment.seed, &turn.cell.id, number);
+            found.extend(match by_path(stations, plan, &setup, &mut random, self.options.stop) {
+                // The measured streams may take another port and other stations, and need none of
+                // this.
+                Err(Broken {
+                    error: TrialError::NotFound(_) | TrialError::Agent(AgentError::Refused { .. }), ..
+                }) => ByPath::new(),
+                result => had(result)?,
+            });
+        }
         // Where nothing came back, a firewall may let only the measured streams pass, and each
         // question costs its whole timeout.
         let silent = pairs.into_iter().filter(|pair| !found.contains_key(pair));

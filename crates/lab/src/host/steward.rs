@@ -189,7 +189,6 @@ impl Host for Steward {
             idle_states: Some(cpus::states().len() as u32),
             available_bytes: proc::available_memory_bytes(),
             rt_limit: state::rt_limit(),
-            bpf_jit: proc::bpf_jit(),
             tai_offset_s: Some(clock::tai_offset_s()),
             now: Some(clock::now()),
         })

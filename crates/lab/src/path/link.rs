@@ -15,7 +15,6 @@ use tardy_host::timekeeper::PtpSocket;
 pub use tardy_model::path::PathId;
 use tardy_model::stream::Stream;
 use tardy_model::xdp::DeviceWithin;
-use tardy_sys::proc::BPF_JIT;
 use thiserror::Error;
 
 /// What the kernel says to `addrgenmode` where IPv6 is switched off (`ipv6.disable=1`, or not
@@ -242,12 +241,6 @@ pub enum PathError {
         /// The stations there are.
         stations: Vec<String>,
     },
-    /// Nobody knows whether the kernel compiles BPF programs, so it could not be put back.
-    #[error(
-        "path.bpf_jit is to be set, and there is no {BPF_JIT} here: it is in the machine's first network namespace only; run tardy \
-         there, or leave path.bpf_jit out"
-    )]
-    NoJit,
     /// The stations are on two machines, which this kind of path does not join.
     #[error("{kind} joins stations of one machine, and `{first}` and `{second}` are on two: use path \"wire\"")]
     TwoHosts { kind: &'static str, first: String, second: String },

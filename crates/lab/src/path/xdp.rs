@@ -12,13 +12,11 @@ use super::meeting::Meeting;
 use super::methods::{PathMethods, PlannedStations};
 use super::veth::Joint;
 use crate::command::{Command, OURSELVES};
-use crate::host::place::Place;
 use crate::machine::FactsByHost;
 use crate::names::Names;
 use crate::step::{Action, Inverse, Question, Step, offloads_off};
-use tardy_model::path::{Backend, BpfJit};
+use tardy_model::path::Backend;
 use tardy_spec::experiment::Setup;
-use tardy_sys::proc::BPF_JIT;
 
 pub(super) const KIND: PathMethods = PathMethods::made(lay);
 
@@ -26,7 +24,7 @@ pub(super) const KIND: PathMethods = PathMethods::made(lay);
 ///
 /// # Errors
 /// If there are not exactly one namespace and one machine.
-fn lay(setup: &Setup, stations: &PlannedStations, names: Names, found: &FactsByHost) -> Result<Laid, PathError> {
+fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost) -> Result<Laid, PathError> {
     let meeting = Meeting::of(setup, stations, names, Backend::Tap)?;
     let [_, uplink] = names.bridge();
     let mut behind = vec![
@@ -50,30 +48,8 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, found: &FactsByH
         // The driver of a veth pair takes redirected packets only at a link that polls.
         behind.insert(1, polling_step(&meeting.near));
     }
-    if let Some(jit) = jit_step(setup.path.bpf_jit, &meeting, found)? {
-        behind.insert(0, jit);
-    }
     let inside = meeting.inside(&[(&uplink, None), (&meeting.backend, None)], true);
     Ok(Laid { keepers: vec![keeper], read_back, inside, ..meeting.laid(behind) })
-}
-
-/// What sets whether the kernel compiles the programs; `None` where it is so already. The setting
-/// is the machine's, and counts as a program is loaded.
-fn jit_step(wanted: BpfJit, meeting: &Meeting<'_>, found: &FactsByHost) -> Result<Option<Step>, PathError> {
-    let place = Place::of(meeting.behind.host);
-    let value = match wanted {
-        BpfJit::AsSet => return Ok(None),
-        BpfJit::On => 1,
-        BpfJit::Off => 0,
-    };
-    let was = found.of(place.host)?.bpf_jit.ok_or(PathError::NoJit)?;
-    if (was > 0) == (value > 0) {
-        return Ok(None);
-    }
-    let refused = "the kernel refuses it (${says##*: }): with CONFIG_BPF_JIT_ALWAYS_ON it interprets no BPF programs";
-    let set = format!("says=$({{ echo {value} >{BPF_JIT}; }} 2>&1) || {{ echo \"{refused}\" >&2; exit 1; }}");
-    let step = Step::new(&place, "whether the kernel compiles BPF programs", vec![place.shell(&set, &[])]);
-    Ok(Some(step.undone_by(vec![Inverse::here(Action::RestoreBpfJit { was })])))
 }
 
 /// What the kernel says of a device's offloads.

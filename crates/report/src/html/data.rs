@@ -16,7 +16,7 @@ use tardy_model::expect::QUANTILES;
 use tardy_model::gates::Window;
 use tardy_model::load::Series;
 use tardy_model::point::Metric;
-use tardy_model::result::{CellResult, MetricResult, Quantiles, StreamResult, TrialResult};
+use tardy_model::result::{ABOVE_MINIMUM, CellResult, MetricResult, Quantiles, StreamResult, TrialResult};
 use tardy_model::validity::CLOCK_BOUND;
 
 /// Bins of all pooled distributions together, of all trials' together, and the most and least of
@@ -27,7 +27,7 @@ const OF_TRIALS: (usize, usize, usize) = (16_000, 64, 8);
 /// The data, safe inside a script element.
 pub(super) fn json(picture: &Picture<'_>) -> String {
     let cells = &picture.results.cells;
-    let metrics = |stream: &StreamResult| stream.metrics.len();
+    let metrics = |stream: &StreamResult| stream.metrics.keys().filter(|name| !name.ends_with(ABOVE_MINIMUM)).count();
     let pooled: usize = cells.iter().flat_map(|cell| cell.streams.values()).map(metrics).sum();
     let trials = cells.iter().flat_map(|cell| &cell.trials);
     let single: usize = trials.flat_map(|trial| trial.streams.values()).map(metrics).sum();
