@@ -378,6 +378,15 @@ fn two_clocks_that_were_read_at_two_moments_were_a_millisecond_apart_for_each_se
     assert_eq!((apart.ahead_ns, apart.bound_ns, apart.at_tai_ns), (2_000, 900, Some(3_000)));
     let other = Kept { reference: "PTP grandmaster 02".into(), ..theirs.clone() };
     assert_eq!(Kept::apart(&theirs, &[other]), None);
+    // One that claims to be wrong by less than nothing would take this machine's error away.
+    for bound_ns in [-600, -1, i64::MIN] {
+        let liar = Kept { bound_ns, ..theirs.clone() };
+        assert_eq!(Kept::apart(&liar, std::slice::from_ref(&theirs)), None, "{bound_ns}");
+        let later = Some(Later { ahead_ns: 0, bound_ns, at_tai_ns: 12_000_000_000 });
+        assert_eq!(Kept::apart(&Kept { later, ..theirs.clone() }, std::slice::from_ref(&theirs)), None, "{bound_ns}");
+    }
+    let exact = by_ptp(0, 0, None, None);
+    assert_eq!(Kept::apart(&exact, std::slice::from_ref(&exact)).map(|apart| apart.bound_ns), Some(1));
     // Nothing that a machine reports overflows.
     for odd in [i64::MIN, i64::MAX] {
         let _ = Kept::apart(

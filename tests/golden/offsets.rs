@@ -13,6 +13,22 @@ use tardy_model::time::{CounterReading, Disagreement, EndOffsets, Instant, Offse
 const AHEAD_NS: i64 = 3_000_000;
 
 #[test]
+fn a_bound_of_less_than_nothing_took_the_error_of_the_other_clock_away() {
+    let reading = |bound_ns| OffsetReading { at_tai_ns: 0, ahead_ns: 1_000, bound_ns };
+    let of =
+        |bound_ns| Offset { host: "b".into(), first: reading(bound_ns), last: reading(bound_ns), ..Offset::default() };
+    for lie in [-1, -400, i64::MIN] {
+        assert_eq!((of(lie).bound_ns(), of(lie).drift_bound_ns()), (0, 0), "{lie}");
+        let other =
+            OtherSource { method: "a liar's".into(), first: reading(lie), last: reading(lie), is_reported: false };
+        let with = of(400).with(other);
+        assert_eq!((with.bound_ns(), with.method.as_str(), with.others.len()), (400, "", 1), "{lie}");
+        let both = EndOffsets { tx: Some(Offset { host: "c".into(), ..of(lie) }), rx: Some(of(300)), pair: None };
+        assert_eq!(both.bound_ns(), 300, "{lie}");
+    }
+}
+
+#[test]
 fn an_offset_that_drifts_is_a_line_between_its_readings() {
     let reading = |at_tai_ns, ahead_ns, bound_ns| OffsetReading { at_tai_ns, ahead_ns, bound_ns };
     let second = 1_000_000_000;

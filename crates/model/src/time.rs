@@ -2,6 +2,10 @@
 //! Time with its clock in the type: subtracting instants of two clocks does not compile; a
 //! conversion states its bound.
 
+mod ends;
+
+pub use ends::EndOffsets;
+
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
 use std::ops::{Add, Sub};
@@ -163,7 +167,8 @@ impl Conversion {
     pub fn between(before: &ClockReading, after: &ClockReading) -> Self {
         let (a, b) = (before.tai_minus_realtime_ns(), after.tai_minus_realtime_ns());
         let exact = |r: &ClockReading| r.tai_minus_realtime_ns() == i64::from(r.tai_offset_s) * 1_000_000_000;
-        let read = if exact(before) && exact(after) { 0 } else { before.bound_ns.max(after.bound_ns) };
+        // What another machine or a file gives may be below 0, which no half-width is.
+        let read = if exact(before) && exact(after) { 0 } else { before.bound_ns.max(after.bound_ns).max(0) };
         Conversion { tai_minus_realtime_ns: a, bound_ns: (a - b).abs() + read }
     }
 
@@ -214,7 +219,7 @@ impl PhcReading {
     pub fn between(before: PhcReading, after: PhcReading) -> Option<PhcConversion> {
         let device = i128::from(after.phc_ns) - i128::from(before.phc_ns);
         let system = i128::from(after.realtime_ns) - i128::from(before.realtime_ns);
-        let bound_ns = before.bound_ns.max(after.bound_ns);
+        let bound_ns = before.bound_ns.max(after.bound_ns).max(0);
         let explained = i128::from(before.bound_ns) + i128::from(after.bound_ns);
         let even = device > 0 && (device - system).abs() <= system.max(0) / MOST_OFF + explained;
         even.then_some(PhcConversion { first: before, last: after, bound_ns })
@@ -346,7 +351,9 @@ impl Offset {
             method: of.method,
             ..Offset::default()
         };
-        if as_source(other.clone()).bound_ns() >= self.bound_ns() {
+        // No half-width is below 0: who says so is only compared.
+        let is_sound = other.first.bound_ns >= 0 && other.last.bound_ns >= 0;
+        if !is_sound || as_source(other.clone()).bound_ns() >= self.bound_ns() {
             self.others.push(other);
             return self;
         }
@@ -404,7 +411,7 @@ impl Offset {
     /// By how much an instant that is converted may be wrong, ns, if the clocks ran evenly between
     /// the readings.
     pub fn bound_ns(&self) -> i64 {
-        let of_readings = self.first.bound_ns.max(self.last.bound_ns);
+        let of_readings = self.first.bound_ns.max(self.last.bound_ns).max(0);
         match self.without_slope() {
             Some(apart) => of_readings.saturating_add(clamped((apart + 1) / 2)),
             None => of_readings,
@@ -414,7 +421,7 @@ impl Offset {
     /// By how much more one instant between the readings may be wrong than another, ns, if the
     /// clocks ran evenly: the error is a line from that of the first reading to that of the last.
     pub fn drift_bound_ns(&self) -> i64 {
-        let of_readings = self.first.bound_ns.saturating_add(self.last.bound_ns);
+        let of_readings = self.first.bound_ns.max(0).saturating_add(self.last.bound_ns.max(0));
         of_readings.saturating_add(self.without_slope().map_or(0, clamped))
     }
 
@@ -468,95 +475,5 @@ impl OffsetReading {
     /// bounds explain unless the clock drifted.
     pub fn to_there(&self, here: Instant<Tai>) -> Instant<Tai> {
         here + Nanos(self.ahead_ns)
-    }
-}
-
-/// The offsets of the hosts on which a stream's ends were; `None` for an end on the coordinator's
-/// own host, whose clock gives all instants.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EndOffsets {
-    /// Of the host that sends, and takes the replies.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tx: Option<Offset>,
-    /// Of the host that receives, and answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rx: Option<Offset>,
-    /// The receiving host's clock against the sending one's, where both are others than the
-    /// coordinator's and were compared with each other. Its readings are at moments of the sending
-    /// host's clock. Instants of the receiver go by it to that clock, and by `tx` on from there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pair: Option<Offset>,
-}
-
-impl EndOffsets {
-    /// True if both ends are on the coordinator's host.
-    pub fn are_none(&self) -> bool {
-        self.tx.is_none() && self.rx.is_none()
-    }
-
-    /// True if the clock of one host took the stamps of both ends.
-    pub fn are_of_one_host(&self) -> bool {
-        let host = |offset: &Option<Offset>| offset.as_ref().map(|offset| offset.host.clone());
-        host(&self.tx) == host(&self.rx)
-    }
-
-    /// The same with what a comparison of both hosts shows, where both are others than the
-    /// coordinator's and are not one. What follows from the offsets of both counts where its bound
-    /// is less.
-    #[must_use]
-    pub fn with_pair(self, of: OtherSource) -> EndOffsets {
-        let (Some(tx), Some(rx), false) = (&self.tx, &self.rx, self.are_of_one_host()) else { return self };
-        // At both ends of the time in which both were read: neither line is right beyond its own
-        // readings, and the trial lies between.
-        let from_ns = tx.first.at_tai_ns.max(rx.first.at_tai_ns);
-        let until_ns = tx.last.at_tai_ns.min(rx.last.at_tai_ns).max(from_ns);
-        let apart = |at_ns: i64| {
-            let [tx_ns, rx_ns] = [tx, rx].map(|of| of.ahead_ns(Instant::from_ns(at_ns)));
-            OffsetReading {
-                at_tai_ns: at_ns.saturating_add(tx_ns),
-                ahead_ns: rx_ns.saturating_sub(tx_ns),
-                bound_ns: tx.bound_ns().saturating_add(rx.bound_ns()),
-            }
-        };
-        let method = format!("each against the coordinator's: {}; {}", tx.method, rx.method);
-        let host = rx.host.clone();
-        let both = Offset { host, first: apart(from_ns), last: apart(until_ns), method, ..Offset::default() };
-        EndOffsets { pair: Some(both.with(of)), ..self }
-    }
-
-    /// The moment on the coordinator's clock of an instant of the receiving host's.
-    pub fn receiver_to_here(&self, theirs: Instant<Tai>) -> Instant<Tai> {
-        let at_sender = |pair: &Offset| pair.to_here(theirs);
-        match (&self.pair, &self.tx, &self.rx) {
-            (Some(pair), Some(tx), _) => tx.to_here(at_sender(pair)),
-            (_, _, Some(rx)) => rx.to_here(theirs),
-            _ => theirs,
-        }
-    }
-
-    /// The moment on the coordinator's clock of an instant of the sending host's.
-    pub fn sender_to_here(&self, theirs: Instant<Tai>) -> Instant<Tai> {
-        self.tx.as_ref().map_or(theirs, |tx| tx.to_here(theirs))
-    }
-
-    /// By how much the difference of an instant at one end and one at the other may be wrong, ns.
-    pub fn bound_ns(&self) -> i64 {
-        self.sum(Offset::bound_ns)
-    }
-
-    /// By how much more one such difference may be wrong than another of the same trial, ns.
-    pub fn drift_bound_ns(&self) -> i64 {
-        self.sum(Offset::drift_bound_ns)
-    }
-
-    /// Of both ends; nothing on one host, whose offset is the same for both and cancels.
-    fn sum(&self, of: fn(&Offset) -> i64) -> i64 {
-        if self.are_of_one_host() {
-            return 0;
-        }
-        if let Some(pair) = &self.pair {
-            return of(pair);
-        }
-        [&self.tx, &self.rx].into_iter().flatten().map(of).fold(0, i64::saturating_add)
     }
 }

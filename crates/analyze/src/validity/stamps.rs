@@ -362,7 +362,7 @@ struct TooLarge {
 }
 
 fn too_large(metric: &MetricResult, limit: f64) -> Option<TooLarge> {
-    let bound_ns = metric.clock_bound_ns.filter(|_| metric.count > 0)?;
+    let bound_ns = metric.clock_bound_ns.filter(|ns| *ns > 0 && metric.count > 0)?;
     let (middle, ns) = middle(metric);
     let share = bound_ns as f64 / ns as f64;
     let says = match share.is_finite() {

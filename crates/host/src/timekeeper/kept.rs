@@ -52,9 +52,12 @@ const MOST_OFF: u64 = 1_000;
 
 impl Kept {
     /// What it shows with one of this machine's reports; `None` if none is of the same keeper and
-    /// reference.
+    /// reference, or if one claims to be wrong by less than nothing.
     pub fn apart(theirs: &Kept, ours: &[Kept]) -> Option<Apart> {
         let ours = ours.iter().find(|ours| (ours.by, &ours.reference) == (theirs.by, &theirs.reference))?;
+        if ![theirs, ours].into_iter().all(Kept::is_sound) {
+            return None;
+        }
         let about_ns = theirs.ahead_ns.checked_sub(ours.ahead_ns)?;
         // By this machine's clock: when the one was read that is known of one moment alone.
         let there = theirs.at_tai_ns.and_then(|at_ns| at_ns.checked_sub(about_ns));
@@ -63,9 +66,15 @@ impl Kept {
         let (our_ahead_ns, our_bound_ns) = ours.at(at_tai_ns)?;
         let (their_ahead_ns, their_bound_ns) = theirs.at(at_tai_ns.map(|at_ns| at_ns.saturating_add(about_ns)))?;
         let ahead_ns = their_ahead_ns.checked_sub(our_ahead_ns)?;
-        let bound_ns = their_bound_ns.checked_add(our_bound_ns)?;
+        // Two machines' clocks are never known without an error.
+        let bound_ns = their_bound_ns.checked_add(our_bound_ns)?.max(1);
         let method = format!("{} at both ends, which follow {}", theirs.by.name(), theirs.reference);
         Some(Apart { method, ahead_ns, bound_ns, at_tai_ns })
+    }
+
+    /// No half-width of an error is below 0.
+    fn is_sound(&self) -> bool {
+        self.bound_ns >= 0 && self.later.is_none_or(|later| later.bound_ns >= 0)
     }
 
     /// By how much its clock was ahead of the reference at an instant of that clock, and by how
