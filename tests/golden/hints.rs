@@ -9,9 +9,11 @@ use proptest::prelude::*;
 use std::fs;
 use tardy_bpf::btf::{Btf, BtfError, TypeKind};
 use tardy_bpf::hints::{Accessor, AccessorError, HintError, Layouts, Value};
+use tardy_bpf::pitfalls::{Scan, scan, scan_sections};
 use tardy_bpf::source::{self, KernelBtf, ObjectError, SourceError};
 use tardy_fuzz_bodies::hints::table::{self, Table};
 use tardy_fuzz_bodies::hints::{base, broken, input};
+use tardy_model::xdp::{NumberedDevice, ObjectRecord};
 
 fn layouts(table: &Table) -> Layouts {
     Layouts::of(&Btf::parse(table.bytes()).expect("sound BTF")).expect("hint structs")
@@ -400,4 +402,81 @@ fn an_object_of_one_mebibyte_filled_the_memory_with_its_names() {
         assert!(error.starts_with("it is a damaged ELF file") && error.contains(why), "{error}");
     }
     assert!(scanned(&elf(&[(CODE, 1, 64, 8)], 4000, short)).is_ok_and(|scan| scan.lines.is_empty()));
+}
+
+/// An instruction's eight bytes.
+fn op(code: u8, [to, from]: [u8; 2], jump: i16, constant: i32) -> [u8; 8] {
+    let mut bytes = [code, to | from << 4, 0, 0, 0, 0, 0, 0];
+    bytes[2..4].copy_from_slice(&jump.to_le_bytes());
+    bytes[4..].copy_from_slice(&constant.to_le_bytes());
+    bytes
+}
+
+/// An object with these sections of code, each by its name, and with this number of functions,
+/// which begin at the first instructions of the first section.
+fn object_of(sections: &[(&str, Vec<[u8; 8]>)], functions: u32) -> Vec<u8> {
+    let (mut names, mut begins) = (vec![0], Vec::new());
+    for (name, _) in sections {
+        begins.push(names.len() as u32);
+        names.extend(name.bytes().chain([0]));
+    }
+    let placed = |from: u64| {
+        let mut at = from;
+        let place = |((_, code), begin): (&(&str, Vec<[u8; 8]>), &u32)| {
+            let of = (6, *begin, at, code.len() as u64 * 8);
+            at += of.3;
+            of
+        };
+        elf(&sections.iter().zip(&begins).map(place).collect::<Vec<_>>(), functions, &names)
+    };
+    // Where the code lies changes no length.
+    let mut bytes = placed(placed(0).len() as u64);
+    bytes.extend(sections.iter().flat_map(|(_, code)| code.as_flattened()));
+    bytes
+}
+
+#[test]
+fn a_search_for_the_number_of_a_device_ended_without_a_word() {
+    const REDIRECT: i32 = 23;
+    let (set, copy) = (|to: u8, value: i32| op(0xb7, [to, 0], 0, value), |to: u8, from: u8| op(0xbf, [to, from], 0, 0));
+    let (call, exit) = (op(0x85, [0, 0], 0, REDIRECT), op(0x95, [0, 0], 0, 0));
+    let nothing = |n: usize| vec![op(0x07, [7, 0], 0, 1); n];
+    let scanned = |bytes: &[u8]| scan_sections(bytes, |name| name == "xdp").expect("an ELF file");
+    let numbers = |scan: &Scan| scan.redirects.iter().map(|(_, number)| *number).collect::<Vec<_>>();
+
+    // A branch that nothing is in hid the number that is just before.
+    let mut code = vec![op(0x55, [1, 0], 4, 0), set(6, 7), copy(1, 6), call, exit];
+    code.extend(nothing(1 << 14));
+    code.push(op(0x05, [0, 0], 2 - (5 + (1 << 14) + 1), 0));
+    let found = scanned(&object_of(&[("xdp", code)], 0));
+    assert_eq!((numbers(&found), found.unsearched.len()), (vec![7], 1));
+
+    // A section that is never loaded took all of the steps.
+    let mut long = nothing(1 << 14);
+    long.extend((0..300).flat_map(|_| [copy(1, 6), call]));
+    let object = object_of(&[("decoy", long), ("xdp", vec![set(1, 7), call, exit])], 0);
+    let found = scanned(&object);
+    assert_eq!((numbers(&found), found.unsearched.len()), (vec![7], 0));
+    let all = scan(&object).expect("an ELF file");
+    assert_eq!((numbers(&all), all.unsearched.len()), (Vec::new(), 301));
+
+    // What lies on the stack is no constant, and the search does not go through all code for it.
+    let mut code = nothing(30_000);
+    code.extend([op(0x61, [1, 10], -4, 0), call, exit]);
+    let found = scanned(&object_of(&[("xdp", code)], 0));
+    assert_eq!((numbers(&found), found.unsearched.len()), (Vec::new(), 0));
+
+    // A function does not begin with what another one left.
+    let code = vec![set(6, 9), copy(1, 6), call, exit];
+    assert_eq!(numbers(&scanned(&object_of(&[("xdp", code.clone())], 0))), [9]);
+    assert_eq!(numbers(&scanned(&object_of(&[("xdp", code)], 2))), Vec::<u32>::new());
+}
+
+#[test]
+fn another_host_listed_a_hundred_thousand_devices() {
+    let device = NumberedDevice { function: "f".into(), number: 7, device: None };
+    let record =
+        ObjectRecord { devices: vec![device; 100_000], lines: vec!["f".into(); 100_000], ..ObjectRecord::default() };
+    let bounded = record.bounded();
+    assert_eq!((bounded.devices.len(), bounded.lines.len(), bounded.unsearched), (256, 256, 99_744));
 }

@@ -14,8 +14,8 @@ use tardy_model::ethernet::MOST_TAGS;
 use tardy_model::path::PathKind;
 use tardy_model::verdict::{Figure, Level, Verdict};
 use tardy_model::xdp::{
-    FaultKind, Inspection, ProbeHop, ProbeRecord, ProbeRoute, ProbeWay, ProgramCost, ProgramFault, ProgramHook,
-    ProgramRecord, ProgramSeen, SpecialKind, SpecialRecord,
+    FaultKind, Inspection, ObjectRecord, ProbeHop, ProbeRecord, ProbeRoute, ProbeWay, ProgramCost, ProgramFault,
+    ProgramHook, ProgramRecord, ProgramSeen, SpecialKind, SpecialRecord,
 };
 
 /// A program that did this at the receiver while eight probe packets each way arrived with `tags`.
@@ -573,4 +573,23 @@ fn the_interval_of_a_cost_has_95_percent_of_as_few_as_six_pairs() {
         let cost = in_pairs(each, elapsed);
         assert_eq!(cost, Ok(ProgramCost { ns: middle, low_ns: low, high_ns: high, pairs }), "{pairs}");
     }
+}
+
+#[test]
+fn redirects_that_were_not_searched_to_the_end_passed_for_redirects_without_a_number() {
+    let mut found = inspected(ProgramHook::XdpNative, Some(ProgramSeen::default()), &[(0, 8)]);
+    found.programs.clear();
+    let object = |unsearched| ObjectRecord {
+        station: "b".into(),
+        program: "long".into(),
+        unsearched,
+        ..ObjectRecord::default()
+    };
+    found.objects = vec![object(0)];
+    assert!(found.is_clean() && !verdicts(found.clone()).contains_key("device-number"));
+    found.objects = vec![object(2)];
+    assert!(!found.is_clean());
+    let of = &verdicts(found)["device-number"];
+    assert_is(of, "device-number", Level::Note, "was not found out for 2 redirects");
+    assert_eq!(of.evidence.get("unsearched"), Some(&Figure::from(2_u64)));
 }

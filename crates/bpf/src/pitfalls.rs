@@ -8,7 +8,7 @@
 
 use crate::probes::{Arriving, BUFFER, Came, count_marks};
 use crate::program::{Attached, Log, attached, harmless, infos};
-pub use crate::scan::{Call, MOST_CALLS, Scan, scan, without};
+pub use crate::scan::{Call, Scan, scan, scan_sections, without};
 use crate::source::ObjectError;
 use crate::user::UserObject;
 use libbpf_rs::query::ProgramInfo;
@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+pub use tardy_model::xdp::MOST_CALLS;
 use tardy_model::xdp::{
     ArrivedProbes, AwaitedProbes, DeviceWithin, FaultKind, NumberedDevice, ObjectRecord, ProgramCost, ProgramFault,
     ProgramHook, ProgramRecord, ProgramSeen,
@@ -103,11 +104,7 @@ fn from_end(values: usize) -> Option<usize> {
 /// # Errors
 /// As [`scan`].
 pub fn scan_of(object: &UserObject<'_>) -> Result<Scan, ObjectError> {
-    let mut scan = scan(object.bytes)?;
-    let is_here = |call: &Call| [object.section(), ".text"].contains(&&*call.section);
-    scan.lines.retain(is_here);
-    scan.redirects.retain(|(call, _)| is_here(call));
-    Ok(scan)
+    scan_sections(object.bytes, |name| [object.section(), ".text"].contains(&name))
 }
 
 /// What the lines cost that a user's own program writes, in each run on a packet like those that
@@ -126,7 +123,7 @@ pub fn cost_of_object(object: &UserObject<'_>, packet: &[u8]) -> Result<ProgramC
 /// # Errors
 /// A clause that says why it cannot be read.
 pub fn of_object(object: &UserObject<'_>) -> Result<ObjectRecord, String> {
-    let Scan { lines, redirects } = scan_of(object).map_err(|error| error.to_string())?;
+    let Scan { lines, redirects, unsearched } = scan_of(object).map_err(|error| error.to_string())?;
     let numbered = |(call, number): (Call, u32)| NumberedDevice {
         function: call.function.to_string(),
         number,
@@ -138,6 +135,7 @@ pub fn of_object(object: &UserObject<'_>) -> Result<ObjectRecord, String> {
         lines: lines.into_iter().take(MOST_CALLS).map(|call| call.function.to_string()).collect(),
         cost: None,
         unmeasured: None,
+        unsearched: (unsearched.len() + redirects.len().saturating_sub(MOST_CALLS)) as u64,
         devices: redirects.into_iter().take(MOST_CALLS).map(numbered).collect(),
     })
 }

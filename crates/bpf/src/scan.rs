@@ -4,7 +4,7 @@
 
 use crate::source::{Code, CodeSection, ObjectError};
 use object::Endianness;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Helpers that write a line into the kernel's trace: `bpf_trace_printk`, `bpf_trace_vprintk`.
@@ -31,10 +31,10 @@ const COMPARE_EXCHANGE: i32 = 0xf1;
 const LOAD_ACQUIRE: i32 = 0x100;
 /// Loads from memory, with their bytes.
 const LOADS: [(u8, usize); 4] = [(0x71, 1), (0x69, 2), (0x61, 4), (0x79, 8)];
+/// The register that has the end of the stack.
+const STACK: u8 = 10;
 /// Bytes of an instruction.
 const WIDTH: usize = 8;
-/// Calls of one kind that a record lists; with more, the object's author needs no list.
-pub const MOST_CALLS: usize = 256;
 /// Instructions that the search for the number of a device looks at: for a call, and for an object.
 const MOST_STEPS_OF_A_CALL: usize = 1 << 14;
 const MOST_STEPS: usize = 1 << 22;
@@ -60,6 +60,9 @@ pub struct Scan {
     /// variable, once for each number that the redirect may have. A number that a program computes,
     /// takes from another map, or hands to a function of its own is not seen.
     pub redirects: Vec<(Call, u32)>,
+    /// Redirects of which only a part of the code before them was looked at: the number of their
+    /// device may be in the rest.
+    pub unsearched: Vec<Call>,
 }
 
 /// An instruction, taken apart into its fields.
@@ -77,10 +80,18 @@ struct Op {
 /// # Errors
 /// If it is no ELF file of 64 bits, or is damaged.
 pub fn scan(bytes: &[u8]) -> Result<Scan, ObjectError> {
+    scan_sections(bytes, |_| true)
+}
+
+/// The same of those in sections of these names. What others have takes no part of the search.
+///
+/// # Errors
+/// As [`scan`].
+pub fn scan_sections(bytes: &[u8], is_wanted: impl Fn(&str) -> bool) -> Result<Scan, ObjectError> {
     let code = Code::of(bytes)?;
     let mut scan = Scan::default();
     let mut steps = MOST_STEPS;
-    for section in &code.sections {
+    for section in code.sections.iter().filter(|section| is_wanted(&section.name)) {
         let name: Arc<str> = section.name.as_str().into();
         let functions: BTreeMap<u64, Arc<str>> =
             section.functions.iter().map(|(start, function)| (*start, function.name.as_str().into())).collect();
@@ -91,7 +102,8 @@ pub fn scan(bytes: &[u8]) -> Result<Scan, ObjectError> {
             Call { section: Arc::clone(&name), function: Arc::clone(function), instruction, offset }
         };
         let variable = |load: usize, ahead: i64, width: usize| code.variable(section, load, ahead, width);
-        look(&ops(section.instructions, code.endian), at, variable, &mut steps, &mut scan);
+        let starts = section.functions.keys().map(|start| *start as usize / WIDTH).collect();
+        look(&ops(section.instructions, code.endian), starts, at, variable, &mut steps, &mut scan);
     }
     Ok(scan)
 }
@@ -160,10 +172,19 @@ struct Flow<'o> {
     begins: Vec<bool>,
     /// Jumps by their target.
     jumps: BTreeMap<usize, Vec<usize>>,
+    /// Where functions begin: nothing runs into one.
+    starts: BTreeSet<usize>,
+}
+
+/// What a search found.
+struct Found<T> {
+    all: BTreeSet<T>,
+    /// It looked at every way.
+    is_whole: bool,
 }
 
 impl Flow<'_> {
-    fn of(ops: &[Op]) -> Flow<'_> {
+    fn of(ops: &[Op], starts: BTreeSet<usize>) -> Flow<'_> {
         let mut begins = vec![false; ops.len()];
         let mut jumps: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         let mut n = 0;
@@ -176,26 +197,30 @@ impl Flow<'_> {
             }
             n += if op.code == LOAD_64 { 2 } else { 1 };
         }
-        Flow { ops, begins, jumps }
+        Flow { ops, begins, jumps, starts }
     }
 
     /// The instructions after which this one may run.
     fn before(&self, n: usize) -> impl Iterator<Item = usize> {
         let previous = [n.checked_sub(1), n.checked_sub(2)].into_iter().flatten().find(|at| self.begins[*at]);
-        let previous = previous.filter(|at| self.ops[*at].goes_on());
+        let previous = previous.filter(|at| self.ops[*at].goes_on() && !self.starts.contains(&n));
         previous.into_iter().chain(self.jumps.get(&n).into_iter().flatten().copied())
     }
 
     /// The instructions that may have given a register what it has before instruction `n`, on any
-    /// way by which the program comes there. Copies from register to register are followed. Each
-    /// place takes one of `steps`; without steps the search ends.
-    fn written(&self, n: usize, register: u8, steps: &mut usize) -> BTreeSet<usize> {
+    /// way by which the program comes there, the nearest first. Copies from register to register
+    /// are followed. Each place takes one of `steps`; without steps the search ends.
+    fn written(&self, n: usize, register: u8, steps: &mut usize) -> Found<usize> {
         let mut found = BTreeSet::new();
+        // No instruction writes the register of the stack.
+        if register == STACK {
+            return Found { all: found, is_whole: true };
+        }
         let mut seen = BTreeSet::from([(n, register)]);
-        let mut left = vec![(n, register)];
-        while let Some((n, register)) = left.pop() {
+        let mut left = VecDeque::from([(n, register)]);
+        while let Some((n, register)) = left.pop_front() {
             for at in self.before(n) {
-                let Some(fewer) = steps.checked_sub(1) else { return found };
+                let Some(fewer) = steps.checked_sub(1) else { return Found { all: found, is_whole: false } };
                 *steps = fewer;
                 let op = self.ops[at];
                 let copied = (COPIES.contains(&op.code) && op.jump == 0).then_some(op.from);
@@ -207,12 +232,12 @@ impl Flow<'_> {
                     (true, Some(from)) => (at, from),
                     (false, _) => (at, register),
                 };
-                if seen.insert(next) {
-                    left.push(next);
+                if next.1 != STACK && seen.insert(next) {
+                    left.push_back(next);
                 }
             }
         }
-        found
+        Found { all: found, is_whole: true }
     }
 
     /// The constants that a register may have before an instruction; `variable` gives the first
@@ -223,9 +248,9 @@ impl Flow<'_> {
         register: u8,
         variable: &impl Fn(usize, i64, usize) -> Option<u32>,
         steps: &mut usize,
-    ) -> BTreeSet<u32> {
+    ) -> Found<u32> {
         let mut constants = BTreeSet::new();
-        let written = self.written(n, register, steps);
+        let Found { all: written, mut is_whole } = self.written(n, register, steps);
         for at in &written {
             let op = self.ops[*at];
             if SET.contains(&op.code) {
@@ -233,7 +258,9 @@ impl Flow<'_> {
                 continue;
             }
             let Some((_, width)) = LOADS.into_iter().find(|(code, _)| *code == op.code) else { continue };
-            for address in self.written(*at, op.from, steps) {
+            let addresses = self.written(*at, op.from, steps);
+            is_whole &= addresses.is_whole;
+            for address in addresses.all {
                 let load = self.ops[address];
                 let ahead = i64::from(load.constant) + i64::from(op.jump);
                 constants.extend((load.code == LOAD_64).then(|| variable(address, ahead, width)).flatten());
@@ -242,22 +269,23 @@ impl Flow<'_> {
         // The kernel numbers devices below this: what is above is a word for none.
         constants.retain(|number| i32::try_from(*number).is_ok());
         // A variable that is still 0 is no number of a device where another value may follow.
-        if written.len() > 1 {
+        if written.len() > 1 || !is_whole {
             constants.remove(&0);
         }
-        constants
+        Found { all: constants, is_whole }
     }
 }
 
 /// Notes what one section's instructions show.
 fn look(
     ops: &[Op],
+    starts: BTreeSet<usize>,
     at: impl Fn(usize) -> Call,
     variable: impl Fn(usize, i64, usize) -> Option<u32>,
     steps: &mut usize,
     scan: &mut Scan,
 ) {
-    let flow = Flow::of(ops);
+    let flow = Flow::of(ops, starts);
     let calls = ops.iter().enumerate().filter(|(n, op)| flow.begins[*n] && op.code == CALL && op.from == 0);
     for (n, op) in calls {
         if PRINTS.contains(&op.constant) {
@@ -268,7 +296,10 @@ fn look(
             *steps -= own;
             let devices = flow.constants(n, *register, &variable, &mut own);
             *steps += own;
-            scan.redirects.extend(devices.into_iter().map(|device| (at(n), device)));
+            if !devices.is_whole {
+                scan.unsearched.push(at(n));
+            }
+            scan.redirects.extend(devices.all.into_iter().map(|device| (at(n), device)));
         }
     }
 }

@@ -9,9 +9,9 @@ use crate::frame::MOST_PACKETS;
 use crate::point::Point;
 pub use crate::sample::{HintColumn, Hints};
 pub use inspection::{
-    ArrivedProbes, AwaitedProbes, DeviceWithin, FaultKind, Inspection, LOOPBACK, NumberedDevice, ObjectRecord,
-    PROBE_TTL, ProbeHop, ProbeRecord, ProbeRoute, ProbeWay, ProgramCost, ProgramFault, ProgramHook, ProgramRecord,
-    ProgramSeen,
+    ArrivedProbes, AwaitedProbes, DeviceWithin, FaultKind, Inspection, LOOPBACK, MOST_CALLS, NumberedDevice,
+    ObjectRecord, PROBE_TTL, ProbeHop, ProbeRecord, ProbeRoute, ProbeWay, ProgramCost, ProgramFault, ProgramHook,
+    ProgramRecord, ProgramSeen,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 pub use special::{SpecialKind, SpecialRecord};

@@ -385,7 +385,20 @@ fn numbered(found: &Inspection) -> Vec<Verdict> {
             .with("function", device.function.as_str())
             .with("number", device.number)
     };
-    all.map(verdict).collect()
+    let unsearched = found.objects.iter().filter(|object| object.unsearched > 0).map(|object| {
+        let says = format!(
+            "program `{}`, by which {} receives: whether the number of a device is in its code was not found out for {}; its \
+             code is too long for the search, or has too many of them",
+            object.program,
+            object.station,
+            says::count(object.unsearched, "redirect", "redirects")
+        );
+        Verdict::new(DEVICE_NUMBER.id, Level::Note, says)
+            .with("station", object.station.as_str())
+            .with("program", object.program.as_str())
+            .with("unsearched", object.unsearched)
+    });
+    all.map(verdict).chain(unsearched).collect()
 }
 
 fn generic(found: &Inspection) -> Vec<Verdict> {

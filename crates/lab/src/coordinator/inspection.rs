@@ -208,7 +208,8 @@ pub(super) fn inspect(
         }
         let objects = looks.iter().find(|look| look.station == at).map_or(&[][..], |look| &look.objects);
         for ((object, packet), record) in objects.iter().zip(looked.objects) {
-            let Some(mut record) = record else { continue };
+            let Some(record) = record else { continue };
+            let mut record = record.bounded();
             if !record.lines.is_empty() {
                 let of = CostOrder::Object { object: object.clone(), packet: packet.clone() };
                 match stations.cost(at, of, costs)? {

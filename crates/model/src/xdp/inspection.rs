@@ -388,6 +388,24 @@ pub struct ObjectRecord {
     pub unmeasured: Option<String>,
     /// Redirects to a device whose number is written into the code.
     pub devices: Vec<NumberedDevice>,
+    /// Further redirects that were not searched to the end for such a number, or are too many to
+    /// be listed.
+    #[serde(default)]
+    pub unsearched: u64,
+}
+
+/// Calls of one kind that a record lists; with more, the object's author needs no list.
+pub const MOST_CALLS: usize = 256;
+
+impl ObjectRecord {
+    /// The same with as many calls of each kind as are listed: another host may send any number.
+    #[must_use]
+    pub fn bounded(mut self) -> ObjectRecord {
+        let left_out = self.devices.len().saturating_sub(MOST_CALLS) as u64;
+        self.lines.truncate(MOST_CALLS);
+        self.devices.truncate(MOST_CALLS);
+        ObjectRecord { unsearched: self.unsearched.saturating_add(left_out), ..self }
+    }
 }
 
 /// A device that a program knows by a number in its code.
@@ -430,7 +448,8 @@ pub struct Inspection {
 impl Inspection {
     /// Nothing was found that is worth a word.
     pub fn is_clean(&self) -> bool {
-        let is_silent = |object: &ObjectRecord| object.lines.is_empty() && object.devices.is_empty();
+        let is_silent =
+            |object: &ObjectRecord| object.lines.is_empty() && object.devices.is_empty() && object.unsearched == 0;
         self.programs.is_empty()
             && self.objects.iter().all(is_silent)
             && self.probes.iter().all(|probe| probe.with_more_tags() == 0 && !probe.strays())

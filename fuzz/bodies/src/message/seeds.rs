@@ -246,6 +246,7 @@ fn inspected() -> FromAgent {
                 program: "prints".into(),
                 lines: vec!["prints".into()],
                 devices: vec![NumberedDevice { function: "prints".into(), number: 3, device: None }],
+                unsearched: 2,
                 ..ObjectRecord::default()
             }),
             None,
