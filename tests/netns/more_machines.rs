@@ -5,6 +5,7 @@
 use crate::command::each;
 use crate::elsewhere::{ITSELF, NETWORK, two};
 use serde_json::Value;
+use std::net::UdpSocket;
 
 #[test]
 fn a_machine_that_reaches_itself_over_ssh_has_one_clock() {
@@ -77,4 +78,26 @@ fn two_other_machines_were_never_compared_with_each_other() {
         assert!(bound_ns > 0 && ahead_ns.abs() <= bound_ns, "{path}");
     }
     assert_eq!(two.seen(), before);
+}
+
+#[test]
+fn one_pair_that_could_not_be_asked_silenced_the_others() {
+    let Some(mut two) = two("one_pair_that_could_not_be_asked_silenced_the_others") else { return };
+    two.listen(&two.here.clone(), ITSELF);
+    // The second question goes to a port that somebody else has, on either machine.
+    let takers = [&two.here, &two.there].map(|name| {
+        let netns = std::path::Path::new("/run/netns").join(name);
+        let taker = std::thread::spawn(move || {
+            tardy_sys::process::enter_netns(&netns).expect("its namespace");
+            UdpSocket::bind("0.0.0.0:5801").expect("a free port")
+        });
+        taker.join().expect("it is taken")
+    });
+    let more = tardy_tests::part("third station of a network");
+    let run = two.run(&format!("{NETWORK}{more}"), &["--set", "station.a.address=198.51.100.1"]);
+    assert!([Some(0), Some(4)].contains(&run.code), "{}\n{}", run.stderr, run.stdout);
+    let offsets = &two.trial()["streams"]["ctl"]["offsets"];
+    let text = offsets.to_string();
+    assert!(text.contains("64 round trips over the path"), "{offsets}");
+    drop(takers);
 }

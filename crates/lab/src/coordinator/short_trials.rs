@@ -83,28 +83,34 @@ impl Run<'_, '_> {
             pairs.filter(|pair| !self.unanswered.contains(&(turn.cell.id.clone(), *pair))).collect();
         let (with_here, of_others): (BTreeSet<Pair>, BTreeSet<Pair>) =
             pairs.iter().partition(|pair| pair.contains(&HostId::HERE));
-        let mut found = ByPath::new();
-        // Apart, because one that cannot be made ends the others with it.
-        for (n, pairs) in [with_here, of_others].into_iter().enumerate() {
+        let mut all = Exchanged::default();
+        // Apart, because one that cannot be made ends the others with it: one that is refused is
+        // then asked for alone, and so is each of the others.
+        let (mut left, mut n) = (vec![of_others, with_here], 0);
+        while let Some(pairs) = left.pop() {
             let setup = exchanging(&turn.cell.setup, plan, &pairs).filter(|_| !self.stopped());
             let Some(setup) = setup else { continue };
             // A packet that comes late from the one before is none of this one's.
-            let number = turn.n | u32::from(is_behind) << 31 | (n as u32) << 30;
+            let number = turn.n | u32::from(is_behind) << 31 | (n & 0x7f) << 24;
+            n += 1;
             let mut random = random_of(!self.experiment.seed, &turn.cell.id, number);
-            found.extend(match by_path(stations, plan, &setup, &mut random, self.options.stop) {
+            match by_path(stations, plan, &setup, &mut random, self.options.stop) {
                 // The measured streams may take another port and other stations, and need none of
                 // this.
                 Err(Broken {
                     error: TrialError::NotFound(_) | TrialError::Agent(AgentError::Refused { .. }), ..
-                }) => ByPath::new(),
-                result => had(result)?,
-            });
+                }) => left.extend(pairs.iter().filter(|_| pairs.len() > 1).map(|pair| BTreeSet::from([*pair]))),
+                result => {
+                    let Exchanged { found, silent } = had(result)?;
+                    all.found.extend(found);
+                    all.silent.extend(silent);
+                }
+            }
         }
         // Where nothing came back, a firewall may let only the measured streams pass, and each
-        // question costs its whole timeout.
-        let silent = pairs.into_iter().filter(|pair| !found.contains_key(pair));
-        self.unanswered.extend(silent.map(|pair| (turn.cell.id.clone(), pair)));
-        Ok(found)
+        // question costs its whole timeout. What was not asked is asked again.
+        self.unanswered.extend(all.silent.into_iter().map(|pair| (turn.cell.id.clone(), pair)));
+        Ok(all.found)
     }
 }
 
@@ -219,7 +225,15 @@ fn exchanges(batch: &Batch) -> Vec<Exchange> {
     (0..batch.len()).filter_map(of_row).collect()
 }
 
-/// Runs the exchange.
+/// What an exchange came to.
+#[derive(Default)]
+struct Exchanged {
+    found: ByPath,
+    /// Pairs that were asked and from which nothing came back.
+    silent: Vec<Pair>,
+}
+
+/// Runs the exchange. Nothing is asked if the clocks cannot be compared at all.
 ///
 /// # Errors
 /// As of any trial.
@@ -229,11 +243,11 @@ fn by_path(
     setup: &Setup,
     random: &mut Pcg64Mcg,
     stop: &AtomicBool,
-) -> Result<ByPath, Broken> {
+) -> Result<Exchanged, Broken> {
     // The trial asks the same, and says why it cannot be asked.
     let (compared, failed) = stations.compare_clocks();
     if !failed.is_empty() {
-        return Ok(ByPath::new());
+        return Ok(Exchanged::default());
     }
     let about: BTreeMap<HostId, Compared> = compared.into_values().map(|of| (of.host, of)).collect();
     let unpinned = Placed { tx: None, rx: None, reply: None };
@@ -242,12 +256,13 @@ fn by_path(
     // What is joined by one offset is off by one number, whatever that is.
     let run = |stations: &mut Stations| stations.run(&ordered, &mut loads, stop, None, &mut |_, _| {});
     let ran = stations.with_known_clocks(Known(about.clone()), run)?;
-    let mut found = ByPath::new();
+    let mut all = Exchanged::default();
     for (ordered, ran) in ordered.iter().zip(&ran) {
         let pair = [host_of(setup, &ordered.stream.from)?, host_of(setup, &ordered.stream.to)?];
         let (batch, record) = halves::join(&ordered.stream, ran.base, &ran.halves);
         let exchanges = exchanges(&batch);
         if exchanges.is_empty() {
+            all.silent.push(pair);
             continue;
         }
         // The stamps of both are in this machine's clock by these.
@@ -259,9 +274,9 @@ fn by_path(
             let bound_ns = of_stamps.into_iter().fold(more.bound_ns, i64::saturating_add);
             OffsetReading { at_tai_ns: more.at_tai_ns.saturating_add(from_ns), ahead_ns, bound_ns }
         };
-        found.insert(pair, best(&exchanges).map(whole));
+        all.found.insert(pair, best(&exchanges).map(whole));
     }
-    Ok(found)
+    Ok(all)
 }
 
 /// Adds the exchanges before and behind a trial to the offsets of its streams.
