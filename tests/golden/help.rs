@@ -282,9 +282,9 @@ fn zsh_and_fish_know_the_ready_made_experiments_and_the_keys_of_set() {
         ) && zsh.contains("compadd -S '' -- name= trials="),
         "{zsh}"
     );
-    for function in ["_tardy_experiments", "_tardy_keys"] {
-        // Where it is defined, and in `run`, `plan`, `guest pack` and `clocks`.
-        assert_eq!(zsh.matches(function).count(), 5, "{function}");
+    // Where it is defined, and in `run`, `plan`, `guest pack` and `clocks`; keys also in `doctor`.
+    for (function, count) in [("_tardy_experiments", 5), ("_tardy_keys", 6)] {
+        assert_eq!(zsh.matches(function).count(), count, "{function}");
     }
     let fish = says(&["completions", "fish"]);
     for verb in ["run", "plan"] {
@@ -373,7 +373,7 @@ fn a_wrong_verb_was_refused_without_a_list_of_the_right_ones() {
     assert!(said.contains("there is no verb `rnu` (did you mean `run`?)"), "{said}");
     assert!(
         said.contains(
-            "Verbs: run, plan, report, compare, guest, hints, clocks, undo, schema, export, man, completions\n"
+            "Verbs: run, plan, report, compare, guest, hints, clocks, doctor, undo, schema, export, man, completions\n"
         ),
         "{said}"
     );

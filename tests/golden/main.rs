@@ -30,6 +30,7 @@ mod ci;
 mod compare;
 mod crates;
 mod devices;
+mod doctor;
 mod ethernet;
 mod foresight;
 mod frame;

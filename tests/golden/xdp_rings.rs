@@ -307,11 +307,15 @@ fn what_a_driver_can_do_for_af_xdp_is_read_from_the_kernels_answer() {
     let [index, zc] = [attribute(1, &7_u32.to_ne_bytes()), attribute(4, &8_u32.to_ne_bytes())];
     let [xdp, xsk] = [3, 6].map(|kind| move |flags: u64| attribute(kind, &flags.to_ne_bytes()));
     let all = answer(&[index.clone(), xdp(0x7f), attribute(5, &[0; 8]), xsk(7), zc]);
-    let every = XdpFeatures { zero_copy: true, tx_timestamp: true, tx_checksum: true, tx_launch_time: true };
+    let every =
+        XdpFeatures { native: true, zero_copy: true, tx_timestamp: true, tx_checksum: true, tx_launch_time: true };
     assert_eq!(read_xdp_features(&all), Some(every));
     // veth, and a kernel before 6.8, which has no such attribute.
     let none = XdpFeatures::default();
-    assert_eq!(read_xdp_features(&answer(&[index.clone(), xdp(0x77), xsk(0)])), Some(none));
+    assert_eq!(
+        read_xdp_features(&answer(&[index.clone(), xdp(0x77), xsk(0)])),
+        Some(XdpFeatures { native: true, ..none })
+    );
     assert_eq!(read_xdp_features(&answer(&[index.clone(), xdp(8)])), Some(XdpFeatures { zero_copy: true, ..none }));
     let stamps = answer(&[index.clone(), xdp(8), xsk(1)]);
     assert_eq!(read_xdp_features(&stamps), Some(XdpFeatures { zero_copy: true, tx_timestamp: true, ..none }));
@@ -323,7 +327,9 @@ fn what_a_driver_can_do_for_af_xdp_is_read_from_the_kernels_answer() {
     for length in 0..all.len() {
         let read = read_xdp_features(&all[..length]);
         assert!(
-            read.is_none() || read == Some(XdpFeatures { zero_copy: true, ..none }) || read == Some(every),
+            read.is_none()
+                || read == Some(XdpFeatures { native: true, zero_copy: true, ..none })
+                || read == Some(every),
             "{length}"
         );
     }

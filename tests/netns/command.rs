@@ -155,6 +155,11 @@ impl Place {
 }
 
 impl Finished {
+    /// What it said on stderr, without what the doctor says of this machine.
+    pub fn said(&self) -> Vec<&str> {
+        self.stderr.lines().filter(|line| !line.starts_with("tardy: doctor: ")).collect()
+    }
+
     /// Exit 0, or 4 with a measured reason.
     pub fn ran(&self) -> &Self {
         let reasons = self.ids("invalid");

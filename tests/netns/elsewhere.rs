@@ -143,18 +143,22 @@ impl Two {
         wait(Duration::from_secs(10), is_up).expect("the server listens");
     }
 
-    /// `tardy VERB FILE ARGS` on this machine; not by `ip netns exec`, whose mounts end with it.
+    /// `tardy VERB FILE ARGS` on this machine.
     fn command(&self, verb: &str, experiment: &str, args: &[&str]) -> Command {
         let file = self.place.path("hosts.toml");
         std::fs::write(&file, experiment).expect("a file");
+        let mut command = self.verb(&[verb]);
+        command.arg(&file).args(args).env("TARDY_STATE", self.place.state());
+        command
+    }
+
+    /// tardy on this machine; not by `ip netns exec`, whose mounts end with it.
+    pub fn verb(&self, words: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
         command
             .arg(format!("--net=/run/netns/{}", self.here))
             .arg(tardy())
-            .arg(verb)
-            .arg(&file)
-            .args(args)
-            .env("TARDY_STATE", self.place.state())
+            .args(words)
             .env("TARDY_SSH", format!("{CLIENT} -F {}", self.file("config")))
             .stdin(Stdio::null());
         command
@@ -321,7 +325,7 @@ fn a_machine_that_cannot_be_used_costs_one_clear_error_before_anything_is_built(
     let refused = |run: &Finished, code: i32, says: &[&str]| {
         assert_eq!(run.code, Some(code), "{}", run.stderr);
         let is_error = |line: &&str| line.starts_with("tardy: ") && !line.starts_with("tardy: warning: ");
-        let errors: Vec<&str> = run.stderr.lines().filter(is_error).collect();
+        let errors: Vec<&str> = run.said().into_iter().filter(is_error).collect();
         assert_eq!(errors.len(), 1, "{}", run.stderr);
         says.iter().for_each(|words| assert!(errors[0].contains(words), "{words}: {}", run.stderr));
         assert!(!two.place.out().exists(), "there is a run folder");
@@ -505,10 +509,7 @@ fn the_clocks_of_two_machines_are_shown_and_what_was_left_is_put_back_from_here(
     let refused = two.place.call(&mut two.command("clocks", NETWORK, &["--count", "1"]));
     assert_eq!(refused.code, Some(2), "{}", refused.stderr);
 
-    let mut there = Command::new("nsenter");
-    there.arg(format!("--net=/run/netns/{}", two.here)).arg(tardy()).args(["undo", "--host", "lab2"]);
-    there.env("TARDY_SSH", format!("{CLIENT} -F {}", two.file("config"))).stdin(Stdio::null());
-    let undone = two.place.call(&mut there);
+    let undone = two.place.call(&mut two.verb(&["undo", "--host", "lab2"]));
     assert_eq!(undone.code, Some(0), "{}", undone.stderr);
     assert!(undone.stderr.contains("lab2: nothing is left behind"), "{}", undone.stderr);
 }

@@ -3,6 +3,7 @@
 
 mod answered;
 mod command;
+mod doctor;
 mod elsewhere;
 mod foreign;
 mod harm;

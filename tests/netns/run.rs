@@ -30,7 +30,7 @@ fn a_run_writes_the_contracts_files_and_leaves_nothing() {
     }
     let printed: serde_json::Value = serde_json::from_str(&run.stdout).expect("--json prints results.json alone");
     assert_eq!(printed, run.results);
-    assert_eq!(run.stderr, "", "silent in a pipe");
+    assert!(run.said().is_empty(), "silent in a pipe, but for what of the machine would spoil figures: {}", run.stderr);
     for name in ["scheduled..wakeup", "scheduled..rx_kernel", "tx_kernel..rx_kernel", "rx_kernel..receive", "delta"] {
         let metric = run.metric(name);
         assert!(metric["coverage"].as_f64().is_some_and(|coverage| coverage >= 0.999), "{name}: {metric}");

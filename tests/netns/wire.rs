@@ -445,7 +445,7 @@ fn a_device_that_vanishes_ends_the_run_and_the_other_comes_back() {
     ip(&["-n", &netns, "link", "del", "dev", "enp1s0"]);
     let run = host.place.finish(child);
     assert_eq!(run.code, Some(4), "after a finished trial: {}", run.stderr);
-    let errors: Vec<&str> = run.stderr.lines().filter(|line| line.starts_with("tardy: ")).collect();
+    let errors: Vec<&str> = run.said().into_iter().filter(|line| line.starts_with("tardy: ")).collect();
     assert_eq!(errors.len(), 1, "{}", run.stderr);
     assert!(errors[0].contains("enp1s0"), "{}", errors[0]);
     let devices = host.devices().to_string();

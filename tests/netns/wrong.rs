@@ -21,7 +21,8 @@ fn refused(run: &Finished, code: i32, says: &[&str]) {
     for text in says {
         assert!(run.stderr.contains(text), "`{text}` is not in: {}", run.stderr);
     }
-    assert_eq!(run.stderr.trim().lines().count(), 1, "one error, not {}", run.stderr);
+    let said = run.said().into_iter().filter(|line| !line.is_empty()).count();
+    assert_eq!(said, 1, "one error, not {}", run.stderr);
     assert!(run.stdout.is_empty(), "{}", run.stdout);
 }
 
@@ -90,7 +91,7 @@ fn busypoll_without_a_napi_id_is_refused_and_the_other_cells_go_on() {
     // The reason came without the program's name on stderr, and --json has no table for it.
     assert!(run.stdout.contains("NAPI") && run.stdout.contains("path.napi = true"), "{}", run.stdout);
     // What the plan can foresee is warned of first; the refusal is the last line, and the only one.
-    let lines: Vec<&str> = run.stderr.lines().collect();
+    let lines = run.said();
     let [warned, line] = lines[..] else { panic!("a warning and a refusal: {}", run.stderr) };
     assert!(warned.starts_with("tardy: warning: `stream.ctl.rx.wait`: ") && warned.contains("NAPI"), "{warned}");
     assert!(line.starts_with("tardy: all: refused, nothing is measured of it: ") && line.contains("NAPI"), "{line}");

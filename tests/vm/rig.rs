@@ -115,7 +115,7 @@ pub struct Rig {
 }
 
 impl Rig {
-    fn new(cpus: u32) -> Rig {
+    fn new(cpus: u32, words: &str) -> Rig {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let netns = format!("tardytest-{}-rig{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
         let place = Place::new();
@@ -139,7 +139,7 @@ impl Rig {
             cpus,
             memory_mib: 512,
             kernel: kernel.image.display().to_string(),
-            append: "rdinit=/begin".to_owned(),
+            append: format!("rdinit=/begin {words}").trim_end().to_owned(),
             sandbox: false,
         };
         let mut command = Command::new("nsenter");
@@ -307,6 +307,11 @@ pub fn rig(test: &str) -> Option<Rig> {
 
 /// The same with this number of CPUs.
 pub fn rig_of(test: &str, cpus: u32) -> Option<Rig> {
+    rig_with(test, cpus, "")
+}
+
+/// The same with these words on its kernel's command line.
+pub fn rig_with(test: &str, cpus: u32, words: &str) -> Option<Rig> {
     if !can_run(test) {
         return None;
     }
@@ -314,5 +319,5 @@ pub fn rig_of(test: &str, cpus: u32) -> Option<Rig> {
         tardy_tests::skip(test, "an ssh server is missing (apt install dropbear-bin openssh-client)");
         return None;
     }
-    Some(Rig::new(cpus))
+    Some(Rig::new(cpus, words))
 }

@@ -11,5 +11,6 @@ pub mod probes;
 pub mod program;
 pub mod scan;
 pub mod source;
+pub mod types;
 pub mod user;
 pub mod xsk;

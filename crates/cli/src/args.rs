@@ -37,6 +37,8 @@ pub enum Verb {
     Hints(Hints),
     /// Show how far the clocks of an experiment's machines are apart
     Clocks(Clocks),
+    /// Find what of this machine would spoil figures, and how to fix it
+    Doctor(Doctor),
     /// Put back what a killed run left behind
     Undo(Undo),
     /// Print the schema of a file
@@ -301,6 +303,8 @@ pub enum SchemaOf {
     Samples,
     /// manifest.json: the machine, and how the run was made
     Manifest,
+    /// What `tardy doctor --json` prints
+    Doctor,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -429,6 +433,40 @@ pub struct Clocks {
     /// End after this number of readings [default: until a signal]
     #[arg(long, value_name = "N", value_parser = from_one)]
     pub count: Option<u32>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Doctor {
+    /// A CPU to be left alone; it is watched for 2 s
+    #[arg(long, value_name = "N")]
+    pub cpu: Vec<u32>,
+    /// Only what matters for this experiment, on its CPUs
+    #[arg(long = "for", value_name = "EXPERIMENT", value_hint = ValueHint::FilePath)]
+    pub experiment: Option<String>,
+    /// Set a dotted key of it, such as stream.ctl.rx.port=xdp
+    #[arg(long = "set", value_name = "KEY=VALUE", requires = "experiment")]
+    pub set: Vec<String>,
+    /// A network device to look at [default: hardware]
+    #[arg(long, value_name = "IF")]
+    pub nic: Vec<String>,
+    /// Look at another machine, which ssh calls so
+    #[arg(long, value_name = "HOST", conflicts_with = "experiment")]
+    pub host: Option<String>,
+    /// With --host: become root there by sudo
+    #[arg(long, requires = "host")]
+    pub sudo: bool,
+    /// Do not watch the CPUs
+    #[arg(long)]
+    pub no_live: bool,
+    /// Do not try what the kernel can do (loads modules)
+    #[arg(long)]
+    pub no_try: bool,
+    /// Print the commands that fix it until the next boot, as a script
+    #[arg(long, conflicts_with = "json", help_heading = "Output")]
+    pub fix: bool,
+    /// Print JSON on stdout, and nothing else there
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
 }
 
 #[derive(Debug, Default, ClapArgs)]

@@ -11,7 +11,7 @@ mod verbs;
 use args::Verb;
 use exit::Exit;
 use std::process::ExitCode;
-use verbs::{agent, clocks, compare, export, guest, hints, man, plan, report, run, undo};
+use verbs::{agent, clocks, compare, doctor, export, guest, hints, man, plan, report, run, undo};
 
 fn main() -> ExitCode {
     // Started by a guest's kernel, not by a person.
@@ -42,6 +42,7 @@ fn call(verb: Verb) -> anyhow::Result<Exit> {
         Verb::Guest(args) => guest::call(args),
         Verb::Hints(args) => hints::call(&args),
         Verb::Clocks(args) => clocks::call(&args),
+        Verb::Doctor(args) => doctor::call(&args),
         Verb::Undo(args) => undo::call(&args),
         Verb::Schema(args) => man::schema(&args),
         Verb::Man(args) => man::man(&args),

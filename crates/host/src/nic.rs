@@ -43,6 +43,8 @@ pub struct Nic {
     pub mtu: u32,
     /// The least and the greatest MTU that it takes; `None` where it does not say.
     pub mtu_range: Option<(u32, u32)>,
+    /// The most that TCP hands over to it at once, bytes.
+    pub gso_max_size: Option<u32>,
     /// It was set up (IFF_UP).
     pub up: bool,
     /// How its IPv6 link-local address comes about; `None` without IPv6.
@@ -350,6 +352,7 @@ impl NicTables {
             mtu: number("mtu").unwrap_or_default(),
             // 0 is a driver that sets no limit.
             mtu_range: number("max_mtu").filter(|most| *most > 0).map(|most| (number("min_mtu").unwrap_or(0), most)),
+            gso_max_size: number("gso_max_size"),
             up,
             addr_gen_mode: link["inet6_addr_gen_mode"].as_str().map(str::to_owned),
             addresses: given.iter().map(|row| address(row)).collect(),

@@ -23,7 +23,8 @@ pub fn manifest() -> Value {
     of::<Manifest>()
 }
 
-fn of<T: JsonSchema>() -> Value {
+/// The schema of what is written of a type.
+pub fn of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize().with_transform(RecursiveTransform(as_in_files));
     settings.into_generator().into_root_schema_for::<T>().to_value()
 }

@@ -153,6 +153,8 @@ unsafe impl Plain for libc::xdp_mmap_offsets {}
 // SAFETY: as above.
 unsafe impl Plain for libc::xdp_statistics {}
 // SAFETY: as above.
+unsafe impl Plain for libc::tpacket_stats {}
+// SAFETY: as above.
 unsafe impl Plain for libc::xdp_options {}
 
 /// An address in the kernel's form.

@@ -251,6 +251,8 @@ fn queues(device: &str, of: fn(&EthtoolChannels) -> u32) -> Result<u32, SysError
 /// What a driver can do for AF_XDP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XdpFeatures {
+    /// It runs XDP programs itself.
+    pub native: bool,
     /// Packets need not be copied.
     pub zero_copy: bool,
     /// The device's own stamp of each packet that is sent.
@@ -264,6 +266,7 @@ const DEV_GET: u8 = 1;
 const DEV_IFINDEX: u16 = 1;
 const DEV_XDP_FEATURES: u16 = 3;
 const DEV_XSK_FEATURES: u16 = 6;
+const ACT_BASIC: u64 = 1;
 const ACT_XSK_ZEROCOPY: u64 = 8;
 const XSK_TX_TIMESTAMP: u64 = 1;
 const XSK_TX_CHECKSUM: u64 = 2;
@@ -297,6 +300,7 @@ pub fn read_xdp_features(answer: &[u8]) -> Option<XdpFeatures> {
     };
     let (xdp, xsk) = (flags(DEV_XDP_FEATURES)?, flags(DEV_XSK_FEATURES).unwrap_or(0));
     Some(XdpFeatures {
+        native: xdp & ACT_BASIC != 0,
         zero_copy: xdp & ACT_XSK_ZEROCOPY != 0,
         tx_timestamp: xsk & XSK_TX_TIMESTAMP != 0,
         tx_checksum: xsk & XSK_TX_CHECKSUM != 0,

@@ -136,7 +136,7 @@ pub fn behind_filters(device: &str, ethertype: u16, receive_buffer_bytes: i32) -
     UdpRx::over(fd, RxStamps::default(), true)
 }
 
-fn socket(device: &str) -> Result<OwnedFd, SysError> {
+pub(crate) fn socket(device: &str) -> Result<OwnedFd, SysError> {
     // SAFETY: takes numbers only. Protocol 0 receives nothing.
     let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
     let fd = check(i64::from(fd), "socket(AF_PACKET)", || device.to_owned())?;
@@ -144,7 +144,7 @@ fn socket(device: &str) -> Result<OwnedFd, SysError> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
-fn bind(fd: &OwnedFd, device: &str, protocol: u16) -> Result<(), SysError> {
+pub(crate) fn bind(fd: &OwnedFd, device: &str, protocol: u16) -> Result<(), SysError> {
     // SAFETY: sockaddr_ll is plain data; all zero is a valid value.
     let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
@@ -157,7 +157,7 @@ fn bind(fd: &OwnedFd, device: &str, protocol: u16) -> Result<(), SysError> {
     Ok(())
 }
 
-fn attach(fd: &OwnedFd, filter: &[Instruction]) -> Result<(), SysError> {
+pub(crate) fn attach(fd: &OwnedFd, filter: &[Instruction]) -> Result<(), SysError> {
     const { assert!(size_of::<Instruction>() == size_of::<libc::sock_filter>()) };
     let program =
         libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut().cast::<libc::sock_filter>() };
@@ -216,7 +216,7 @@ impl XdpRing {
     }
 }
 
-fn get<T: Plain>(fd: &OwnedFd, level: i32, option: i32, call: &'static str) -> Result<T, SysError> {
+pub(crate) fn get<T: Plain>(fd: &OwnedFd, level: i32, option: i32, call: &'static str) -> Result<T, SysError> {
     // SAFETY: all zero is a value of such a type.
     let mut value: T = unsafe { mem::zeroed() };
     let mut length = mem::size_of::<T>() as u32;

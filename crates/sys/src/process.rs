@@ -48,6 +48,28 @@ pub fn in_netns<T: Send>(path: &Path, then: impl FnOnce() -> T + Send) -> Result
     })
 }
 
+/// Does something in a network namespace of its own, which has a loopback that is down and no name.
+/// The kernel takes it away with the thread and with the programs that the thread started.
+///
+/// # Errors
+/// EPERM without CAP_SYS_ADMIN.
+pub fn in_scratch_netns<T: Send>(then: impl FnOnce() -> T + Send) -> Result<T, SysError> {
+    let unshared = || {
+        // SAFETY: takes a number only, and moves this thread alone.
+        let result = unsafe { libc::unshare(libc::CLONE_NEWNET) };
+        check(i64::from(result), "unshare(CLONE_NEWNET)", || "a thread".to_owned()).map(|_| ())
+    };
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| unshared().map(|()| then()));
+        let broke = |_| SysError {
+            call: "a thread",
+            on: "a network namespace without a name".to_owned(),
+            source: std::io::Error::other("it broke"),
+        };
+        thread.join().map_err(broke)?
+    })
+}
+
 /// Makes the process the leader of its own group, out of reach of the terminal's Ctrl-C. Its own
 /// session would do so too, but the scheduler gives every session a task group (autogroup): each
 /// switch between two agents on a CPU would then be one between groups, which costs more and

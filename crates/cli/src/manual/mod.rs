@@ -217,13 +217,15 @@ pub fn after_help(page: &Page) -> String {
         let _ = write!(text, "\nExit codes: {}", codes.join(", "));
     }
     let verb = page.verb.map(|verb| format!(" {verb}")).unwrap_or_default();
-    // Nor room for a blank line.
-    let blank = if page.verb.is_none() { "" } else { "\n" };
-    let _ = write!(text, "{blank}The whole page: tardy man{verb} | man -l -");
-    if page.verb.is_none() {
-        // Whoever is given the program must find them, and the list of verbs has no line left.
-        text += "   Licences: tardy notices";
-    }
+    let _ = match page.verb {
+        Some(_) => write!(text, "\nThe whole page: tardy man{verb} | man -l -"),
+        // Whoever is given the program must find the licences, and the list of verbs leaves one
+        // line for all three.
+        None => {
+            text.truncate(text.trim_end().len());
+            write!(text, "   Page: tardy man | man -l -   Licences: tardy notices")
+        }
+    };
     text.trim_start().to_owned()
 }
 

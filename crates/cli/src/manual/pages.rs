@@ -95,7 +95,7 @@ pub const PAGES: &[Page] = &[
         verb: Some("run"),
         description: &[
             "Measures every cell of the experiment: cases × axes, each as many times as `trials` says, in random order of blocks. The paths are made with plain `ip` and `tc` commands, which are in `commands.sh`, and are taken down again, also after Ctrl-C. After SIGKILL, `tardy undo` does it.",
-            "What is wrong with the file or with `--set` is reported at once, a line for each fault, and the run ends with code 2. What can never be valid or known, tardy warns of on stderr before the run begins, as `tardy plan` does in its comments.",
+            "What is wrong with the file or with `--set` is reported at once, a line for each fault, and the run ends with code 2. What can never be valid or known, tardy warns of on stderr before the run begins, as `tardy plan` does in its comments. So is what of this machine would spoil the figures, as `tardy doctor --for` finds it.",
             "The table goes to stdout, progress and log to stderr. Building a path needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN); streams over port `sim` do not. Real-time policies and locked memory need CAP_SYS_NICE and CAP_IPC_LOCK: what the kernel refuses is read back, reported and judged, and the run goes on.",
             "`--set` takes any dotted key of the experiment file. The value is read as TOML, else as text. A key that is an axis is pinned by it. A later one wins over an earlier one, over the file and its cases.",
             "With `--in` the experiment runs inside a guest: a QEMU machine with the kernel `--kernel`, whose only process is tardy. It needs no root, and nothing of this machine is changed. *guest* is a machine in real time, emulated or by KVM where that starts ordinary kernels; in *guest:exact* time is counted instructions, and two runs of the same give the same samples to the nanosecond, of which `fingerprint` is a hash. The kernel is a file with its modules next to it, `running`, or one of `tardy guest list`, which is fetched where it is missing.",
@@ -252,6 +252,25 @@ pub const PAGES: &[Page] = &[
             ("tardy clocks my.toml --allow-hosts --count 60", "A minute of it:"),
         ],
         see_also: &["tardy-run(1)", "ssh(1)", "chronyc(1)", "phc2sys(8)"],
+    },
+    Page {
+        verb: Some("doctor"),
+        description: &[
+            "Looks at what of this machine would spoil figures: isolation of CPUs, interrupts, idle states and frequencies, the scheduler, clocks, network devices, and what the kernel can do for packets. Each check is a fact, a verdict (`fine`, `note`, `unknown` or `spoils`), what it costs, and how to fix it. It changes nothing.",
+            "With `--cpu` the checks are about this CPU, and it is watched for 2 s: an ordinary thread reads the clock on it, and the answer says how often and how long the thread was away, next to the timer ticks, interrupts, softirqs and tasks that the kernel counted there. Without it, the checks are about the CPUs of `isolcpus` and `nohz_full`.",
+            "With `--for` only checks that matter for an experiment are left, of the CPUs and devices that it takes. What the kernel can do is tried in a network namespace without a name, which leaves nothing behind. With `--nic` frames with two VLAN tags are counted for 2 s. With `--host` it looks at another machine.",
+            "`--fix` prints the commands that fix something until the next boot, and those that take it back. The exit code is 1 if something would spoil figures. Without root it sees less.",
+        ],
+        exits: &[Good, Unmet, Usage, Cannot, Internal],
+        files: &[("/proc/config.gz, /boot/config-RELEASE", "The kernel's configuration.")],
+        environment: &[],
+        examples: &[
+            ("tardy doctor --cpu 1", "What CPU 1 needs, and what it does for 2 s:"),
+            ("tardy doctor --cpu 1 --fix", "The commands:"),
+            ("tardy doctor --for vm-oneway", "What matters for one experiment:"),
+            ("tardy doctor --json", "For a program; `tardy schema doctor` describes it:"),
+        ],
+        see_also: &["tardy-run(1)", "taskset(1)", "hwlatdetect(8)"],
     },
     Page {
         verb: Some("undo"),

@@ -13,6 +13,7 @@ use crate::manual::{self, reference};
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::path::Path;
+use tardy_doctor::Diagnosis;
 use tardy_model::validity;
 use tardy_spec::READY_MADE;
 use tardy_spec::schema::KEYS;
@@ -68,6 +69,7 @@ pub fn schema(args: &Schema) -> Result<Exit> {
         SchemaOf::Results => tardy_model::schema::results(),
         SchemaOf::Samples => tardy_store::samples_schema(),
         SchemaOf::Manifest => tardy_model::schema::manifest(),
+        SchemaOf::Doctor => tardy_model::schema::of::<Diagnosis>(),
     };
     crate::verbs::print(&(serde_json::to_string_pretty(&schema)? + "\n"))?;
     Ok(Exit::Good)

@@ -152,7 +152,7 @@ fn of_loads(setup: &Setup, in_guest: bool, found: &FactsByHost) -> Result<Vec<St
 }
 
 /// The experiment without the cells of which nothing is known here.
-fn near_of(experiment: &Experiment) -> Experiment {
+pub(super) fn near_of(experiment: &Experiment) -> Experiment {
     let mut near = experiment.clone();
     near.cells.retain(|cell| elsewhere(&cell.setup).is_none());
     near

@@ -94,6 +94,11 @@ pub fn call(args: Run) -> Result<Exit> {
         Where::Here { found, .. } => verbs::foresee(&experiment, found, None),
         Where::Inside { guest, .. } => verbs::foresee(&experiment, &guest::facts(guest), Some(guest)),
     };
+    // Of this machine only: in a guest the guest's kernel counts.
+    let problems = match &place {
+        Where::Here { found, .. } => verbs::doctor::problems(&possible, found, &args.experiment),
+        Where::Inside { .. } => Vec::new(),
+    };
     let folder = match args.out {
         Some(out) => RunFolder::create(out)?,
         None => create_default(&experiment.name)?,
@@ -101,6 +106,7 @@ pub fn call(args: Run) -> Result<Exit> {
     // Now it begins; what is refused before has one reason, and no warnings. Notes are the plan's.
     let warnings = foreseen.iter().filter(|foreseen| foreseen.level >= Level::Warning);
     warnings.for_each(|warning| eprintln!("tardy: {}", printable(&warning.to_string())));
+    problems.iter().for_each(|problem| eprintln!("tardy: doctor: {}", printable(problem)));
     folder.write_experiment(&experiment.effective)?;
     let mut manifest = manifest(&experiment);
     manifest.xdp_objects = objects;

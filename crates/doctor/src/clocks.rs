@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The machine's clocks: by what they run, TAI, and who sets or steers them.
+
+use crate::check::{Area, Check, Fix, micros};
+use crate::seen::Seen;
+use tardy_host::timekeeper::Kept;
+
+const AREA: Area = Area::Clocks;
+/// Clock sources that a program reads without asking the kernel.
+const QUICK: [&str; 4] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"];
+
+pub(crate) fn checks(seen: &Seen, _: &[u32]) -> Vec<Check> {
+    let mut checks = vec![source(seen), tai(seen), services(seen)];
+    checks.extend(seen.kept.iter().map(offset));
+    checks
+}
+
+fn source(seen: &Seen) -> Check {
+    const ID: &str = "clock-source";
+    const FILE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let Some(source) = seen.clock_source.as_deref() else {
+        return Check::unknown(ID, AREA, "the kernel does not show its clock source", "mount /sys");
+    };
+    if QUICK.contains(&source) {
+        return Check::fine(ID, AREA, format!("clock source {source}: reading a clock takes some tens of ns"));
+    }
+    let costs = "each reading of a clock is a system call and a slow device: 0.5 to 2 µs in every stamp of a program";
+    let quicker = QUICK.iter().find(|quick| seen.clock_sources.iter().any(|of| of == *quick));
+    let fix = match quicker {
+        Some(quick) => {
+            Fix::by(format!("use {quick}")).command(format!("echo {quick} >{FILE}"), format!("echo {source} >{FILE}"))
+        }
+        None => Fix::by("this machine offers none that is quicker; the kernel's log says why (of tsc often: unstable)"),
+    };
+    Check::spoils(ID, AREA, format!("clock source {source}"), costs, fix)
+}
+
+fn tai(seen: &Seen) -> Check {
+    const ID: &str = "tai-offset";
+    match seen.tai_offset_s {
+        0 => {
+            let costs = "launch times (etf, taprio) of programs that use UTC and of those that use TAI differ by 37 s; on one machine it \
+                         harms nothing";
+            let fix =
+                Fix::by("have chrony (leapsectz right/UTC), ptp4l with phc2sys, or ntpd set it; tardy never does");
+            Check::note(ID, AREA, "the kernel's TAI offset is 0: nobody has set it", costs, fix)
+        }
+        seconds => Check::fine(ID, AREA, format!("CLOCK_TAI is {seconds} s ahead of CLOCK_REALTIME")),
+    }
+}
+
+/// A clock that is known no better makes one-way figures of little use, ns.
+const LOOSE_NS: i64 = 100_000;
+
+/// How near the clock is to what it follows, as the program reports that keeps it.
+fn offset(kept: &Kept) -> Check {
+    const ID: &str = "clock-offset";
+    let Kept { by, reference, ahead_ns, bound_ns, .. } = kept;
+    let fact = format!(
+        "{} reports CLOCK_TAI as {} ahead of {reference}, within {}",
+        by.name(),
+        seconds(*ahead_ns),
+        micros(*bound_ns)
+    );
+    if (0..=LOOSE_NS).contains(bound_ns) {
+        return Check::fine(ID, AREA, fact);
+    }
+    let costs = "one-way figures between two machines are uncertain by it; on one machine it harms nothing";
+    let fix = Fix::by("follow a nearer server, or a grandmaster of PTP by a device that stamps");
+    Check::note(ID, AREA, fact, costs, fix)
+}
+
+/// Whole seconds apart, as those of TAI, and the rest in microseconds.
+fn seconds(ns: i64) -> String {
+    let whole = (ns as f64 / 1e9).round() as i64;
+    let rest = micros(ns.saturating_sub(whole.saturating_mul(1_000_000_000)));
+    if whole == 0 { rest } else { format!("{whole} s and {rest}") }
+}
+
+/// Programs that set CLOCK_REALTIME by servers of the network.
+const NTP: [&str; 3] = ["chronyd", "ntpd", "systemd-timesyn"];
+
+fn services(seen: &Seen) -> Check {
+    const ID: &str = "clock-services";
+    let names: Vec<&str> = seen.clock_services.iter().map(String::as_str).collect();
+    let all = names.join(", ");
+    let ntp = names.iter().filter(|name| NTP.contains(name)).count();
+    if names.is_empty() {
+        let costs = "between two machines one-way figures need their clocks compared; on one machine it harms nothing";
+        let fix = Fix::by("start chrony, or ptp4l and phc2sys, where several machines are measured");
+        return Check::note(ID, AREA, "no program sets or steers this machine's clock", costs, fix);
+    }
+    if ntp > 1 {
+        let costs = "they work against each other: the clock jumps to and fro";
+        return Check::spoils(
+            ID,
+            AREA,
+            format!("several programs set one clock: {all}"),
+            costs,
+            Fix::by("stop all but one"),
+        );
+    }
+    if ntp == 1 && names.contains(&"phc2sys") {
+        let costs = "both may set CLOCK_REALTIME against each other; with phc2sys -E ntpshm, or if it sets the device's clock, they do not";
+        let fix =
+            Fix::by("see by the arguments of phc2sys which clock it sets, and stop the other program if both set one");
+        return Check::note(ID, AREA, format!("a clock is kept by {all}"), costs, fix);
+    }
+    if names == ["ptp4l"] {
+        let costs = "with stamps of a device it keeps that device's clock, and nobody keeps CLOCK_REALTIME";
+        let fix = Fix::by("start phc2sys too, where several machines are measured");
+        return Check::note(ID, AREA, "ptp4l runs, and nothing hands its time to the system", costs, fix);
+    }
+    Check::fine(ID, AREA, format!("the clock is kept by {all}"))
+}
