@@ -240,6 +240,7 @@ impl Host for Idle {
             machine_threads: Vec::new(),
             says: Vec::new(),
             kept: Vec::new(),
+            syncs: Vec::new(),
         })
     }
 

@@ -7,6 +7,7 @@ mod foreign;
 mod ports;
 mod shapers;
 mod soak;
+mod syncs;
 mod trial;
 mod truth;
 mod xdp;

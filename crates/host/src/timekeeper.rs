@@ -2,20 +2,23 @@
 //! What keeps this machine's clock near a reference, as it reports itself: chrony
 //! (`chronyc tracking`), and ptp4l of linuxptp (its management socket). Each report says by how
 //! much the clock may be wrong, so that two machines with one reference can be compared by it. Each
-//! keeper is a file here; `observing` is a ptp4l of tardy's own.
+//! keeper is a file here; `observing` is a ptp4l of tardy's own, and `syncs` what follows from what
+//! it measured.
 
 mod chrony;
 mod kept;
 mod observing;
 mod ptp4l;
+mod syncs;
 
 pub use chrony::tracking;
 pub use kept::{Apart, Keeper, Kept, Later, MOST_KEPT};
-pub use observing::{DOMAIN, Observing, PtpSocket, Synced, observed, synced};
+pub use observing::{DOMAIN, Observing, OnTheWire, PtpSocket, observed};
 pub use ptp4l::{
     CURRENT_DATA_SET, PORT_PROPERTIES_NP, PTP4L, PtpStatus, TIME_PROPERTIES_DATA_SET, TIME_STATUS_NP, answer,
     ptp_status, question, status_of,
 };
+pub use syncs::{LEAST_SYNCS, Reports, SYNCS, Sync, Syncs};
 
 use std::path::{Path, PathBuf};
 

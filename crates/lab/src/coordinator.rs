@@ -5,6 +5,7 @@
 
 mod check;
 mod inspection;
+mod keepers;
 mod record;
 mod short_trials;
 mod under_way;
@@ -27,6 +28,7 @@ use crate::station::{Costs, Stations};
 use crate::trial::{Broken, News, StreamHalves, TrialError};
 use crate::undo::UndoError;
 pub use check::{ask, check, look};
+use keepers::Reported;
 use rand::Rng;
 use record::{Around, Beside, States};
 use short_trials::ByPath;
@@ -216,7 +218,7 @@ impl Run<'_, '_> {
         match states {
             Some((before, after)) => {
                 let beside = Beside { shapers, ..Beside::default() };
-                let states = States { here: [before, after], others: BTreeMap::new(), kept: Default::default() };
+                let states = States { here: [before, after], others: BTreeMap::new(), reported: Reported::default() };
                 self.keep(turn, nonce, states, None, ran, beside)
             }
             None => Ok(()),

@@ -307,6 +307,16 @@ pub struct Offset {
     /// What other sources show of the same clocks. None of them counts for instants.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<OtherSource>,
+    /// Sources that were asked for and show nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A source that was asked for, and why it shows nothing of two clocks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    pub method: String,
+    pub why: String,
 }
 
 /// What a source shows of two clocks during a trial.

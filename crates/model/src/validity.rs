@@ -113,6 +113,7 @@ pub const RULES: &[RuleDefault] = &[
     condition("programs", Level::Note),
     condition("other-route", Level::Warning),
     condition("routers", Level::Note),
+    condition("clock-source", Level::Note),
     condition("xdp-mode", Level::Note),
     condition("foreign", Level::Note),
     condition("ruler", Level::Warning),

@@ -10,7 +10,7 @@ use tardy_analyze::validity::judge_trial;
 use tardy_model::load::{InstanceRecord, LoadKind, LoadRecord, SideHosts, SideRecord};
 use tardy_model::machine::{CpuTimes, MachineState, TaskTime};
 use tardy_model::placement::{CpuAsked, CpuWork, SoftirqBy, SoftirqRecord, ThreadRecord};
-use tardy_model::time::{ClockReading, Nanos, Offset, OffsetReading, OtherSource};
+use tardy_model::time::{ClockReading, LeftOut, Nanos, Offset, OffsetReading, OtherSource};
 use tardy_model::trial::{SpinGaps, TrialRecord};
 use tardy_model::validity::Validity;
 use tardy_model::verdict::{Level, Verdict};
@@ -305,6 +305,20 @@ fn a_source_that_excluded_the_other_was_no_reason_to_doubt_either() {
         (&verdict.evidence["apart_ns"], &verdict.evidence["allowed_ns"]),
         (&5_032_i64.into(), &5_031_i64.into())
     );
+}
+
+#[test]
+fn a_source_that_was_asked_for_and_showed_nothing_was_not_reported() {
+    let mut record = two_hosts();
+    let why = "3 Syncs came before the trial, and a bound needs 8".to_owned();
+    let left_out = vec![LeftOut { method: "a ptp4l".into(), why }];
+    let offset = ctl(&mut record).offsets.rx.take().expect("an offset");
+    ctl(&mut record).offsets.rx = Some(Offset { left_out, ..offset });
+    let told = verdicts(&record);
+    let [verdict] = &told[..] else { panic!("{told:?}") };
+    let says = "rig: a ptp4l was asked for and does not count: 3 Syncs came before the trial, and a bound needs 8";
+    assert_is(verdict, "clock-source", Level::Note, says);
+    assert_eq!(verdict.evidence["host"], "rig".into());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use tardy_model::validity::Validity;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
 /// All rules, in the order in which their verdicts are reported: the most severe causes first.
-pub const RULES: [Rule; 53] = [
+pub const RULES: [Rule; 54] = [
     broken::FAILED,
     broken::LATE_START,
     broken::RECEIVER_BROKE,
@@ -62,6 +62,7 @@ pub const RULES: [Rule; 53] = [
     broken::PROGRAMS,
     broken::OTHER_ROUTE,
     broken::ROUTERS,
+    stamps::CLOCK_SOURCE,
     packets::XDP_MODE,
     packets::FOREIGN,
 ];

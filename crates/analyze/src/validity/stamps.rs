@@ -8,7 +8,7 @@ use crate::says;
 use std::collections::BTreeMap;
 use tardy_model::point::Metric;
 use tardy_model::result::{ABOVE_MINIMUM, MetricResult, StreamResult};
-use tardy_model::time::{ClockReading, Disagreement, EndOffsets, Offset};
+use tardy_model::time::{ClockReading, Disagreement, EndOffsets, LeftOut, Offset};
 use tardy_model::trial::StreamRecord;
 use tardy_model::validity::{self, RuleLimit, Validity};
 use tardy_model::verdict::{Level, Verdict};
@@ -245,15 +245,7 @@ fn clocks_disagree(evidence: &Evidence<'_>) -> Vec<Verdict> {
     if evidence.clock_jumped() {
         return Vec::new();
     }
-    let of_stream = |stream: &'_ StreamRecord| {
-        let EndOffsets { tx, rx, pair } = stream.offsets.clone();
-        let alone = [tx, rx].into_iter().flatten().map(|offset| (offset.host.clone(), offset));
-        let sender = stream.offsets.tx.as_ref().map_or("", |tx| tx.host.as_str());
-        let pair = pair.map(|offset| (format!("{} against {sender}", offset.host), offset));
-        alone.chain(pair).collect::<Vec<_>>()
-    };
-    let by_host: BTreeMap<String, Offset> = evidence.record.streams.values().flat_map(of_stream).collect();
-    let of = |(host, offset): (String, Offset)| {
+    let of = |(host, offset): (String, &Offset)| {
         let Disagreement { methods: [one, other], apart_ns, allowed_ns, is_reported } = offset.disagreement()?;
         let level = if is_reported { Level::Warning } else { Level::Invalid };
         let says = format!(
@@ -264,7 +256,32 @@ fn clocks_disagree(evidence: &Evidence<'_>) -> Vec<Verdict> {
         let verdict = Verdict::new(CLOCKS_DISAGREE.id, level, says);
         Some(verdict.with("host", host.as_str()).with("apart_ns", apart_ns).with("allowed_ns", allowed_ns))
     };
-    by_host.into_iter().filter_map(of).collect()
+    offsets(evidence).into_iter().filter_map(of).collect()
+}
+
+/// The offsets of other hosts' clocks, by which host it is, or which against which.
+fn offsets<'e>(evidence: &'e Evidence<'_>) -> BTreeMap<String, &'e Offset> {
+    let of_stream = |stream: &'e StreamRecord| {
+        let EndOffsets { tx, rx, pair } = &stream.offsets;
+        let alone = [tx, rx].into_iter().flatten().map(|offset| (offset.host.clone(), offset));
+        let sender = tx.as_ref().map_or("", |tx| tx.host.as_str());
+        let pair = pair.as_ref().map(|offset| (format!("{} against {sender}", offset.host), offset));
+        alone.chain(pair).collect::<Vec<_>>()
+    };
+    evidence.record.streams.values().flat_map(of_stream).collect()
+}
+
+/// `clock-source`: a source of the distance between two clocks was asked for and shows nothing.
+pub(super) const CLOCK_SOURCE: Rule = Rule { id: "clock-source", spoils: Spoils::Measuring, judge: clock_source };
+
+fn clock_source(evidence: &Evidence<'_>) -> Vec<Verdict> {
+    let of = |(host, offset): (String, &Offset)| {
+        // One has one keeper; what a folder's record has more is not worth a verdict each.
+        let LeftOut { method, why } = offset.left_out.first()?;
+        let says = format!("{host}: {method} was asked for and does not count: {why}");
+        Some(Verdict::new(CLOCK_SOURCE.id, Level::Note, says).with("host", host.as_str()))
+    };
+    offsets(evidence).into_iter().filter_map(of).collect()
 }
 
 impl Evidence<'_> {

@@ -3,7 +3,8 @@
 //! and what it measured at each Sync is by how much the clock is ahead.
 
 use super::kept::{Keeper, Kept, LOOK_EVERY, Later, MOST_SAID, clock_of, printed_by, tai_offset_ns};
-use super::ptp4l::ptp_status;
+use super::ptp4l::{PtpStatus, ptp_status};
+use super::syncs::{SYNCS, Sync, Syncs, reference};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
@@ -23,20 +24,24 @@ pub struct PtpSocket {
     pub netns: String,
 }
 
-/// Syncs of one reading.
-const SYNCS: usize = 16;
-/// They come within this time.
+/// Syncs come within this time.
 const ALL_SYNCS: Duration = Duration::from_secs(3);
-/// Between the two messages by which it knows the delay there is at most a Sync's interval, ns:
-/// half of what the clocks drift meanwhile is in the delay.
-const SYNC_INTERVAL_NS: i64 = 62_500_000;
 /// The leader's device is read twice, so far apart: it drifts against the system's clock.
 const APART: Duration = Duration::from_millis(500);
 
+/// What a ptp4l of tardy's own shows of a clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OnTheWire {
+    /// Its clock is the one that leads.
+    Leads(Kept),
+    /// What it measured against the one that leads.
+    Follows(Syncs),
+}
+
 /// What a ptp4l of tardy's own shows: it steers no clock, so that what it measured at a Sync is by
-/// how much the clock is ahead. Of one that follows another, what several Syncs from now on come to
-/// ([`synced`]). `None` if no Sync comes, or the clock was set.
-pub fn observed(at: &PtpSocket) -> Option<Kept> {
+/// how much the clock is ahead. Of one that follows another, the Syncs from now on, however few
+/// come. `None` if it does not answer, or the clock was set.
+pub fn observed(at: &PtpSocket) -> Option<OnTheWire> {
     let own = at.socket.with_file_name(format!("asks-{}", std::process::id()));
     let ask = || ptp_status(&at.socket, &own, DOMAIN).ok().flatten();
     let first = ask()?;
@@ -48,90 +53,50 @@ pub fn observed(at: &PtpSocket) -> Option<Kept> {
         Some(device) => clock_of(device, Some(&at.netns))?.read().ok(),
     };
     let before = reading()?;
-    // By how much CLOCK_TAI is ahead of the device's clock.
-    let ahead = |at: &PhcReading| at.realtime_ns.checked_add(tai_offset_ns())?.checked_sub(at.phc_ns);
-    let kept = |ahead_ns: i64, at: PhcReading, bound_ns: i64, moment: bool| {
-        Some(Kept {
-            by: Keeper::OnTheWire,
-            reference: format!("PTP grandmaster {}", first.grandmaster),
-            ahead_ns: ahead(&at)?.checked_add(ahead_ns)?,
-            bound_ns,
-            at_tai_ns: if moment { Some(at.realtime_ns.checked_add(tai_offset_ns())?) } else { None },
-            later: None,
-        })
-    };
     if first.measured_at_ns.is_none() {
-        // The system's clock is as far from CLOCK_TAI all the time.
-        let only = kept(0, before, before.bound_ns, first.device.is_some())?;
-        if first.device.is_none() {
-            return Some(only);
-        }
-        std::thread::sleep(APART);
-        let after = reading()?;
-        // One that was set is no line.
-        PhcReading::between(before, after)?;
-        let at_tai_ns = after.realtime_ns.checked_add(tai_offset_ns())?;
-        let later = Later { ahead_ns: ahead(&after)?, bound_ns: after.bound_ns, at_tai_ns };
-        return Some(Kept { later: Some(later), ..only });
+        return leading(&first, before, reading).map(OnTheWire::Leads);
     }
     let until = Instant::now() + ALL_SYNCS;
-    let mut syncs: BTreeMap<i64, [i64; 2]> = BTreeMap::new();
+    let mut syncs: BTreeMap<i64, Sync> = BTreeMap::new();
     while syncs.len() < SYNCS && Instant::now() < until {
-        let status = ask()?;
-        let measured_at_ns = status.measured_at_ns.filter(|at_ns| *at_ns > before.phc_ns);
-        if let Some(at_ns) = measured_at_ns {
-            syncs.insert(at_ns, [status.ahead_ns, status.delay_ns]);
+        if let Some(status) = ask()
+            && let Some(at_ns) = status.measured_at_ns.filter(|at_ns| *at_ns > before.phc_ns)
+        {
+            syncs.insert(at_ns, Sync { at_ns, ahead_ns: status.ahead_ns, delay_ns: status.delay_ns });
         }
         std::thread::sleep(LOOK_EVERY);
     }
-    let between = PhcReading::between(before, reading()?)?;
-    let Synced { at_ns: phc_ns, ahead_ns, bound_ns } = synced(&syncs)?;
-    let realtime_ns = between.to_realtime_ns(phc_ns);
-    let bound_ns = bound_ns.saturating_add(between.bound_ns);
-    kept(ahead_ns, PhcReading { phc_ns, realtime_ns, bound_ns: between.bound_ns }, bound_ns, true)
+    Some(OnTheWire::Follows(Syncs {
+        grandmaster: first.grandmaster.clone(),
+        read: [before, reading()?],
+        tai_offset_ns: tai_offset_ns(),
+        syncs: syncs.into_values().collect(),
+    }))
 }
 
-/// What Syncs come to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Synced {
-    /// The Sync that counts, by the clock that is kept.
-    pub at_ns: i64,
-    /// By how much that was ahead then.
-    pub ahead_ns: i64,
-    pub bound_ns: i64,
-}
-
-/// What these Syncs come to, each with the offset and the mean path delay that a ptp4l measured
-/// that steers nothing, ns. A Sync that comes late only makes the offset greater, so the one
-/// counts whose offset is the least, less what the clocks have drifted by then. It is wrong by
-/// at most the mean path delay, for no way takes less than nothing; by how far the Syncs are
-/// apart, less that drift; and by half of the drift in a Sync's interval, which is in the
-/// measured delay. `None` of fewer than two.
-pub fn synced(syncs: &BTreeMap<i64, [i64; 2]>) -> Option<Synced> {
-    let (first, last) = (*syncs.keys().next()?, *syncs.keys().next_back()?);
-    let span = (last - first) as f64;
-    let count = syncs.len() as f64;
-    let since = |at_ns: i64| (at_ns - first) as f64;
-    let [mean_since, mean_ahead] = [
-        syncs.keys().map(|at_ns| since(*at_ns)).sum::<f64>() / count,
-        syncs.values().map(|of| of[0] as f64).sum::<f64>() / count,
-    ];
-    let (mut over, mut under) = (0.0, 0.0);
-    for (at_ns, [ahead_ns, _]) in syncs {
-        let apart = since(*at_ns) - mean_since;
-        over += apart * (*ahead_ns as f64 - mean_ahead);
-        under += apart * apart;
+/// What the clock that leads is to the system's.
+fn leading(status: &PtpStatus, before: PhcReading, reading: impl Fn() -> Option<PhcReading>) -> Option<Kept> {
+    let tai_ns = |at: &PhcReading| at.realtime_ns.checked_add(tai_offset_ns());
+    // By how much CLOCK_TAI is ahead of the device's clock.
+    let ahead_ns = |at: &PhcReading| tai_ns(at)?.checked_sub(at.phc_ns);
+    let only = Kept {
+        by: Keeper::OnTheWire,
+        reference: reference(&status.grandmaster),
+        ahead_ns: ahead_ns(&before)?,
+        bound_ns: before.bound_ns,
+        at_tai_ns: None,
+        later: None,
+    };
+    if status.device.is_none() {
+        // The system's clock is as far from CLOCK_TAI all the time.
+        return Some(only);
     }
-    let slope = if under > 0.0 { over / under } else { return None };
-    let without_drift = |(at_ns, [ahead_ns, _]): (&i64, &[i64; 2])| *ahead_ns as f64 - slope * since(*at_ns);
-    let least = syncs.iter().min_by(|one, other| without_drift(*one).total_cmp(&without_drift(*other)))?;
-    let greatest = syncs.iter().map(without_drift).fold(f64::MIN, f64::max);
-    let spread_ns = greatest - without_drift(least);
-    let delay_ns = syncs.values().map(|[_, delay_ns]| *delay_ns).max()?;
-    // The slope is as wrong as the Syncs are apart over all of their time.
-    let drift_ns = (slope.abs() + spread_ns / span) * SYNC_INTERVAL_NS as f64 / 2.0;
-    let bound_ns = delay_ns.saturating_add((spread_ns + drift_ns).ceil() as i64 + 1);
-    Some(Synced { at_ns: *least.0, ahead_ns: least.1[0], bound_ns })
+    std::thread::sleep(APART);
+    let after = reading()?;
+    // One that was set is no line.
+    PhcReading::between(before, after)?;
+    let later = Later { ahead_ns: ahead_ns(&after)?, bound_ns: after.bound_ns, at_tai_ns: tai_ns(&after)? };
+    Some(Kept { at_tai_ns: Some(tai_ns(&before)?), later: Some(later), ..only })
 }
 
 /// A ptp4l of tardy's own on a device, which steers no clock. Whoever drops it ends it.

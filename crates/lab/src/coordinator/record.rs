@@ -3,6 +3,7 @@
 //! their tasks are kept, and the halves of the streams, joined and handed to the sink. And the
 //! ruler, of which a record has the wake-ups.
 
+use super::keepers::{ByHost, Reported};
 use super::under_way::{Later, Run};
 use crate::host::ask::{Observe, Observed};
 use crate::host::hosts::Hosts;
@@ -23,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tardy_engine::order::RulerOrder;
 use tardy_engine::{halves, matcher};
 use tardy_host::state::Moment;
-use tardy_host::timekeeper::{Apart, Keeper, Kept, MOST_KEPT, PtpSocket};
+use tardy_host::timekeeper::{MOST_KEPT, PtpSocket, Reports};
 use tardy_model::load::{LoadRecord, SideHosts};
 use tardy_model::machine::{MachineState, RulerRecord};
 use tardy_model::path::DeviceClock;
@@ -32,7 +33,7 @@ use tardy_model::point::{Point, Source};
 use tardy_model::qdisc::{LaunchRecord, ShaperRecord};
 use tardy_model::sample::Batch;
 use tardy_model::stream::{Kind, Stream};
-use tardy_model::time::{Nanos, Offset, OffsetReading, OtherSource};
+use tardy_model::time::Nanos;
 use tardy_model::trial::{ObserverRecord, OwnTraffic, StreamRecord, TrialRecord};
 use tardy_model::xdp::Inspection;
 use tardy_spec::experiment::Setup;
@@ -51,7 +52,7 @@ pub(super) struct Around<'a, 'r, 'h> {
     /// What the hosts had done, of each moment that is over.
     states: Vec<BTreeMap<HostId, MachineState>>,
     /// What kept their clocks at each of these moments.
-    kept: Vec<BTreeMap<HostId, Vec<Kept>>>,
+    reported: Vec<ByHost>,
 }
 
 impl<'a, 'r, 'h> Around<'a, 'r, 'h> {
@@ -67,7 +68,7 @@ impl<'a, 'r, 'h> Around<'a, 'r, 'h> {
         let watch = Watch::new(setup, chosen, &plan.ends, found)?;
         let readings = Readings::new(setup, &plan.ends, found)?;
         let ptp = &plan.ptp[..];
-        Ok(Around { hosts, watch, readings, programs, keepers, ptp, states: Vec::new(), kept: Vec::new() })
+        Ok(Around { hosts, watch, readings, programs, keepers, ptp, states: Vec::new(), reported: Vec::new() })
     }
 }
 
@@ -87,7 +88,7 @@ impl<'a> Around<'a, '_, '_> {
         let moment = if self.states.is_empty() { Moment::Before } else { Moment::Behind };
         // That takes a while, which belongs to no machine's state: it comes before all states of
         // the beginning, and after all of the end.
-        let kept_before = if whole && moment == Moment::Before { self.kept_now()? } else { BTreeMap::new() };
+        let before = if whole && moment == Moment::Before { self.reports()? } else { BTreeMap::new() };
         let (watch, readings, programs) = (&self.watch, &self.readings, self.programs);
         let observed = self.hosts.observe(|host| Observe {
             moment,
@@ -110,13 +111,13 @@ impl<'a> Around<'a, '_, '_> {
             states.insert(host, state);
         }
         self.states.push(states);
-        let kept = if whole && moment == Moment::Behind { self.kept_now()? } else { kept_before };
-        self.kept.push(kept);
+        let reported = if whole && moment == Moment::Behind { self.reports()? } else { before };
+        self.reported.push(reported);
         Ok(())
     }
 
     /// What keeps the clocks of all hosts, as it reports now.
-    fn kept_now(&mut self) -> Result<BTreeMap<HostId, Vec<Kept>>, (HostId, Away)> {
+    fn reports(&mut self) -> Result<ByHost, (HostId, Away)> {
         let (ptp, keepers) = (self.ptp, self.keepers);
         if !keepers && ptp.is_empty() {
             return Ok(BTreeMap::new());
@@ -127,8 +128,12 @@ impl<'a> Around<'a, '_, '_> {
         };
         let what = |host: HostId| Observe { keepers, ptp: of_host(host), ..Observe::nothing() };
         let observed = self.hosts.observe(what)?;
-        let most = |kept: Vec<Kept>| kept.into_iter().take(MOST_KEPT).collect();
-        Ok(observed.into_iter().map(|(host, of)| (host, most(of.kept))).collect())
+        let most = |mut of: Observed| {
+            of.kept.truncate(MOST_KEPT);
+            of.syncs.truncate(MOST_KEPT);
+            Reports { kept: of.kept, syncs: of.syncs }
+        };
+        Ok(observed.into_iter().map(|(host, of)| (host, most(of))).collect())
     }
 
     /// The trial is over, however it ended. One that broke before its end has states all the same,
@@ -146,7 +151,7 @@ impl<'a> Around<'a, '_, '_> {
                     Observe { moment, programs: self.programs, polled, commands, keepers: false, ptp: Vec::new() };
                 let here = self.hosts.own().observe(&what)?.state;
                 self.states.push(BTreeMap::from([(HostId::HERE, here)]));
-                self.kept.push(BTreeMap::new());
+                self.reported.push(BTreeMap::new());
             }
         }
         let mut both = self.states.into_iter();
@@ -156,9 +161,12 @@ impl<'a> Around<'a, '_, '_> {
         let ids: Vec<HostId> = self.hosts.ids().into_iter().skip(1).collect();
         let others = ids.into_iter().filter_map(|id| Some((id, (self.hosts.name(id)?.to_owned(), of(id)?)))).collect();
         let gone = || Away { host: HostId::HERE.to_string(), says: "its state was not read".to_owned() };
-        let mut kept = self.kept.into_iter();
-        let kept = [kept.next().unwrap_or_default(), kept.next().unwrap_or_default()];
-        Ok((States { here: here.ok_or_else(gone)?, others, kept }, self.watch, self.readings))
+        let here = here.ok_or_else(gone)?;
+        let mut of = self.reported.into_iter();
+        let of = [of.next().unwrap_or_default(), of.next().unwrap_or_default()];
+        let observing = self.ptp.iter().map(|(host, _)| *host).collect();
+        let at_tai_ns = [0, 1].map(|moment: usize| here[moment].clocks.tai_ns);
+        Ok((States { here, others, reported: Reported { of, at_tai_ns, observing } }, self.watch, self.readings))
     }
 }
 
@@ -262,30 +270,7 @@ pub(super) struct States {
     /// Other hosts, with their names.
     pub(super) others: BTreeMap<HostId, (String, [MachineState; 2])>,
     /// What kept the clocks of all.
-    pub(super) kept: [BTreeMap<HostId, Vec<Kept>>; 2],
-}
-
-impl States {
-    /// What those that keep the clocks of a host and of this one show of both. Both follow one
-    /// reference, and did at both moments.
-    fn by_keepers(&self, host: HostId) -> Vec<OtherSource> {
-        let [before, behind] = [0, 1].map(|moment| {
-            let of = move |host: HostId| self.kept[moment].get(&host).map_or(&[][..], Vec::as_slice);
-            let at_tai_ns = self.here[moment].clocks.tai_ns;
-            of(host).iter().filter_map(move |theirs| {
-                let Apart { method, ahead_ns, bound_ns, at_tai_ns: at } = Kept::apart(theirs, of(HostId::HERE))?;
-                let is_reported = theirs.by != Keeper::OnTheWire;
-                Some(((method, is_reported), OffsetReading { at_tai_ns: at.unwrap_or(at_tai_ns), ahead_ns, bound_ns }))
-            })
-        });
-        let behind: BTreeMap<(String, bool), OffsetReading> = behind.collect();
-        let both = before.filter_map(|(of, first)| {
-            let last = *behind.get(&of)?;
-            let (method, is_reported) = of;
-            Some(OtherSource { method, first, last, is_reported })
-        });
-        both.collect()
-    }
+    pub(super) reported: Reported,
 }
 
 /// What the ruler is to measure, and the names of the threads that it is done for.
@@ -459,10 +444,7 @@ impl Run<'_, '_> {
             let offsets = &mut ran.halves.offsets;
             for (station, offset) in [(&stream.from, &mut offsets.tx), (&stream.to, &mut offsets.rx)] {
                 let host = host_of(&turn.cell.setup, station)?;
-                // What tardy's own ptp4l has measured counts as its exchanges do.
-                let add =
-                    |offset: Offset, of: OtherSource| if of.is_reported { offset.beside(of) } else { offset.with(of) };
-                *offset = offset.take().map(|offset| states.by_keepers(host).into_iter().fold(offset, add));
+                *offset = offset.take().map(|offset| states.reported.add(host, offset));
             }
             if let Some(pair) = ran.pair.take() {
                 ran.halves.offsets = std::mem::take(offsets).with_pair(pair);

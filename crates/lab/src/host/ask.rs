@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use tardy_engine::message::{MessageError, read_frame, write_frame};
 use tardy_host::state::{MachineThread, Moment};
-use tardy_host::timekeeper::{Kept, PtpSocket};
+use tardy_host::timekeeper::{Kept, PtpSocket, Syncs};
 use tardy_model::harmless::Json;
 use tardy_model::machine::MachineState;
 use tardy_model::manifest::{HostEntry, ReadBack};
@@ -90,6 +90,9 @@ pub struct Observed {
     /// What keeps its clock.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<Kept>,
+    /// What ptp4l measured that observes its clock.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub syncs: Vec<Syncs>,
 }
 
 pub(super) fn send(to: &mut impl Write, message: &impl Serialize) -> Result<(), MessageError> {

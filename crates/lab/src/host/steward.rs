@@ -27,7 +27,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tardy_host::softirq::{napi_threads, steering};
 use tardy_host::state::{Moment, Reader, children, machine_threads};
-use tardy_host::{cpus, facts, nic, state, timekeeper};
+use tardy_host::timekeeper::{self, OnTheWire};
+use tardy_host::{cpus, facts, nic, state};
 use tardy_model::manifest::{HostEntry, ReadBack};
 use tardy_model::path::PathKind;
 use tardy_model::time::{Instant, Nanos, Tai};
@@ -311,13 +312,19 @@ impl Host for Steward {
         let machine_threads = machine_threads(&self.machines);
         let says = what.commands.iter().map(|command| self.ask(command)).collect();
         let mut kept = if what.keepers { timekeeper::all() } else { Vec::new() };
-        kept.extend(what.ptp.iter().filter_map(timekeeper::observed));
+        let mut syncs = Vec::new();
+        for shown in what.ptp.iter().filter_map(timekeeper::observed) {
+            match shown {
+                OnTheWire::Leads(of) => kept.push(of),
+                OnTheWire::Follows(of) => syncs.push(of),
+            }
+        }
         let state = state.unwrap_or_else(|| reader.read(Moment::Before, slot::other_runs(&self.state)));
         // Asked for what keeps the clock, nobody comes back for what the machine does meanwhile.
         if what.moment == Moment::Before && !what.keepers && what.ptp.is_empty() {
             self.reader = Some(reader);
         }
-        Ok(Observed { state, napi, machine_threads, says, kept })
+        Ok(Observed { state, napi, machine_threads, says, kept, syncs })
     }
 
     fn end_leftovers(&mut self) {
