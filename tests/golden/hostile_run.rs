@@ -20,6 +20,7 @@ use std::process::{Command, Output};
 use tardy_fuzz_bodies::corpus::{self, Inputs};
 use tardy_fuzz_bodies::{experiment, frame, hints, message, run_folder, samples};
 use tardy_model::sample::Batch;
+use tardy_model::time::MOST_SOURCES;
 use tardy_store::{RunFolder, StoreError, write_samples};
 use tempfile::TempDir;
 
@@ -135,6 +136,53 @@ fn gates_that_no_schedule_has_are_one_error_and_no_division_by_zero() {
     for windows in [[window(5, 5), window(9, 10)], [window(5, 10), window(7, 12)], [window(-1, 5), window(9, i64::MAX)]]
     {
         run.with_record("a window of gates", |record| gates(record, "windows", json!(windows)));
+    }
+}
+
+#[test]
+fn half_a_million_sources_of_one_offset_took_hours_to_compare() {
+    let run = Run::new();
+    let reading = json!({"at_tai_ns": 1, "ahead_ns": 2, "bound_ns": 3});
+    let offset = json!({"host": "rig", "first": reading, "last": reading, "method": "told"});
+    let with = |record: &mut Value, end: &str, field: &str, value: Value| {
+        let stream = record.pointer_mut("/streams/ctl").expect("a stream");
+        stream["offsets"][end] = offset.clone();
+        stream["offsets"][end][field] = value;
+    };
+    let source = json!({"method": "", "first": reading, "last": reading});
+    let many = vec![source.clone(); 300_000];
+    for end in ["tx", "rx"] {
+        run.with_record("more than 32 sources", |record| with(record, end, "others", json!(many)));
+    }
+    let why = json!({"method": "", "why": ""});
+    let many = vec![why; MOST_SOURCES + 1];
+    run.with_record("more than 32 sources", |record| with(record, "rx", "left_out", json!(many)));
+    // A comparison of two other hosts, of which the record has one or none.
+    for other in ["tx", "rx", "host"] {
+        let pair = |record: &mut Value| {
+            with(record, "pair", "method", json!("told"));
+            with(record, other, "method", json!("told"));
+        };
+        run.with_record("not both ends are on other hosts", pair);
+    }
+    // What is allowed is judged, whatever its numbers are.
+    let sound = fs::read(run.record()).expect("a record");
+    for odd in [i64::MIN, i64::MAX] {
+        let mut record: Value = serde_json::from_slice(&sound).expect("JSON");
+        let ends = |n: i64| json!({"at_tai_ns": n, "ahead_ns": odd, "bound_ns": 0});
+        let other = json!({"method": "", "first": ends(-odd.max(1 - i64::MAX)), "last": ends(odd)});
+        for end in ["tx", "rx", "pair"] {
+            with(&mut record, end, "others", json!(vec![other.clone(); MOST_SOURCES]));
+            let offset = &mut record["streams"]["ctl"]["offsets"][end];
+            offset["last"] = json!({"at_tai_ns": odd, "ahead_ns": -odd.max(1 - i64::MAX), "bound_ns": 0});
+            offset["host"] = json!(end);
+        }
+        fs::write(run.record(), record.to_string()).expect("written");
+        for format in ["text", "html", "csv"] {
+            let output = tardy_in_little_memory(&["report", run.name(), "--format", format]);
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert!(matches!(output.status.code(), Some(0 | 4)), "{odd} {format}: {stderr}");
+        }
     }
 }
 

@@ -7,7 +7,9 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use tardy_lab::host::clocks::{self, Counters, Exchange, GuestCounter};
 use tardy_model::point::{Metric, Point};
-use tardy_model::time::{CounterReading, Disagreement, EndOffsets, Instant, Offset, OffsetReading, OtherSource, Tai};
+use tardy_model::time::{
+    CounterReading, Disagreement, EndOffsets, Instant, Offset, OffsetReading, OtherSource, PhcReading, Tai,
+};
 
 /// So far the other machine's clocks are ahead.
 const AHEAD_NS: i64 = 3_000_000;
@@ -312,6 +314,30 @@ fn instants_of_two_other_hosts_were_as_wrong_as_both_their_offsets() {
     let path = OtherSource { method: "path".into(), first: wrong(0), last: wrong(ends), is_reported: false };
     let one = EndOffsets { tx: alone("tx"), rx: alone("tx"), pair: None }.with_pair(path);
     assert_eq!((one.pair.is_none(), one.bound_ns()), (true, 0));
+}
+
+#[test]
+fn a_line_through_two_ends_of_all_time_had_no_value() {
+    let ends = [i64::MIN, -1, 0, 1, i64::MAX];
+    let all = ends.into_iter().flat_map(|at| ends.into_iter().map(move |ahead| (at, ahead)));
+    let all: Vec<OffsetReading> =
+        all.map(|(at_tai_ns, ahead_ns)| OffsetReading { at_tai_ns, ahead_ns, bound_ns: 0 }).collect();
+    for (first, last) in all.iter().flat_map(|first| all.iter().map(move |last| (*first, *last))) {
+        let offset = Offset { first, last, ..Offset::default() };
+        for theirs in ends {
+            let here = offset.to_here(Instant::from_ns(theirs)).ns();
+            // A clock that is as far ahead all the time.
+            if first.ahead_ns == last.ahead_ns {
+                assert_eq!(here, theirs.saturating_sub(first.ahead_ns), "{offset:?} {theirs}");
+            }
+        }
+        // A device's clock that ran as the system's.
+        let phc = |of: OffsetReading| PhcReading { phc_ns: of.at_tai_ns, realtime_ns: of.ahead_ns, bound_ns: i64::MAX };
+        if let Some(line) = PhcReading::between(phc(first), phc(last)) {
+            assert_eq!(line.to_realtime_ns(first.at_tai_ns), first.ahead_ns);
+            assert!(line.to_realtime_ns(last.at_tai_ns) <= last.ahead_ns);
+        }
+    }
 }
 
 #[test]

@@ -3,8 +3,10 @@
 //! conversion states its bound.
 
 mod ends;
+mod sources;
 
 pub use ends::EndOffsets;
+pub use sources::MOST_SOURCES;
 
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
@@ -250,9 +252,9 @@ impl PhcConversion {
         let device = i128::from(self.last.phc_ns) - i128::from(self.first.phc_ns);
         let system = i128::from(self.last.realtime_ns) - i128::from(self.first.realtime_ns);
         let since = i128::from(phc_ns) - i128::from(self.first.phc_ns);
-        // Differences of instants within a trial: the product is far below the type's end.
-        let at = i128::from(self.first.realtime_ns) + since * system / device.max(1);
-        i64::try_from(at).unwrap_or(i64::MAX)
+        // Of instants within a trial the product is far below the type's end.
+        let more = since.saturating_mul(system) / device.max(1);
+        clamped(more.saturating_add(i128::from(self.first.realtime_ns)))
     }
 }
 
@@ -305,10 +307,10 @@ pub struct Offset {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begun_by: Option<OffsetReading>,
     /// What other sources show of the same clocks. None of them counts for instants.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "sources::few")]
     pub others: Vec<OtherSource>,
     /// Sources that were asked for and show nothing.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "sources::few")]
     pub left_out: Vec<LeftOut>,
 }
 
@@ -457,7 +459,7 @@ impl Offset {
             return self.first.ahead_ns;
         }
         let since = i128::from(at.ns()) - i128::from(self.first.at_tai_ns);
-        clamped(i128::from(self.first.ahead_ns) + (since * more).div_euclid(passed))
+        clamped(since.saturating_mul(more).div_euclid(passed).saturating_add(i128::from(self.first.ahead_ns)))
     }
 
     /// The same moment on this host's clock.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 /// The offsets of the hosts on which a stream's ends were; `None` for an end on the coordinator's
 /// own host, whose clock gives all instants.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Written")]
 pub struct EndOffsets {
     /// Of the host that sends, and takes the replies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -20,6 +21,31 @@ pub struct EndOffsets {
     /// host's clock. Instants of the receiver go by it to that clock, and by `tx` on from there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pair: Option<Offset>,
+}
+
+/// As a record has them.
+#[derive(Deserialize)]
+struct Written {
+    #[serde(default)]
+    tx: Option<Offset>,
+    #[serde(default)]
+    rx: Option<Offset>,
+    #[serde(default)]
+    pair: Option<Offset>,
+}
+
+impl TryFrom<Written> for EndOffsets {
+    type Error = &'static str;
+
+    /// A comparison of two other hosts says nothing where not both ends are on one.
+    fn try_from(Written { tx, rx, pair }: Written) -> Result<EndOffsets, &'static str> {
+        match (&tx, &rx, &pair) {
+            (None, _, Some(_)) | (_, None, Some(_)) => {
+                Err("offsets have a `pair`, and not both ends are on other hosts")
+            }
+            _ => Ok(EndOffsets { tx, rx, pair }),
+        }
+    }
 }
 
 impl EndOffsets {
