@@ -501,11 +501,12 @@ fn the_clocks_of_two_machines_are_shown_and_what_was_left_is_put_back_from_here(
     let shown = two.place.call(&mut two.command("clocks", NETWORK, &["--allow-hosts", "--count", "2"]));
     assert_eq!(shown.code, Some(0), "{}", shown.stderr);
     let lines: Vec<&str> = shown.stdout.lines().collect();
-    assert_eq!(lines.len(), 3, "{}", shown.stdout);
-    for line in &lines[1..] {
+    assert_eq!(lines.len(), 4, "{}", shown.stdout);
+    assert!(lines[1].starts_with("nothing checks these rows over the measured path"), "{}", lines[1]);
+    for line in &lines[2..] {
         assert!(line.starts_with("lab2") && line.ends_with("one clock, and the exchange agrees"), "{line}");
     }
-    assert!(lines[2].contains(" ppm "), "two readings have a drift: {}", lines[2]);
+    assert!(lines[3].contains(" ppm "), "two readings have a drift: {}", lines[3]);
     let refused = two.place.call(&mut two.command("clocks", NETWORK, &["--count", "1"]));
     assert_eq!(refused.code, Some(2), "{}", refused.stderr);
 

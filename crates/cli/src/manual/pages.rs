@@ -243,6 +243,7 @@ pub const PAGES: &[Page] = &[
             "Logs in to the machines of an experiment that are reached over ssh and prints once a second, for each, by how much its CLOCK_TAI is ahead of this machine's, how far that may be wrong, and how fast the two move against each other. It changes nothing on any machine, but that tardy's own program is copied to where it was not yet.",
             "A reading is what 64 questions show together: the other clock was read between question and answer, so the quickest question bounds it from above and the quickest answer from below, whatever the other way took. The drift is the slope between the two readings of the last 128 that know it best, with its own bound. If two readings differ by more than their bounds and 1000 ppm explain, a clock was set, and the line says so.",
             "These questions go over ssh. A run asks its agents on the same way, just before and just after each trial, and its figures have the bounds of those.",
+            "What chrony or ptp4l reports at both ends has a row of its own, and the row says so if the questions exclude it. The measured path is not built, so nothing here is checked by round trips over it, as a run does around each trial.",
         ],
         exits: &[Good, Usage, Cannot, Interrupted, Internal],
         files: &[],

@@ -27,6 +27,9 @@ use tardy_sys::clock;
 /// Questions for the time that make a reading.
 const TIMES: usize = 64;
 const EACH: Duration = Duration::from_secs(1);
+/// Where the path is another one than ssh's, its own exchange may show what these rows cannot.
+const UNCHECKED: &str = "nothing checks these rows over the measured path, which is not built: a run does that, \
+just before and just after each trial\n";
 /// A row's words for a clock that did not only drift.
 const SET: &str = "a clock was set";
 
@@ -50,6 +53,7 @@ pub fn call(args: &Clocks) -> Result<Exit> {
     }
     let width = reached.iter().map(|of| of.name.chars().count()).max().unwrap_or(0).max("machine".len());
     super::print(&format!("{:width$}  {:>14}  {:>10}  {:>24}  by\n", "machine", "ahead of this", "±", "drift"))?;
+    super::print(UNCHECKED)?;
     let mut tracks: Vec<Track> = reached.iter().map(|_| Track::default()).collect();
     let mut n = 0;
     loop {
