@@ -3,6 +3,7 @@
 //! keeps.
 
 mod all_at_once;
+mod nics;
 mod streams;
 
 use proptest::prelude::*;

@@ -202,7 +202,11 @@ fn has_use(key: &str, cells: &[Cell]) -> bool {
     let of = |field: &str| cells.iter().any(|cell| crate::shaper::belongs(field, cell.setup.shaper.word()));
     let of_path =
         |field: &str| cells.iter().any(|cell| crate::check::belongs_to_path(field, &cell.setup.path.traits()));
-    key.strip_prefix("shaper.").is_none_or(of) && key.strip_prefix("path.").is_none_or(of_path)
+    // A station's device is that of an end of the path.
+    let is_nic = key.starts_with("station.") && key.ends_with(".nic");
+    key.strip_prefix("shaper.").is_none_or(of)
+        && key.strip_prefix("path.").is_none_or(of_path)
+        && (!is_nic || of_path("a"))
 }
 
 /// True if the value was left out, or is the word that replaces one.

@@ -13,6 +13,7 @@ mod error;
 pub mod experiment;
 mod load;
 mod machines;
+mod nics;
 mod open;
 pub mod schema;
 mod setup;

@@ -7,7 +7,7 @@ use crate::experiment::{Path, Setup, Softirq, Station};
 use crate::schema::{Value, show_duration};
 use crate::sheet::Named;
 use crate::stamps::{self, Lack};
-use crate::{check, load, machines, shaper};
+use crate::{check, load, machines, nics, shaper};
 use std::collections::BTreeMap;
 use tardy_model::ethernet::Tag;
 use tardy_model::expect::{Count, Expectation, Limit, Of};
@@ -161,36 +161,8 @@ fn path(view: &View<'_>) -> Result<Path, Problem> {
             let macvtap_mode = if is_macvtap { mode } else { MacvtapMode::Bridge };
             Ok(Path { xdp_mode, xdp_prints, macvtap_mode, ..Path::given(kind, mtu) })
         }
-        Devices::Named => named(&table, kind, mtu),
+        Devices::Named => nics::named(view, &table, kind, mtu),
     }
-}
-
-/// A path whose devices the experiment names.
-fn named(table: &Table<'_>, kind: PathKind, mtu: u32) -> Result<Path, Problem> {
-    let name = kind.traits().name;
-    let device = |field: &str, example: &str| match table.find(field) {
-        Some(Value::Text(device)) => Ok(device.clone()),
-        _ => {
-            let message = format!("`path.{field}` is missing: path {name} needs a network device for each station");
-            Err(table.missing(
-                field,
-                &["kind"],
-                message,
-                format!("write {field} = \"{example}\", as `ip link` shows it"),
-            ))
-        }
-    };
-    let [a, b] = [("a", "enp1s0"), ("b", "enp2s0")]
-        .map(|(field, example)| table.keep(field, device(field, example)).unwrap_or_default());
-    table.check(&["a", "b"], || match a == b {
-        true => {
-            let message = format!("`path.a` and `path.b` are both \"{a}\": a {name} has two ends");
-            Err(table.wrong(&["b", "a"], message, "name the device at the other end of the cable"))
-        }
-        false => Ok(()),
-    });
-    let take = table.get("take", flag)?;
-    Ok(Path { named: vec![a, b], take, ..Path::given(kind, mtu) })
 }
 
 /// The stations; `path` is what its kind is, if that is known.
@@ -216,6 +188,9 @@ fn stations(view: &View<'_>, path: Option<PathTraits>) -> Option<BTreeMap<String
         let is_own = path.is_some_and(|path| path.devices == Devices::Own) && !table.is_written("kind");
         let kind = if is_own { StationKind::Host } else { written };
         machines::station(view, &table, kind);
+        if let Some(path) = path {
+            nics::unused(view, &table, path);
+        }
         if !kind.traits().is_machine {
             let remote = view.keep(machines::remote(&table))?;
             let address = if kind == StationKind::Host { view.keep(machines::address(&table))? } else { None };

@@ -83,7 +83,8 @@ pub const KEYS: &[Synonym] = &[
     of("station.*", &["addr", "host", "hostname", "user", "remote"], ".ssh", ELSEWHERE),
     of("station.*", &["cpu", "irq", "irq_cpu", "rps", "rps_cpus", "rps_cpu", "smp_affinity"], ".softirq",
         "the CPU that receives packets from the device: softirq = 2; that of a thread is stream.NAME.tx.cpu or rx.cpu"),
-    of("station.*", DEVICE_WORDS, "path.a", DEVICES),
+    of("station.*", &["dev", "device", "interface", "iface", "ifname", "if_name", "netdev", "eth"], ".nic",
+        "its network device on path wire: [path] kind = \"wire\", and nic = \"enp1s0\" of each station"),
     of("station.*", &["qdisc", "tc", "shaper"], "shaper.kind", "the queue discipline that streams leave by: [shaper] kind = \"etf\""),
 
     of("shaper", &["qdisc", "type", "discipline"], ".kind", "kind = \"etf\""),

@@ -75,6 +75,7 @@ pub const KEYS: &[Key] = &[
     key("station.*.address", Kind::Word, None("that by which ssh goes"), "Station `host`: which address of its machine is meant."),
     key("station.*.ssh", Kind::Ssh, None("this machine"), "Another machine on which the station is, as OpenSSH's client takes it (`lab2`, `root@lab2`): tardy goes there with your own keys and configuration; `tardy run` asks for `--allow-hosts`."),
     key("station.*.sudo", Kind::Flag, Flag(false), "With `ssh`: become root there by `sudo -n`, which must ask for no password."),
+    key("station.*.nic", Kind::Device, None("what the path says"), "Path `wire`: the station's network device, where `path.a` or `path.b` does not name it; it is moved into the station's namespace and given back; `tardy run` asks for `--allow-nics`."),
     key("station.*.softirq", Kind::Cpu, Text("any"), "CPU that takes in the packets that arrive here: any (as the kernel does), same or different (as the thread that receives the stream under test here), auto, or a number."),
     key("station.*.kernel", choice(&KERNELS, &[]), Text("debian:6.12"), "Station `guest`: the kernel that it boots; `running` is that of this machine."),
     key("station.*.cpus", number(1, MOST_CPUS), Integer(1), "Station `guest`: its processors."),
@@ -99,8 +100,8 @@ pub const KEYS: &[Key] = &[
     key("path.xdp_printk", Kind::Flag, Flag(false), "Path `xdp`: the programs print a line for each packet (bpf_printk), a mistake that is often left in one: what does it cost?"),
     key("path.macvtap_mode", choice(&MacvtapMode::WORDS, &[]), Text("bridge"), "Path `macvtap`: what it lets pass between several on one link, as `ip link` calls it; one in mode `passthru` has the link for itself, and its machine is one of its own."),
     key("path.pcp_queues", Kind::Flag, Flag(false), "Tagged packets that arrive go into the receive queue of their priority, as far as there are queues (ethtool's receive filters); a device without them refuses it."),
-    key("path.a", Kind::Device, None("needed for path `wire`"), "Path `wire`: the network device of the station that comes first by name; it is moved into the station's namespace and given back; `tardy run` asks for `--allow-nics`."),
-    key("path.b", Kind::Device, None("needed for path `wire`"), "Path `wire`: the network device of the other station."),
+    key("path.a", Kind::Device, None("the station's `nic`, needed for path `wire`"), "Path `wire`: the network device of the station that comes first by name; it is moved into the station's namespace and given back; `tardy run` asks for `--allow-nics`."),
+    key("path.b", Kind::Device, None("the station's `nic`, needed for path `wire`"), "Path `wire`: the network device of the other station."),
     key("path.take", Kind::Flag, Flag(false), "Path `wire`: also take devices that have addresses; they get them back afterwards."),
 
     key("cpu.dma_latency", Kind::Duration { min_ns: 0, max_ns: 2_000_000_000_000, word: Some("default") }, Text("default"), "How long a CPU of the stations' hosts may take at most to wake from idle (`/dev/cpu_dma_latency`), held while the cell is measured: whole microseconds; \"0us\" permits polling only; `default` leaves it to the machine."),
