@@ -50,6 +50,7 @@ mod plan;
 mod probes;
 mod programs;
 mod prose;
+mod reached;
 mod report;
 mod rings;
 mod shapers;

@@ -395,6 +395,9 @@ pub struct Ptp {
 
 #[derive(Debug, ClapArgs)]
 pub struct Noted {
+    /// End if the run does not note this process within this time
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, hide = true)]
+    pub within: u64,
     /// The program and its arguments; `tardy` is this very program
     #[arg(required = true, last = true, value_name = "PROGRAM")]
     pub command: Vec<String>,

@@ -133,9 +133,6 @@ pub fn ptp(args: &Ptp) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
-/// A run notes a process within this time, or it is not there any more.
-const NOTED: Duration = Duration::from_secs(60);
-
 /// Says which process this is, waits until that is in this host's journal, and becomes the program.
 pub fn noted(args: &Noted) -> Result<Exit> {
     let cannot = |what: String| Failure::new(Exit::Cannot, what);
@@ -147,9 +144,10 @@ pub fn noted(args: &Noted) -> Result<Exit> {
     let mut from = File::from(from.map_err(|error| cannot(format!("noted: stdin cannot be read: {error}")))?);
     // A machine that is lost without a word would keep this process for ever. The program takes the
     // thread's place too.
-    std::thread::spawn(|| {
-        std::thread::sleep(NOTED);
-        eprintln!("tardy: noted: the run did not note this process within {} s", NOTED.as_secs());
+    let within = args.within;
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(within));
+        eprintln!("tardy: noted: the run did not note this process within {within} s");
         std::process::exit(Exit::Cannot as i32);
     });
     noted::wait(&mut from, &mut stdout().lock(), std::process::id())
