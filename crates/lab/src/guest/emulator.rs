@@ -24,8 +24,12 @@ use tardy_sys::process;
 
 /// By what it is asked for.
 pub const NAME: &str = "qemu";
-/// The source is that of one release, so that each machine builds the same.
-const SUITE: &str = "bookworm";
+/// The source is that of one release, so that each machine builds the same: the oldest one whose
+/// QEMU emulates igb and its virtual functions, and what builds it.
+const SUITE: &str = "trixie";
+/// What it is linked with is older, so that the program starts with the libraries of any release
+/// since.
+const LIBRARIES_SUITE: &str = "bookworm";
 const SOURCE: &str = "qemu";
 /// The folder in the cache, and what is in it.
 const FOLDER: &str = "qemu";
@@ -39,11 +43,17 @@ const NEEDED: [(&str, &str); 5] = [
     ("pkg-config", "pkg-config"),
     ("dpkg-source", "dpkg-dev"),
 ];
+/// What configures it. It is Python's alone.
+const MESON: &str = "meson";
 /// What else it is built with: tools, and libraries that every machine with a QEMU has, with their
 /// headers.
 const PACKAGES: &[&str] = &[
-    "meson",
     "ninja-build",
+    "python3-distlib",
+    // QEMU's own environment for Python has them from this machine, or else by `ensurepip`, which
+    // not every Debian has.
+    "python3-pip",
+    "python3-setuptools",
     "libglib2.0-dev",
     "libglib2.0-0",
     "libpcre2-dev",
@@ -58,12 +68,13 @@ const PACKAGES: &[&str] = &[
     "zlib1g",
 ];
 /// Where the line goes: behind this one.
-const CHANGED: &str = "target/i386/tcg/sysemu/svm_helper.c";
+const CHANGED: &str = "target/i386/tcg/system/svm_helper.c";
 const CALL: &str = "do_interrupt_x86_hardirq(env, vector, 1);\n";
 const LINE: &str = "            cs->exception_index = -1;\n";
 /// The devices that guests and their machines have, in QEMU's own words.
 const DEVICES: &str = "CONFIG_Q35=y\nCONFIG_SERIAL_ISA=y\nCONFIG_HPET=y\nCONFIG_VIRTIO_PCI=y\nCONFIG_VIRTIO_NET=y\n\
-                       CONFIG_VIRTIO_SERIAL=y\nCONFIG_E1000E_PCI_EXPRESS=y\nCONFIG_PCIE_PORT=y\n";
+                       CONFIG_VIRTIO_SERIAL=y\nCONFIG_E1000E_PCI_EXPRESS=y\nCONFIG_IGB_PCI_EXPRESS=y\n\
+                       CONFIG_PCIE_PORT=y\nCONFIG_VTD=y\nCONFIG_VFIO=y\nCONFIG_VFIO_PCI=y\n";
 /// What it is configured with; what is not named is left out.
 const OPTIONS: &[&str] = &[
     "--prefix=/usr",
@@ -79,6 +90,8 @@ const OPTIONS: &[&str] = &[
     "--enable-vhost-net",
     "--disable-docs",
     "--disable-werror",
+    // They are not in Debian's source, and guests take this machine's.
+    "--disable-install-blobs",
 ];
 
 /// Takes the place of the libraries that it was linked with out of the program, as an installation
@@ -176,13 +189,14 @@ pub fn build(cache: &Path, tell: &mut dyn FnMut(&str)) -> Result<Built, Emulator
 }
 
 fn build_in(work: &Path, tell: &mut dyn FnMut(&str)) -> Result<(Built, PathBuf), EmulatorError> {
-    tell(&format!("{NAME}: reading the lists of packages and sources of {SUITE}"));
-    let apt = Apt::with_sources(work, SUITE)?;
-    tell(&format!("{NAME}: fetching its source, about 25 MB, and what it is built with"));
+    tell(&format!("{NAME}: reading the lists of packages and sources of {LIBRARIES_SUITE} and {SUITE}"));
     let root = work.join("root");
-    for package in PACKAGES {
-        apt.download(&apt.show(package, None)?)?.unpack(&root)?;
-    }
+    let bring = |apt: &Apt, package: &str| apt.download(&apt.show(package, None)?)?.unpack(&root);
+    let libraries = Apt::set_up(&work.join("libraries"), LIBRARIES_SUITE)?;
+    let apt = Apt::with_sources(work, SUITE)?;
+    tell(&format!("{NAME}: fetching its source, about 40 MB, and what it is built with"));
+    PACKAGES.iter().try_for_each(|package| bring(&libraries, package))?;
+    bring(&apt, MESON)?;
     let source = apt.source(SOURCE)?;
     let tree = work.join("tree");
     let unpack = Tool::new("dpkg-source").args(["--no-check", "-q", "-x"]).path(&source.path).path(&tree);
@@ -193,11 +207,12 @@ fn build_in(work: &Path, tell: &mut dyn FnMut(&str)) -> Result<(Built, PathBuf),
     tell(&format!("{NAME}: configuring {}", source.version));
     let version =
         format!("--with-pkgversion=Debian {}, changed by tardy: an injected interrupt comes once", source.version);
-    let tools = ["meson", "ninja"].map(|name| format!("--{name}={}", root.join("usr/bin").join(name).display()));
+    // It finds meson among Python's packages.
+    let ninja = format!("--ninja={}", root.join("usr/bin/ninja").display());
     let includes =
         format!("--extra-cflags=-I{} -ffile-prefix-map={}=/", root.join("usr/include").display(), work.display());
     let libraries = format!("--extra-ldflags=-L{}", root.join("usr/lib/x86_64-linux-gnu").display());
-    let configure = Tool::new("../configure").args(OPTIONS).args(tools).args([includes, libraries, version]);
+    let configure = Tool::new("../configure").args(OPTIONS).args([ninja, includes, libraries, version]);
     said("configuring QEMU", built_with(configure, &root).within(&built))?;
     tell(&format!("{NAME}: compiling it, about five minutes of processor time"));
     let ninja = Tool::new(&root.join("usr/bin/ninja").display().to_string()).args(["--quiet", PROGRAM]);
