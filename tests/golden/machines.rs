@@ -171,6 +171,7 @@ pub fn machine_station(backends: &[Backend]) -> Station {
         backends: backends.iter().copied().collect(),
         passthru: false,
         macvtap_on: None,
+        passed: None,
         computes: false,
     };
     Station { host: HostId::numbered(1), machine: Some(machine), ..Station::here(StationKind::Guest) }

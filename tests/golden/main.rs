@@ -59,5 +59,6 @@ mod spec;
 mod store;
 mod two_hosts;
 mod undo;
+mod vfio;
 mod ways_in;
 mod xdp_rings;

@@ -17,6 +17,7 @@ mod shapers;
 #[allow(dead_code)]
 #[path = "../golden/two_hosts.rs"]
 mod two_hosts;
+mod vfio;
 mod ways;
 mod xdp_there;
 

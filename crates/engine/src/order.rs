@@ -4,7 +4,7 @@
 
 mod probe;
 
-pub use probe::{Checksum, ProbeOrder, SpecialFrame};
+pub use probe::{Checksum, GROUPS, ProbeOrder, SpecialFrame};
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

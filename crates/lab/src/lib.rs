@@ -3,6 +3,7 @@
 //! disk first, and put back whatever happens.
 
 pub mod agent;
+pub mod binding;
 pub mod command;
 pub mod connection;
 pub mod consent;

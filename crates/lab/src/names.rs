@@ -103,6 +103,7 @@ impl Names {
         match backend {
             Backend::Tap => format!("tardy{}-tap", self.slot),
             Backend::Macvtap => format!("tardy{}-mvt", self.slot),
+            Backend::Vfio => format!("tardy{}-vfio", self.slot),
         }
     }
 

@@ -6,6 +6,7 @@
 //! journal stores this and never a command, so a journal can ask for nothing that is not in the
 //! list of actions. The commands are made when they are needed, by the version that runs them.
 
+use crate::binding::{FunctionWas, SriovWas};
 use crate::command::{Command, OURSELVES};
 use crate::guest::folder::{OF_MACHINE, PASSING};
 use crate::host::HostId;
@@ -194,6 +195,11 @@ pub enum Action {
         /// Its number on the bus.
         number: u32,
     },
+    /// Gives a PCI function back to the driver that it had, and its network device the name and
+    /// state.
+    GiveBackFunction(Box<FunctionWas>),
+    /// Deletes the virtual functions of a device that had none.
+    DeleteVirtualFunctions(Box<SriovWas>),
     /// Removes what only passed through a guest's folder.
     RemoveGuestFiles {
         /// Files and folders, absolute.
@@ -273,6 +279,8 @@ impl Inverse {
                 let folder = format!("{SIMULATED_BUS}/devices/{SIMULATED}{number}");
                 vec![shell(&format!("[ ! -e {folder} ] || echo {number} >{SIMULATED_BUS}/del_device"))]
             }
+            Action::GiveBackFunction(was) => vec![shell(&was.give_back())],
+            Action::DeleteVirtualFunctions(was) => vec![shell(&was.give_back())],
             Action::RemoveGuestFiles { paths } => {
                 let words = ["guest", "remove-files"].into_iter().chain(paths.iter().map(String::as_str));
                 vec![Command::new(OURSELVES, &words.collect::<Vec<_>>())]
@@ -346,6 +354,10 @@ impl Inverse {
                 .or_else(|| of("queue", queue, "rx-0123456789"))
                 .or_else(|| of("set of CPUs", was, "0123456789abcdefABCDEF,")),
             Action::DeleteSimulated { .. } => None,
+            Action::GiveBackFunction(was) => {
+                was.fault().or_else(|| was.link.as_ref().and_then(|link| device(&link.name)))
+            }
+            Action::DeleteVirtualFunctions(was) => was.fault().or_else(|| device(&was.link.name)),
             Action::RemoveGuestFiles { paths } => {
                 let is_of_a_guest = |path: &&String| {
                     let last = path.rsplit('/').next().unwrap_or_default();

@@ -36,6 +36,9 @@ listed! {
         /// Two XDP programs between a virtual machine's tap and a pair of virtual links to the
         /// other station: what arrives at the one device leaves by the other.
         Xdp,
+        /// A network device of the host, or a virtual function of one, that a virtual machine has
+        /// for itself (VFIO). The other station has the device at the other end of its cable.
+        Vfio,
     }
 }
 
@@ -66,13 +69,16 @@ pub enum Backend {
     Tap,
     /// A macvtap on one of a pair of virtual links.
     Macvtap,
+    /// Nothing: the device is the host's own, which the machine has for itself. Such a machine has
+    /// no other device.
+    Vfio,
 }
 
 impl Backend {
     /// The number of the machine's slot for it.
     pub const fn slot(self) -> u8 {
         match self {
-            Backend::Tap => 0,
+            Backend::Tap | Backend::Vfio => 0,
             Backend::Macvtap => 1,
         }
     }
@@ -272,6 +278,7 @@ impl PathKind {
             PathKind::Ovs => PathTraits { joins_machines: true, ..into_guest("ovs", Backend::Tap) },
             PathKind::OvsNetdev => PathTraits { joins_machines: true, ..into_guest("ovs-netdev", Backend::Tap) },
             PathKind::Xdp => PathTraits { by_xdp: true, joins_machines: true, ..into_guest("xdp", Backend::Tap) },
+            PathKind::Vfio => into_guest("vfio", Backend::Vfio),
         }
     }
 }
@@ -304,6 +311,12 @@ impl Devices {
     /// True if they are the run's own, whose names differ from run to run.
     pub const fn are_the_runs(self) -> bool {
         self.are_made() || self.backend().is_some()
+    }
+
+    /// True if the experiment names devices of the host's: it has to, or it may, where a guest has
+    /// some of its own.
+    pub const fn may_be_named(self) -> bool {
+        matches!(self, Devices::Named | Devices::OfGuest(Backend::Vfio))
     }
 
     /// What is behind the virtual machine's device; `None` if the path ends at none.

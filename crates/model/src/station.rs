@@ -162,6 +162,18 @@ impl fmt::Display for MachinePart {
 /// fetched, with checked sums, and this machine's own. A file of the user's is no choice of a file.
 pub const KERNELS: [&str; 4] = ["debian:6.12", "debian:6.12-rt", "debian:6.1", "running"];
 
+/// A network device of the host's that a virtual machine has for itself, or of which it has a
+/// virtual function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Passed {
+    /// Its name, as long as the host has it.
+    pub device: String,
+    /// It is one of the ports that a guest gets for this. The experiment names none then.
+    pub is_guests: bool,
+    /// The machine gets a virtual function of it (SR-IOV), and the host keeps the device.
+    pub vf: bool,
+}
+
 /// The virtual machine of a station.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
@@ -180,6 +192,8 @@ pub struct Machine {
     pub passthru: bool,
     /// Its macvtap is on the link below the macvtap of this machine, which was made before it.
     pub macvtap_on: Option<HostId>,
+    /// What it has for itself of the host's network devices.
+    pub passed: Option<Passed>,
     /// Each of its processors computes all the time.
     pub computes: bool,
 }

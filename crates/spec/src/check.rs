@@ -22,15 +22,16 @@ pub(crate) use together::{nothing_changes, pcp_queues, ports, queues, sizes, sof
 /// A key of a path that belongs to some kinds only, and to which.
 type OfSomePaths = (&'static str, fn(&PathTraits) -> bool);
 
-const OF_SOME_PATHS: [OfSomePaths; 8] = [
-    ("a", |path| path.devices == Devices::Named),
-    ("b", |path| path.devices == Devices::Named),
-    ("take", |path| path.devices == Devices::Named),
+const OF_SOME_PATHS: [OfSomePaths; 9] = [
+    ("a", |path| path.devices.may_be_named()),
+    ("b", |path| path.devices.may_be_named()),
+    ("take", |path| path.devices.may_be_named()),
     ("queues", |path| path.devices.are_made()),
     ("napi", |path| path.napi_on_request),
     ("xdp_mode", |path| path.by_xdp),
     ("xdp_printk", |path| path.by_xdp),
     ("macvtap_mode", |path| matches!(path.devices, Devices::OfGuest(Backend::Macvtap))),
+    ("vf", |path| matches!(path.devices, Devices::OfGuest(Backend::Vfio))),
 ];
 
 /// True if the key of a path, without `path`, has a meaning for one of this kind.
@@ -46,7 +47,7 @@ pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: PathKind) {
         // Written out, the default of a file is what it has anyway.
         let is_default = match field {
             "xdp_mode" => table.find(field) == Some(&Value::Text(XdpMode::Native.name().into())),
-            "xdp_printk" => table.find(field) == Some(&Value::Flag(false)),
+            "xdp_printk" | "vf" => table.find(field) == Some(&Value::Flag(false)),
             "macvtap_mode" => table.find(field) == Some(&Value::Text(MacvtapMode::Bridge.name().into())),
             _ => view.is_of_former_kind(&table.key(field), "path.kind"),
         };
@@ -56,6 +57,7 @@ pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: PathKind) {
                 "napi" => "leave it out: what a device's packets take is its driver's affair",
                 "xdp_mode" | "xdp_printk" => "write kind = \"xdp\", or leave it out",
                 "macvtap_mode" => "write kind = \"macvtap\", or leave it out",
+                "vf" => "write kind = \"vfio\", or leave it out",
                 "queues" => "leave it out: a device keeps its queues",
                 _ => "write kind = \"wire\", or leave it out",
             };

@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use tardy_model::expect::Expectation;
 use tardy_model::load::Load;
 use tardy_model::machine::HostId;
-use tardy_model::path::{Devices, MacvtapMode, PathKind, PathTraits};
+use tardy_model::path::{Backend, Devices, MacvtapMode, PathKind, PathTraits};
 use tardy_model::shaper::Shaper;
-use tardy_model::station::{Machine, MachinePart, StationKind};
+use tardy_model::station::{Machine, MachinePart, Passed, StationKind};
 use tardy_model::stream::{CpuChoice, Ip, Kind, Policy, Side, Stream, UNDER_TEST, Wait, all_simulated};
 use tardy_model::validity::Validity;
 use tardy_model::xdp::XdpMode;
@@ -181,7 +181,13 @@ pub struct Path {
     pub xdp_prints: bool,
     /// What path `macvtap` lets pass.
     pub macvtap_mode: MacvtapMode,
+    /// On path `vfio` the machine has a virtual function of the device, and not all of it.
+    pub vf: bool,
 }
+
+/// The ports that a guest has for path `vfio`, on one hub: that of the other station, one for a
+/// machine to have whole, and one of which a machine has a virtual function.
+pub const PORTS: [&str; 3] = ["eth0", "eth1", "eth2"];
 
 impl Path {
     /// A path of this kind that makes its devices.
@@ -200,7 +206,20 @@ impl Path {
             xdp_mode: XdpMode::Native,
             xdp_prints: false,
             macvtap_mode: MacvtapMode::Bridge,
+            vf: false,
         }
+    }
+
+    /// On path `vfio` the device of the station that is no machine, and what the machine has.
+    pub fn passed(&self) -> Option<(&str, Passed)> {
+        if self.traits().devices.backend() != Some(Backend::Vfio) {
+            return None;
+        }
+        let (near, device, is_guests) = match &self.named[..] {
+            [near, device] => (near.as_str(), device.as_str(), false),
+            _ => (PORTS[0], PORTS[1 + usize::from(self.vf)], true),
+        };
+        Some((near, Passed { device: device.to_owned(), is_guests, vf: self.vf }))
     }
 
     /// What its kind is.
@@ -211,9 +230,9 @@ impl Path {
     /// Devices that are there before the path is, in the order of the stations.
     pub fn devices(&self) -> Vec<&str> {
         match self.traits().devices {
-            Devices::Made { .. } | Devices::OfGuest(_) | Devices::Own => Vec::new(),
+            Devices::Made { .. } | Devices::Own => Vec::new(),
             Devices::There(devices) => devices.to_vec(),
-            Devices::Named => self.named.iter().map(String::as_str).collect(),
+            Devices::Named | Devices::OfGuest(_) => self.named.iter().map(String::as_str).collect(),
         }
     }
 }

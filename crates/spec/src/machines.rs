@@ -53,6 +53,7 @@ pub(crate) fn machine(table: &Table<'_>) -> Result<Machine, Problem> {
         backends: BTreeSet::new(),
         passthru: false,
         macvtap_on: None,
+        passed: None,
         computes: false,
     })
 }
@@ -213,7 +214,10 @@ pub(crate) fn threads(table: &Table<'_>, net: Net) -> Result<BTreeMap<MachinePar
 pub(crate) fn assign(cells: &mut [Cell]) {
     for Cell { setup, .. } in cells.iter_mut() {
         let passthru = setup.path.macvtap_mode == MacvtapMode::Passthru;
-        setup.stations.values_mut().filter_map(|of| of.machine.as_mut()).for_each(|of| of.passthru = passthru);
+        let passed = setup.path.passed().map(|(_, passed)| passed);
+        for of in setup.stations.values_mut().filter_map(|of| of.machine.as_mut()) {
+            (of.passthru, of.passed) = (passthru, passed.clone());
+        }
     }
     let mut known = Vec::new();
     number(cells, &mut known, false);
@@ -336,7 +340,7 @@ pub(crate) fn meet_hosts(
 fn bystander_of(station: &Station) -> Option<Machine> {
     let machine = station.machine.as_ref().filter(|_| station.bystanders.count > 0)?;
     let (backends, computes) = (BTreeSet::new(), station.bystanders.compute);
-    Some(Machine { backends, passthru: false, macvtap_on: None, computes, ..machine.clone() })
+    Some(Machine { backends, passthru: false, macvtap_on: None, passed: None, computes, ..machine.clone() })
 }
 
 fn is_same(one: &Machine, other: &Machine) -> bool {

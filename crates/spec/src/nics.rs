@@ -2,12 +2,13 @@
 //! The network devices that an experiment names, one for each end of a path: by `path.a` and
 //! `path.b`, or as the `nic` of the station at that end.
 
-use crate::cell::{Table, View, flag};
+use crate::cell::{Table, View, called, flag};
 use crate::error::Problem;
 use crate::experiment::Path;
 use crate::schema::Value;
 use crate::sheet::Named;
 use tardy_model::path::{Devices, PathKind, PathTraits};
+use tardy_model::station::StationKind;
 
 /// A device, and the key that names it.
 type Device = (String, String);
@@ -16,7 +17,13 @@ type Device = (String, String);
 pub(crate) fn named(view: &View<'_>, table: &Table<'_>, kind: PathKind, mtu: u32) -> Result<Path, Problem> {
     let name = kind.traits().name;
     let mut stations: Vec<&Named> = view.stations().iter().collect();
-    stations.sort_unstable_by_key(|station| &station.name);
+    // Where one of them is a virtual machine, the second device is that one's.
+    let is_machine = |station: &Named| {
+        let table = view.table("station.*", Some(station));
+        let of = table.get("kind", called(StationKind::of));
+        kind.traits().devices != Devices::Named && of.is_ok_and(|of| of.traits().is_machine)
+    };
+    stations.sort_unstable_by_key(|station| (is_machine(station), &station.name));
     let ends = [("a", "enp1s0"), ("b", "enp2s0")];
     let [(a, key_a), (b, key_b)]: [Device; 2] = std::array::from_fn(|n| {
         let (field, example) = ends[n];
@@ -36,6 +43,12 @@ pub(crate) fn named(view: &View<'_>, table: &Table<'_>, kind: PathKind, mtu: u32
     });
     let take = table.get("take", flag)?;
     Ok(Path { named: vec![a, b], take, ..Path::given(kind, mtu) })
+}
+
+/// True if the experiment names a device, where it may leave them out.
+pub(crate) fn are_named(view: &View<'_>, path: &Table<'_>) -> bool {
+    let has_nic = |station: &Named| view.table("station.*", Some(station)).find("nic").is_some();
+    ["a", "b"].iter().any(|field| path.find(field).is_some()) || view.stations().iter().any(has_nic)
 }
 
 /// The device of one end.
@@ -76,7 +89,7 @@ fn device(
 /// that does, it is that one's; and where `--set` chose the path, that of the file is the former
 /// path's.
 pub(crate) fn unused(view: &View<'_>, station: &Table<'_>, path: PathTraits) {
-    let takes = |path: PathTraits| path.devices == Devices::Named;
+    let takes = |path: PathTraits| path.devices == Devices::Named || path.devices.may_be_named();
     let is_meant = station.is_written("nic") && !view.is_of_former_kind(&station.key("nic"), "path.kind");
     let mut others = PathKind::ALL.into_iter().map(PathKind::traits).filter(|path| takes(*path));
     if takes(path) || !is_meant || others.any(|other| view.is_somewhere("path.kind", other.name)) {

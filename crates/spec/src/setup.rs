@@ -159,7 +159,11 @@ fn path(view: &View<'_>) -> Result<Path, Problem> {
             let mode = table.get("macvtap_mode", called(MacvtapMode::of))?;
             let is_macvtap = kind.traits().devices.backend() == Some(Backend::Macvtap);
             let macvtap_mode = if is_macvtap { mode } else { MacvtapMode::Bridge };
-            Ok(Path { xdp_mode, xdp_prints, macvtap_mode, ..Path::given(kind, mtu) })
+            let vf = table.get("vf", flag)?;
+            let may_be_named = kind.traits().devices.may_be_named();
+            let is_named = may_be_named && nics::are_named(view, &table);
+            let given = if is_named { nics::named(view, &table, kind, mtu)? } else { Path::given(kind, mtu) };
+            Ok(Path { xdp_mode, xdp_prints, macvtap_mode, vf: vf && may_be_named, ..given })
         }
         Devices::Named => nics::named(view, &table, kind, mtu),
     }

@@ -7,7 +7,7 @@ use super::{HEAD, SECOND, good, source, try_load};
 use tardy_model::stream::CpuChoice;
 use tardy_model::time::Nanos;
 use tardy_spec::schema::KEYS;
-use tardy_spec::{READY_MADE, Reason, load, ready_made, synonyms};
+use tardy_spec::{READY_MADE, load, ready_made, synonyms};
 
 fn lines(body: &str, set: &[&str]) -> Vec<String> {
     try_load(body, set).expect_err(body).lines()
@@ -69,19 +69,6 @@ fn a_slip_in_one_stream_or_case_hid_what_was_wrong_with_the_others() {
         "tx.spin = \"2ms\"\n[matrix]\n\"stream.ctl.rx.cpu\" = [{values}]\n\"stream.ctl.tx.cpu\" = [{values}]\n"
     );
     assert_eq!(lines(&many, &[]).len(), 3);
-}
-
-#[test]
-fn what_this_version_does_not_have_comes_first() {
-    let body = "cycel = \"1ms\"\n[path]\naddress = \"10.0.0.2\"\nport = 22\nkind = \"vfio\"\n";
-    let error = try_load(body, &[]).expect_err("not built");
-    let reasons: Vec<Reason> = error.all().map(|fault| fault.reason).collect();
-    // Whatever else the table holds may be of what is not built, and is not called wrong; a slip
-    // elsewhere is one.
-    assert_eq!(reasons, [Reason::NotBuilt, Reason::UnknownKey], "{:?}", error.lines());
-    assert!(error.one_line().contains("`path.kind`: `vfio` is not in this version"), "{}", error.one_line());
-    let set = ["path.address=10.0.0.2", "path.kind=vfio"];
-    assert_eq!(lines("", &set).len(), 1, "{:?}", lines("", &set));
 }
 
 /// Each line of each ready-made experiment's effective file that sets a key, with what becomes of

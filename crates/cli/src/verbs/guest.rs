@@ -21,10 +21,12 @@ use tardy_lab::host::qemu as process;
 use tardy_lab::identity;
 use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
+use tardy_lab::path::vfio;
 use tardy_lab::plan::Script;
 use tardy_lab::run::RunError;
 use tardy_model::machine::{HostId, RtLimit};
 use tardy_model::manifest::GuestMode;
+use tardy_model::path::Backend;
 use tardy_model::station::Machine;
 use tardy_model::stream::CpuChoice;
 use tardy_model::stream::Side;
@@ -177,7 +179,8 @@ impl Machines {
             return Ok(Machines::default());
         }
         let cannot = |error: GuestError| Failure::new(Exit::Cannot, error.to_string());
-        let qemu = guest::qemu_for(experiment, Path::new(process::PROGRAM)).map_err(cannot)?;
+        // What a guest's own devices need is none of a machine's.
+        let qemu = guest::qemu_version(Path::new(process::PROGRAM)).map_err(cannot)?;
         let has_filter = process::has_sandbox().unwrap_or(false);
         let mut refused = BTreeMap::new();
         for (host, (name, machine)) in &asked {
@@ -250,7 +253,23 @@ pub fn stations(experiment: &Experiment, mut found: FactsByHost, out: &mut Scrip
             sandbox: process::has_sandbox().unwrap_or(true),
         };
         let names = Names::FIRST;
-        let arguments = machine::arguments(&virtual_machine, &machine, host, names);
+        let handed = machine.passed.as_ref().map(|passed| {
+            let found = vfio::read(&passed.device);
+            let mac = names.machine_mac(host, Backend::Vfio.slot());
+            vfio::refusal(passed, &found).map_or_else(|| Ok(vfio::handed(passed, &found, &mac)), Err)
+        });
+        let handed = match handed.unwrap_or(Ok(None)) {
+            Err(why) => {
+                out.comment(&format!("station {name}: {why}"));
+                None
+            }
+            Ok(handed) => handed,
+        };
+        for command in handed.iter().flat_map(|handed| &handed.steps).flat_map(|step| &step.does) {
+            out.comment(&command.to_string());
+        }
+        let function = handed.as_ref().map(|handed| handed.address.as_str());
+        let arguments = machine::arguments(&virtual_machine, &machine, host, names, function);
         out.comment(&format!(
             "station {name} is a virtual machine with kernel {}, started before all else, by KVM where that starts ordinary kernels:",
             kernel.release

@@ -170,6 +170,14 @@ fn elsewhere(setup: &Setup) -> Option<String> {
 
 /// What is printed instead of the commands where they cannot be known.
 fn missing(setup: &Setup, in_guest: bool, found: &FactsByHost) -> Result<Option<String>, RunError> {
+    if setup.path.passed().is_some_and(|(_, passed)| passed.is_guests) {
+        return Ok(Some(match in_guest {
+            true => "of the guest's own ports one goes into the station, and one to the virtual machine".to_owned(),
+            false => {
+                "refused on this machine: name its devices by path.a and path.b, or use --in guest:exact".to_owned()
+            }
+        }));
+    }
     Ok(match setup.path.traits().place {
         Where::OnlyInGuest if in_guest => {
             Some("the guest's own two devices go into the stations, as those of a wire do".to_owned())

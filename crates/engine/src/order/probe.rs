@@ -150,6 +150,8 @@ impl SendOrder {
 const GROUP4: (Ipv4Addr, Mac) = (Ipv4Addr::new(239, 255, 84, 68), [0x01, 0x00, 0x5e, 0x7f, 0x54, 0x44]);
 const GROUP6: (Ipv6Addr, Mac) =
     (Ipv6Addr::new(0xff15, 0, 0, 0, 0, 0, 0x5444, 0x5901), [0x33, 0x33, 0x54, 0x44, 0x59, 0x01]);
+/// The hardware addresses of those groups.
+pub const GROUPS: [Mac; 2] = [GROUP4.1, GROUP6.1];
 /// An address that is nobody's: it is kept for documents (RFC 5737).
 const NOBODY: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 84);
 const BROADCAST: Mac = [0xff; 6];

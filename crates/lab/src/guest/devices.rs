@@ -48,7 +48,21 @@ pub fn programs(experiment: &Experiment) -> Vec<&'static str> {
 
 /// Arguments for QEMU in addition to the usual ones.
 pub fn arguments(experiment: &Experiment) -> Vec<String> {
-    needed(experiment).flat_map(|(_, guest)| guest.arguments.split_whitespace()).map(str::to_owned).collect()
+    let words: Vec<&str> = needed(experiment).flat_map(|(_, guest)| guest.arguments.split_whitespace()).collect();
+    let mut pairs: Vec<&[&str]> = Vec::new();
+    for pair in words.chunks(2) {
+        if !pairs.contains(&pair) {
+            pairs.push(pair);
+        }
+    }
+    pairs.concat().into_iter().map(str::to_owned).collect()
+}
+
+/// Words for the guest's kernel that the experiment's paths need.
+pub fn kernel(experiment: &Experiment) -> String {
+    let words: Vec<&str> =
+        needed(experiment).map(|(_, guest)| guest.kernel).filter(|words| !words.is_empty()).collect();
+    words.join(" ")
 }
 
 /// Refuses what this QEMU does not have, by what it says of its version.
@@ -60,10 +74,15 @@ pub fn check(experiment: &Experiment, version: &str) -> Result<(), GuestError> {
     let major = words.split('.').next().and_then(|major| major.parse::<u32>().ok());
     for (cell, guest) in needed(experiment) {
         if let Some((since, what)) = guest.since.filter(|(since, _)| major.is_none_or(|major| major < *since)) {
+            // Its QEMU is the one that was built for such guests, some time ago.
+            let help = match cell.setup.path.traits().devices.backend() {
+                Some(_) => "build the newer one: tardy guest fetch --with qemu",
+                None => "use path.kind = \"veth\"",
+            };
             return Err(GuestError::NotInGuest {
                 cell: cell.id.clone(),
                 why: format!(
-                    "its path is {what}, which QEMU emulates from version {since}.0 on, and this is {version}: use path.kind = \"veth\""
+                    "its path is {what}, which QEMU emulates from version {since}.0 on, and this is {version}: {help}"
                 ),
             });
         }

@@ -5,6 +5,7 @@
 use super::modules;
 use crate::host::tool::Tool;
 use crate::names;
+use crate::path::vfio;
 use crate::run::What;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -61,6 +62,9 @@ pub struct MachineOrders {
     pub modules: Vec<String>,
     /// How many network devices it has.
     pub devices: u32,
+    /// One of them is the host's own, and has no address of tardy's.
+    #[serde(default)]
+    pub passed: bool,
     /// On this number of threads it computes as long as it runs.
     #[serde(default)]
     pub computes: u32,
@@ -69,10 +73,11 @@ pub struct MachineOrders {
 impl MachineOrders {
     /// Those of a machine.
     pub fn of(machine: &Machine) -> MachineOrders {
-        let modules = ["virtio_pci", "virtio_console", machine.net.module()];
+        let net = machine.passed.as_ref().map_or_else(|| machine.net.module().to_owned(), vfio::module);
+        let modules = vec!["virtio_pci".to_owned(), "virtio_console".to_owned(), net];
         let computes = if machine.computes { machine.cpus } else { 0 };
         let devices = machine.backends.len() as u32;
-        MachineOrders { modules: modules.map(str::to_owned).to_vec(), devices, computes }
+        MachineOrders { modules, devices, passed: machine.passed.is_some(), computes }
     }
 }
 
@@ -158,7 +163,7 @@ pub fn station() -> Result<Option<File>, InitError> {
     let until = Instant::now() + DEVICES;
     let mut named = 0;
     while named < orders.devices {
-        named += name_devices()?;
+        named += name_devices(orders.passed)?;
         wait_for(until, || format!("{} of {} network devices", orders.devices - named, orders.devices))
             .or_else(|none| if named < orders.devices { Err(none) } else { Ok(()) })?;
     }
@@ -189,14 +194,17 @@ fn wait_for(until: Instant, what: impl Fn() -> String) -> Result<(), InitError> 
     Ok(())
 }
 
-/// Names those network devices that have tardy's MAC addresses and no such name yet: how many.
-fn name_devices() -> Result<u32, InitError> {
+/// Names those network devices that have tardy's MAC addresses and no such name yet: how many. One
+/// that is `passed` to the machine is the only one that is no device of the kernel's own.
+fn name_devices(passed: bool) -> Result<u32, InitError> {
     const DEVICES: &str = "/sys/class/net";
     let mut named = 0;
     for entry in fs::read_dir(DEVICES).map_err(file(DEVICES))?.flatten() {
         let device = entry.file_name().to_string_lossy().into_owned();
         let mac = fs::read_to_string(entry.path().join("address")).unwrap_or_default();
-        let Some(name) = names::slot_of_mac(mac.trim()).map(names::in_machine).filter(|name| *name != device) else {
+        let is_passed = passed && entry.path().join("device").exists();
+        let slot = names::slot_of_mac(mac.trim()).or(is_passed.then_some(0));
+        let Some(name) = slot.map(names::in_machine).filter(|name| *name != device) else {
             continue;
         };
         let renamed = Tool::new("ip").args(["link", "set", "dev", &device, "name", &name]).run();

@@ -14,10 +14,12 @@ use crate::connection::Patient;
 use crate::host::distant::Distant;
 use crate::host::place::Place;
 use crate::host::qemu::{self as process, Qemu};
+use crate::host::tool::Tool;
 use crate::host::trunk::{Link, Trunk};
 use crate::host::{Host, HostId};
 use crate::machine::Facts;
 use crate::names::{self, Names};
+use crate::path::vfio;
 use crate::run::RunError;
 use crate::station;
 use crate::step::{Action, Inverse, Step};
@@ -218,6 +220,9 @@ pub fn check(
         return Err(refused(why.into()));
     }
     let words = version.split_once("version ").map_or("", |(_, rest)| rest);
+    if let Some(why) = machine.passed.as_ref().and_then(|passed| vfio::refusal(passed, &vfio::read(&passed.device))) {
+        return Err(refused(why));
+    }
     let major = words.split('.').next().and_then(|major| major.parse::<u32>().ok());
     if machine.net.since() > 0 && major.is_none_or(|major| major < machine.net.since()) {
         let why = format!(
@@ -239,8 +244,9 @@ pub fn facts(machine: &Machine) -> Facts {
     }
 }
 
-/// QEMU's arguments for the network devices and for the port of the run.
-pub fn devices(machine: &Machine, host: HostId, names: Names) -> Vec<String> {
+/// QEMU's arguments for the network devices and for the port of the run; `function` is the address
+/// of what the machine has of the host's.
+pub fn devices(machine: &Machine, host: HostId, names: Names, function: Option<&str>) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut put = |text: String| words.extend(text.split(' ').map(str::to_owned));
     put(format!("-chardev socket,id=run,path={TRUNK},server=on,wait=on"));
@@ -257,6 +263,11 @@ pub fn devices(machine: &Machine, host: HostId, names: Names) -> Vec<String> {
                 format!("tap,id=net{slot},fds={fds}")
             }
             Backend::Macvtap => format!("tap,id=net{slot},fd={MACVTAP_FD}"),
+            Backend::Vfio => {
+                // Nor with the card's own ROM.
+                put(format!("-device vfio-pci,host={},rombar=0", function.unwrap_or("ADDRESS")));
+                continue;
+            }
         };
         if machine.net == Net::Vhost {
             netdev += ",vhost=on";
@@ -309,13 +320,18 @@ pub fn boot(asked: &Asked<'_>, options: &BootOptions<'_>, here: &mut dyn Host) -
     let files = Step::new(&Place::of(HostId::HERE), "what the virtual machine is given to boot", Vec::new());
     let of = Station { host, machine: Some(machine.clone()), ..Station::here(StationKind::Guest) };
     let planned = (station::kind(StationKind::Guest).build)(names, &of, name);
-    here.apply(&[vec![files.undone_by(vec![gone])], planned.steps].concat())?;
+    let handed = machine.passed.as_ref().and_then(|passed| {
+        vfio::handed(passed, &vfio::read(&passed.device), &names.machine_mac(host, Backend::Vfio.slot()))
+    });
+    let hand = handed.as_ref().map(|handed| handed.steps.clone()).unwrap_or_default();
+    here.apply(&[vec![files.undone_by(vec![gone])], planned.steps, hand].concat())?;
     // A run that had this slot and was killed may have left one.
     folder::remove(&folder).map_err(file("remove", &folder))?;
     DirBuilder::new().mode(0o700).create(&folder).map_err(file("create", &folder))?;
 
     let virtual_machine = virtual_machine(machine, boots, options, &folder)?;
-    let arguments = arguments(&virtual_machine, machine, host, names);
+    let function = handed.as_ref().map(|handed| handed.address.as_str());
+    let arguments = arguments(&virtual_machine, machine, host, names, function);
     let command = command(machine, host, names, &arguments);
     give(machine, boots, &folder.join(INITRAMFS))?;
     let mut qemu = Qemu::start_by(&folder, &command).map_err(|source| GuestError::Start { source })?;
@@ -364,12 +380,18 @@ fn give(machine: &Machine, boots: MachineBoots<'_>, at: &Path) -> Result<(), Gue
 }
 
 /// QEMU's arguments. The second serial port, by which other guests tell their run, leads nowhere.
-pub fn arguments(of: &VirtualMachine, machine: &Machine, host: HostId, names: Names) -> Vec<String> {
+pub fn arguments(
+    of: &VirtualMachine,
+    machine: &Machine,
+    host: HostId,
+    names: Names,
+    function: Option<&str>,
+) -> Vec<String> {
     let port = format!("file:{}", folder::PORT);
     let words = of.arguments().into_iter().map(|word| if word == port { "null".to_owned() } else { word });
     // QEMU names its threads after what they do, so that they can be told apart.
     let named = ["-name", "machine,debug-threads=on"].map(str::to_owned);
-    words.chain(named).chain(devices(machine, host, names)).collect()
+    words.chain(named).chain(devices(machine, host, names, function)).collect()
 }
 
 fn facts_of(
@@ -476,6 +498,12 @@ pub fn boot_packed(
     let (stop, cache) = (AtomicBool::new(false), Path::new("/"));
     let options = BootOptions { version, state: Path::new(names::STATE), cache, stop: &stop, qemu: &all.qemu };
     let mut booted = Vec::new();
+    let has_port = |machine: &Machine| machine.passed.as_ref().is_some_and(|passed| passed.is_guests);
+    if let Some((name, _)) = machines.values().find(|(_, machine)| has_port(machine)) {
+        let ready = vfio::ready();
+        let says = Tool::new(ready.program()).args(&ready.argv()[1..]).run();
+        says.map_err(|says| GuestError::Machine { name: name.clone(), why: format!("`{ready}`: {says}") })?;
+    }
     for (host, (name, machine)) in machines {
         let refused = |why: &str| GuestError::Machine { name: name.clone(), why: why.to_owned() };
         let packed = all.machines.get(&host.number()).ok_or_else(|| refused("nothing was packed for it to boot"))?;

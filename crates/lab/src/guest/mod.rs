@@ -105,7 +105,10 @@ pub fn qemu_for(experiment: &Experiment, program: &Path) -> Result<String, Guest
 }
 
 /// What a QEMU says of its version.
-fn qemu_version(program: &Path) -> Result<String, GuestError> {
+///
+/// # Errors
+/// If it is not there, or does not start.
+pub fn qemu_version(program: &Path) -> Result<String, GuestError> {
     process::version(program).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => GuestError::NoQemu,
         _ => GuestError::Start { source: error },

@@ -83,7 +83,7 @@ impl Guest {
                 + more
                 + nested::memory_mib(self.machines.values().map(|of| (&of.machine, &of.guest.boots))),
             kernel: self.boots.path.display().to_string(),
-            append: self.append.clone(),
+            append: [devices::kernel(experiment), self.append.clone()].join(" ").trim().to_owned(),
             sandbox: self.sandbox,
         }
     }

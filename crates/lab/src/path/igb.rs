@@ -4,6 +4,7 @@
 
 use super::methods::{InGuest, PathMethods};
 use super::wire;
+use crate::binding::{PCI, VFIO};
 use std::fs;
 use std::path::Path;
 use tardy_model::path::{Devices, PathKind};
@@ -20,7 +21,7 @@ const PORTS: &str = "-netdev hubport,id=port0,hubid=0 -netdev hubport,id=port1,h
 pub(super) const KIND: PathMethods = PathMethods {
     is_possible: has_both_ports,
     refusal: |facts| (!facts.can_have(PathKind::Igb)).then(|| WHY_NOT.to_owned()),
-    guest: InGuest { modules: || &["igb"], programs: &[], arguments: PORTS, since: Some((8, "two ports of igb")) },
+    guest: InGuest { modules: || &["igb"], arguments: PORTS, since: Some((8, "two ports of igb")), ..InGuest::NOTHING },
     ..wire::KIND
 };
 
@@ -28,16 +29,26 @@ pub(super) const KIND: PathMethods = PathMethods {
 const QEMU: &str = "0x1af4";
 const DRIVER: &str = "igb";
 
-/// True if this machine is a guest with both.
+/// True if this network device is such a port.
+pub(super) fn is_port(device: &str) -> bool {
+    let folder = Path::new("/sys/class/net").join(device).join("device");
+    let driver = fs::read_link(folder.join("driver")).ok();
+    let vendor = fs::read_to_string(folder.join("subsystem_vendor")).unwrap_or_default();
+    driver.is_some_and(|driver| driver.ends_with(DRIVER)) && vendor.trim() == QEMU
+}
+
+/// True if a virtual machine of this one has a function.
+fn is_one_passed() -> bool {
+    let mut functions = fs::read_dir(Path::new(PCI).join("drivers").join(VFIO)).into_iter().flatten().flatten();
+    functions.any(|entry| entry.file_name().to_string_lossy().contains(':'))
+}
+
+/// True if this machine is a guest with both; the other one may be with a virtual machine.
 fn has_both_ports() -> bool {
-    let is_one = |device: &str| {
-        let folder = Path::new("/sys/class/net").join(device).join("device");
-        let driver = fs::read_link(folder.join("driver")).ok();
-        let vendor = fs::read_to_string(folder.join("subsystem_vendor")).unwrap_or_default();
-        driver.is_some_and(|driver| driver.ends_with(DRIVER)) && vendor.trim() == QEMU
-    };
     match PathKind::Igb.traits().devices {
-        Devices::There(devices) => devices.iter().all(|device| is_one(device)),
+        Devices::There(devices) => {
+            devices.iter().all(|device| is_port(device) || (*device != devices[0] && is_one_passed()))
+        }
         Devices::Made { .. } | Devices::Named | Devices::OfGuest(_) | Devices::Own => false,
     }
 }

@@ -152,7 +152,7 @@ impl<'a> Meeting<'a> {
     }
 
     /// A machine's device: MTU and addresses, which it has only as long as the path.
-    fn steps_in_machine(&self, own: &Joint<'_>, other: &Joint<'_>) -> Vec<Step> {
+    pub(super) fn steps_in_machine(&self, own: &Joint<'_>, other: &Joint<'_>) -> Vec<Step> {
         let (link, place) = (own.link.as_str(), &own.place);
         let does = place.ip(&["link", "set", "dev", link, "mtu", &self.mtu]);
         let clear = Inverse::within(place, Action::ClearLink { device: link.to_owned() });

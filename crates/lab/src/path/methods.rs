@@ -75,14 +75,16 @@ pub struct InGuest {
     pub modules: fn() -> &'static [&'static str],
     /// Programs that it gets where this machine has them, in addition to those of every guest.
     pub programs: &'static [&'static str],
-    /// The arguments for QEMU.
+    /// The arguments for QEMU, in pairs: what two kinds of paths have in common is given once.
     pub arguments: &'static str,
+    /// Words for the guest's kernel.
+    pub kernel: &'static str,
     /// The first version of QEMU that understands it, and what a message says of it.
     pub since: Option<(u32, &'static str)>,
 }
 
 impl InGuest {
-    pub const NOTHING: InGuest = InGuest { modules: || &[], programs: &[], arguments: "", since: None };
+    pub const NOTHING: InGuest = InGuest { modules: || &[], programs: &[], arguments: "", kernel: "", since: None };
 }
 
 /// Stations as they are planned, by name.

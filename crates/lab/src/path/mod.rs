@@ -15,6 +15,7 @@ mod ovs;
 pub mod switch;
 mod tap;
 pub mod veth;
+pub mod vfio;
 pub mod wire;
 mod xdp;
 
@@ -36,5 +37,6 @@ pub fn kind(kind: PathKind) -> &'static PathMethods {
         PathKind::Ovs => &ovs::KIND,
         PathKind::OvsNetdev => &ovs::NETDEV,
         PathKind::Xdp => &xdp::KIND,
+        PathKind::Vfio => &vfio::KIND,
     }
 }

@@ -209,7 +209,7 @@ fn ptp_keeper(at: &Joint<'_>, folder: &str, follows: bool) -> Keeper {
     }
 }
 
-fn home_step(host: HostId, home: &str, pid: u32) -> Step {
+pub(super) fn home_step(host: HostId, home: &str, pid: u32) -> Step {
     let does = Command::ip(&["netns", "attach", home, &pid.to_string()]);
     let undoes = Inverse::here(Action::DeleteNamespace { name: home.to_owned() });
     Step::new(&Place::of(host), "a name for the namespace that the devices come from and go back to", vec![does])
@@ -218,7 +218,7 @@ fn home_step(host: HostId, home: &str, pid: u32) -> Step {
 
 /// The device moves, and the inverse gives it back what the move takes from it or what is changed
 /// in the station.
-fn take_step(at: &Joint<'_>, nic: &Nic, home: &str) -> Step {
+pub(super) fn take_step(at: &Joint<'_>, nic: &Nic, home: &str) -> Step {
     let was = NicWas {
         mtu: nic.mtu,
         up: nic.up,
@@ -235,7 +235,7 @@ fn take_step(at: &Joint<'_>, nic: &Nic, home: &str) -> Step {
         .undone_by(vec![undoes])
 }
 
-fn mtu_step(at: &Joint<'_>, mtu: u32) -> Step {
+pub(super) fn mtu_step(at: &Joint<'_>, mtu: u32) -> Step {
     let does = at.place.ip(&["link", "set", "dev", &at.link, "mtu", &mtu.to_string()]);
     Step::new(&at.place, "the path's MTU", vec![does])
 }

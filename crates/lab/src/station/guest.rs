@@ -40,9 +40,11 @@ fn build(names: Names, of: &Station, _: &str) -> PlannedStation {
     let mut steps = vec![Step::new(&Place::of(HostId::HERE), why, vec![does]).undone_by(vec![undoes])];
     let mut offers = Vec::new();
     for (machine, backend) in of.machine.iter().flat_map(|of| of.backends.iter().map(move |backend| (of, *backend))) {
-        steps.push(match backend {
-            Backend::Tap => tap_step(names, &behind, machine),
-            Backend::Macvtap => macvtap_step(names, &behind, of.host, machine),
+        steps.extend(match backend {
+            Backend::Tap => Some(tap_step(names, &behind, machine)),
+            Backend::Macvtap => Some(macvtap_step(names, &behind, of.host, machine)),
+            // What is done follows from what the kernel says of the device.
+            Backend::Vfio => None,
         });
         offers.push(Offer::Slot { number: backend.slot(), place: behind.clone() });
     }
