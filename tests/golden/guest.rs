@@ -329,6 +329,19 @@ fn fetched() -> kernel::Fetched {
 }
 
 #[test]
+fn a_kernel_that_debian_splits_into_packages_is_fetched_with_all_of_them() {
+    use tardy_lab::guest::fetch::parts;
+    let split = "Package: linux-image-7.2.12+deb14-amd64\nDepends: initramfs-tools | linux-initramfs-tool, \
+                 linux-base-7.2.12+deb14-amd64 (= 7.2.12-1), linux-binary-7.2.12+deb14-amd64 (= 7.2.12-1), \
+                 linux-modules-7.2.12+deb14-amd64 (= 7.2.12-1)\nSize: 1892\n";
+    assert_eq!(parts(split), ["linux-binary-7.2.12+deb14-amd64", "linux-modules-7.2.12+deb14-amd64"]);
+    let whole = "Package: linux-image-6.12.118+deb13-amd64\nDepends: kmod, linux-base (>= 4.3~), \
+                 initramfs-tools (>= 0.120+deb8u2) | linux-initramfs-tool\n";
+    assert_eq!(parts(whole), [""; 0]);
+    assert_eq!(parts("Package: linux-image-amd64\n"), [""; 0]);
+}
+
+#[test]
 fn the_list_of_kernels_shows_no_raw_error_and_no_sum_that_is_cut_unsaid() {
     let cache = tempfile::tempdir().expect("a folder");
     let folder = cache.path().join("guest/kernels/debian-6.12");

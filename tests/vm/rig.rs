@@ -106,8 +106,9 @@ fn does(line: &str) -> String {
 }
 
 /// The virtual machine, and the network namespace that has the other ends of its network devices:
-/// `eth0`, over which it is reached, `eth1` with as many queues as it has CPUs, and `eth2`, whose
-/// driver leaves no room before a packet for what an XDP program knows.
+/// `eth0`, over which it is reached, `eth1` with as many queues as it has CPUs, `eth2`, which
+/// writes packets into the memory of AF_XDP itself, and `eth3`, whose driver leaves no room before
+/// a packet for what an XDP program knows.
 pub struct Rig {
     pub place: Place,
     netns: String,
@@ -115,7 +116,7 @@ pub struct Rig {
 }
 
 impl Rig {
-    fn new(cpus: u32, words: &str) -> Rig {
+    fn new(kernel: &str, cpus: u32, words: &str) -> Rig {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let netns = format!("tardytest-{}-rig{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
         let place = Place::new();
@@ -126,12 +127,13 @@ impl Rig {
         does(&format!("ip -n {netns} tuntap add dev tap0 mode tap"));
         does(&format!("ip -n {netns} tuntap add dev tap1 mode tap multi_queue"));
         does(&format!("ip -n {netns} tuntap add dev tap2 mode tap"));
-        for tap in ["tap0", "tap1", "tap2"] {
+        does(&format!("ip -n {netns} tuntap add dev tap3 mode tap"));
+        for tap in ["tap0", "tap1", "tap2", "tap3"] {
             does(&format!("ip -n {netns} link set dev {tap} addrgenmode none"));
         }
         does(&format!("ip -n {netns} addr add {HERE}/30 dev tap0"));
         does(&format!("ip -n {netns} link set dev tap0 up"));
-        let kernel = kernel::find(&kernel::cache(), KERNEL).expect("it is there");
+        let kernel = kernel::find(&kernel::cache(), kernel).expect("it is there");
         fs::write(boots.join(folder::INITRAMFS), archive(&place, &kernel).bytes()).expect("a file");
         let rig = VirtualMachine {
             mode: GuestMode::RealTime,
@@ -149,8 +151,13 @@ impl Rig {
         // The driver has as many queues as the machine has CPUs.
         command.args(["-netdev", "tap,id=wire,ifname=tap1,script=no,downscript=no,queues=2"]);
         command.args(["-device", "virtio-net-pci,netdev=wire,romfile=,mq=on,vectors=6"]);
-        command.args(["-netdev", "tap,id=bare,ifname=tap2,script=no,downscript=no"]);
-        command.args(["-device", "vmxnet3,netdev=bare,romfile="]).current_dir(&boots);
+        command.args(["-netdev", "tap,id=bare,ifname=tap3,script=no,downscript=no"]);
+        command.args(["-device", "vmxnet3,netdev=bare,romfile="]);
+        // The driver maps memory for the device only where the device takes the platform's
+        // addresses, and it resets one queue alone only where the device can do that.
+        command.args(["-netdev", "tap,id=direct,ifname=tap2,script=no,downscript=no"]);
+        let direct = "virtio-net-pci,netdev=direct,romfile=,disable-legacy=on,iommu_platform=on,queue_reset=on";
+        command.args(["-device", direct]).current_dir(&boots);
         let machine = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("QEMU starts");
         let mut rig = Rig { place, netns, machine };
         let is_up = |rig: &mut Rig| {
@@ -312,12 +319,30 @@ pub fn rig_of(test: &str, cpus: u32) -> Option<Rig> {
 
 /// The same with these words on its kernel's command line.
 pub fn rig_with(test: &str, cpus: u32, words: &str) -> Option<Rig> {
-    if !can_run(test) {
+    can_boot(test).then(|| Rig::new(KERNEL, cpus, words))
+}
+
+/// The same with another of Debian's kernels. It has to be fetched, which the soak does.
+pub fn rig_on(test: &str, kernel: &str, cpus: u32) -> Option<Rig> {
+    if std::env::var_os("TARDY_SOAK").is_some() {
+        let fetched = Command::new(tardy()).args(["guest", "fetch", kernel]).output().expect("tardy runs");
+        assert!(fetched.status.success(), "{}", String::from_utf8_lossy(&fetched.stderr));
+    }
+    if let Err(error) = kernel::find(&kernel::cache(), kernel) {
+        tardy_tests::skip(test, &error.to_string());
         return None;
+    }
+    can_boot(test).then(|| Rig::new(kernel, cpus, ""))
+}
+
+/// True if it can be booted here; else the test is skipped and counted.
+fn can_boot(test: &str) -> bool {
+    if !can_run(test) {
+        return false;
     }
     if [SERVER, MAKES_KEYS, CLIENT].iter().any(|file| !Path::new(file).exists()) {
         tardy_tests::skip(test, "an ssh server is missing (apt install dropbear-bin openssh-client)");
-        return None;
+        return false;
     }
-    Some(Rig::new(cpus, words))
+    true
 }

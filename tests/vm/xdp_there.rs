@@ -2,7 +2,7 @@
 //! Port `xdp` on devices whose drivers only another kernel has, and the hints that its modules
 //! describe: on a virtual machine that is reached over ssh.
 
-use crate::rig::{Rig, rig_of};
+use crate::rig::{Rig, rig_of, rig_on};
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
@@ -32,12 +32,55 @@ fn port_xdp_receives_on_another_driver_and_one_that_leaves_no_room_is_named() {
     assert_eq!(rig.left(), "");
     assert!(!rig.does_there("ip -d link").contains("xdp"), "no program is left");
 
-    let refused = rig.run_wire(&file, &["--set", "path.a=tap2", "--set", "path.b=eth2"]);
+    let refused = rig.run_wire(&file, &["--set", "path.a=tap3", "--set", "path.b=eth3"]);
     assert_eq!(refused.code, Some(3), "{}\n{}", refused.stderr, refused.stdout);
     let says =
-        "none of 10 warm-up packets has the stamp of the XDP program: eth2 leaves no room for it before a packet";
+        "none of 10 warm-up packets has the stamp of the XDP program: eth3 leaves no room for it before a packet";
     assert!(refused.stderr.contains(says), "{}", refused.stderr);
     assert_eq!(rig.left(), "");
+}
+
+#[test]
+fn a_device_reads_and_writes_the_memory_of_port_xdp_itself() {
+    const NAME: &str = "a_device_reads_and_writes_the_memory_of_port_xdp_itself";
+    // The driver of virtio devices can do it from Linux 6.13 on.
+    let Some(rig) = rig_on(NAME, "debian:testing", 2) else { return };
+    let file = file(&rig);
+    let devices = ["--set", "path.a=tap2", "--set", "path.b=eth2"];
+    let record = |rig: &Rig| -> Value {
+        let record = fs::read_to_string(rig.place.out().join("trials/all/1/trial.json")).expect("the trial's record");
+        serde_json::from_str(&record).expect("JSON")
+    };
+    // A driver of such a kernel says which NAPI context serves a queue.
+    for wait in ["poll", "busypoll"] {
+        let wait = format!("stream.ctl.rx.wait={wait}");
+        let run = rig.run_wire(&file, &[&devices[..], &["--set", &wait]].concat());
+        assert!([Some(0), Some(4)].contains(&run.code), "{wait}: {}\n{}", run.stderr, run.stdout);
+        let ctl = &run.cell()["streams"]["ctl"];
+        assert_eq!(ctl["outcomes"]["received"], 200, "{wait}: {ctl}");
+        let delay = &ctl["metrics"]["rx_xdp..receive"];
+        assert_eq!((&delay["count"], &delay["coverage"]), (&200.into(), &1.0.into()), "{wait}: {delay}");
+        assert!(delay["min_ns"].as_i64().is_some_and(|ns| ns > 0), "{wait}: {delay}");
+        let record = record(&rig);
+        assert_eq!(record["streams"]["ctl"]["xdp"]["mode"], "zero-copy", "{wait}: {record}");
+        assert_eq!(rig.left(), "");
+        assert!(!rig.does_there("ip -d link").contains("xdp"), "no program is left");
+    }
+
+    let back = tardy_tests::experiment("wire from the XDP port of another machine");
+    fs::write(&file, back).expect("a file");
+    let run = rig.run_wire(&file, &devices);
+    assert!([Some(0), Some(1), Some(4)].contains(&run.code), "{}\n{}", run.stderr, run.stdout);
+    let ctl = &run.cell()["streams"]["ctl"];
+    assert_eq!(ctl["outcomes"]["received"], 200, "{ctl}");
+    let record = record(&rig);
+    let sent = &record["streams"]["ctl"]["xdp_sent"];
+    assert_eq!(sent["mode"], "zero-copy", "{record}");
+    // Those of the warm-up come back too.
+    let completions = &sent["counted"]["completions"];
+    assert!(completions.as_u64().is_some_and(|count| count >= 200), "{sent}");
+    assert_eq!(rig.left(), "");
+    assert!(!rig.does_there("ip -d link").contains("xdp"), "no program is left");
 }
 
 #[test]

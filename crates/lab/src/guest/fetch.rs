@@ -70,6 +70,9 @@ pub fn fetch(cache: &Path, which: Debian, tell: &mut dyn FnMut(&str)) -> Result<
     result
 }
 
+/// Where the packages that Debian splits have a kernel's image.
+const SPLIT: &str = "usr/lib/modules";
+
 fn fetch_into(work: &Path, which: Debian, tell: &mut dyn FnMut(&str)) -> Result<Fetched, FetchError> {
     tell(&format!("{}: reading the list of packages of {}", which.name, which.suite));
     let apt = Apt::set_up(work, which.suite)?;
@@ -78,16 +81,22 @@ fn fetch_into(work: &Path, which: Debian, tell: &mut dyn FnMut(&str)) -> Result<
     let depends = field(&shown, "Depends").ok_or_else(none)?;
     let image = depends.split([',', ' ']).find(|word| word.starts_with("linux-image-")).ok_or_else(none)?;
     let shown = apt.show(image, None)?;
-    let size = field(&shown, "Size").and_then(|size| size.parse::<u64>().ok()).unwrap_or(0);
     let version = field(&shown, "Version").ok_or_else(none)?;
+    let parts = parts(&shown).into_iter().map(|part| apt.show(part, Some(version))).collect::<Result<Vec<_>, _>>()?;
+    let size = |shown: &str| field(shown, "Size").and_then(|size| size.parse::<u64>().ok()).unwrap_or(0);
+    let size = parts.iter().map(|shown| size(shown)).fold(size(&shown), u64::saturating_add);
     tell(&format!("{}: fetching {image} {version}, {} MB", which.name, size / 1_000_000));
     let package = apt.download(&shown)?;
+    let parts = parts.iter().map(|shown| apt.download(shown)).collect::<Result<Vec<_>, _>>()?;
     tell(&format!("{}: unpacking", which.name));
     let root = work.join("kernel");
-    package.unpack(&root)?;
+    for package in [&package].into_iter().chain(&parts) {
+        package.unpack(&root)?;
+    }
     // What no guest starts.
     let _ = fs::remove_dir_all(root.join("usr/share"));
     let boot = root.join("boot");
+    bring_image(&root, &boot)?;
     let mut images = fs::read_dir(&boot).map_err(file("list", &boot))?.flatten().map(|entry| entry.file_name());
     let image_file = images.find(|name| name.to_string_lossy().starts_with("vmlinuz-")).ok_or_else(none)?;
     let path = boot.join(&image_file);
@@ -112,6 +121,29 @@ fn fetch_into(work: &Path, which: Debian, tell: &mut dyn FnMut(&str)) -> Result<
     // Last: it says that all is there.
     note(&root, &fetched)?;
     Ok(fetched)
+}
+
+/// The packages that hold a kernel's image and its modules, where the package of the kernel holds
+/// neither: Debian splits them from Linux 7 on. `shown` is what apt-cache shows of the package of
+/// the kernel. Pure.
+pub fn parts(shown: &str) -> Vec<&str> {
+    let depends = field(shown, "Depends").unwrap_or_default();
+    let names = depends.split(',').filter_map(|one| one.split_whitespace().next());
+    names.filter(|name| ["linux-binary-", "linux-modules-"].iter().any(|part| name.starts_with(part))).collect()
+}
+
+/// Puts a kernel's image where kernels have it before Linux 7, from its modules' folder.
+fn bring_image(root: &Path, boot: &Path) -> Result<(), FetchError> {
+    let folders = fs::read_dir(root.join(SPLIT)).into_iter().flatten().flatten();
+    for folder in folders {
+        let image = folder.path().join("vmlinuz");
+        if image.is_file() {
+            fs::create_dir_all(boot).map_err(file("create", boot))?;
+            let to = boot.join(format!("vmlinuz-{}", folder.file_name().to_string_lossy()));
+            fs::rename(&image, &to).map_err(file("rename to", &to))?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes down what a kernel's folder holds.

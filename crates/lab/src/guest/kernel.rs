@@ -19,6 +19,7 @@ pub const DEBIAN: &[Debian] = &[
     Debian { name: "debian:6.1-rt", suite: "bookworm", package: "linux-image-rt-amd64" },
     Debian { name: "debian:6.12", suite: "trixie", package: "linux-image-amd64" },
     Debian { name: "debian:6.12-rt", suite: "trixie", package: "linux-image-rt-amd64" },
+    Debian { name: "debian:testing", suite: "testing", package: "linux-image-amd64" },
 ];
 
 /// A kernel of Debian's.
