@@ -382,7 +382,7 @@ fn a_plan_says_what_this_machines_qemu_lacks_where_the_run_would_be_refused() {
     let (code, script, error) = plan_with(Some("7.2.22"), &igb);
     assert_eq!(code, Some(0), "{error}");
     let why = "\n# refused on this machine: cell `all`: its path is two ports of igb, which QEMU emulates from version 8.0 on, and \
-               this is QEMU emulator version 7.2.22: use path.kind = \"veth\"\n# tardy guest pack igb ";
+               this is QEMU emulator version 7.2.22: build one that does: tardy guest fetch --with qemu; or use path.kind = \"veth\"\n# tardy guest pack igb ";
     assert!(script.contains(why), "{script}");
     assert_eq!(does(&script), ["set -e"], "{script}");
     let (code, script, error) = plan_with(Some("10.0.2"), &igb);

@@ -368,8 +368,10 @@ fn with_machines(
     machine::check_memory(all, tardy_sys::proc::available_memory_bytes()).map_err(cannot)?;
     let machines = asked.into_iter().map(|(host, (_, machine))| Ok((host, nested(machine)?)));
     let machines = machines.collect::<Result<BTreeMap<_, _>>>()?;
+    // What QEMU is here may be too old for the experiment's devices.
+    let is_old = || matches!(guest::qemu_for(experiment, &guest.emulator), Err(GuestError::NotInGuest { .. }));
     let emulator = match emulator::found(&kernel::cache()) {
-        Some((program, _)) if !machines.is_empty() => program,
+        Some((program, _)) if !machines.is_empty() || is_old() => program,
         _ => guest.emulator.clone(),
     };
     Ok(Guest { emulator, machines, ..guest })

@@ -74,10 +74,10 @@ pub fn check(experiment: &Experiment, version: &str) -> Result<(), GuestError> {
     let major = words.split('.').next().and_then(|major| major.parse::<u32>().ok());
     for (cell, guest) in needed(experiment) {
         if let Some((since, what)) = guest.since.filter(|(since, _)| major.is_none_or(|major| major < *since)) {
-            // Its QEMU is the one that was built for such guests, some time ago.
+            // Where it is the one that was built for guests, an earlier version of tardy built it.
             let help = match cell.setup.path.traits().devices.backend() {
                 Some(_) => "build the newer one: tardy guest fetch --with qemu",
-                None => "use path.kind = \"veth\"",
+                None => "build one that does: tardy guest fetch --with qemu; or use path.kind = \"veth\"",
             };
             return Err(GuestError::NotInGuest {
                 cell: cell.id.clone(),

@@ -14,6 +14,7 @@ use super::programs;
 use super::qemu::{Accelerator, VirtualMachine};
 use super::unpack;
 use crate::coordinator;
+use crate::host::qemu as process;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -91,7 +92,8 @@ impl Guest {
     /// QEMU's arguments: of its machine, and of the devices that the experiment needs.
     pub fn arguments(&self, machine: &VirtualMachine, experiment: &Experiment) -> Vec<String> {
         // A QEMU of our own lies where it does not find its files.
-        let files: &[&str] = if self.machines.is_empty() { &[] } else { &["-L", programs::QEMU_FOLDER] };
+        let is_own = self.emulator != Path::new(process::PROGRAM);
+        let files: &[&str] = if is_own { &["-L", programs::QEMU_FOLDER] } else { &[] };
         let files = files.iter().map(|word| (*word).to_owned()).collect();
         [machine.arguments(), devices::arguments(experiment), files].concat()
     }
