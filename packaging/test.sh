@@ -7,10 +7,11 @@
 # paths and look for what a killed guest leaves run as root, and root gets sudo's own PATH.
 set -eu
 
-# Tests that may skip on a machine that cannot run them, by their names. Two need a QEMU that takes
-# minutes to build, one the kernel of Debian's testing: the soak has both.
+# Tests that may skip on a machine that cannot run them, by their names. The last one needs the
+# kernel of Debian's testing, the others a QEMU that takes minutes to build: the soak has both.
 MAY_SKIP="a_machine_in_an_exact_guest_repeats_to_the_nanosecond \
 a_machine_with_a_device_of_its_own_repeats_to_the_nanosecond \
+programs_that_the_kernel_interprets_cost_a_round_trip_more_than_compiled_ones \
 a_device_reads_and_writes_the_memory_of_port_xdp_itself"
 
 sudo=""

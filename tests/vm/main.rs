@@ -19,6 +19,7 @@ mod shapers;
 mod two_hosts;
 mod vfio;
 mod ways;
+mod xdp_cost;
 mod xdp_there;
 
 use command::{Place, wait};
@@ -28,7 +29,7 @@ use std::process::Command;
 use std::time::Duration;
 use tardy_lab::guest::folder::PROBE;
 use tardy_lab::guest::initramfs::Archive;
-use tardy_lab::guest::kernel;
+use tardy_lab::guest::{emulator, kernel};
 use tardy_lab::host::qemu as process;
 
 /// The kernel of these tests.
@@ -45,6 +46,29 @@ pub fn can_run(test: &str) -> bool {
     };
     why.iter().for_each(|why| tardy_tests::skip(test, why));
     why.is_none()
+}
+
+/// True if a guest that runs machines itself can be started here, in the QEMU that is built for it;
+/// else the test is skipped and counted. The soak builds it.
+pub fn can_run_machines(test: &str) -> bool {
+    if std::env::var_os("TARDY_SOAK").is_some() {
+        let mut fetch = Command::new(command::tardy());
+        let built = fetch.args(["guest", "fetch", KERNEL, "--with", "qemu"]).output().expect("tardy runs");
+        let says = String::from_utf8_lossy(&built.stderr);
+        if says.contains("another user than this one and root may write there") {
+            tardy_tests::skip(test, "root does not build a QEMU in another user's folder");
+            return false;
+        }
+        assert!(built.status.success(), "{says}");
+    }
+    // The one that an earlier version built has no igb.
+    match emulator::found(&kernel::cache()) {
+        Some((_, built)) if !built.source.contains(":7.") => can_run(test),
+        _ => {
+            tardy_tests::skip(test, "no QEMU that runs machines in a guest: tardy guest fetch --with qemu");
+            false
+        }
+    }
 }
 
 /// `tardy run host-to-host --in guest:exact … --out OUT`.

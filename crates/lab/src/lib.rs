@@ -4,6 +4,7 @@
 
 pub mod agent;
 pub mod binding;
+pub mod bpf_jit;
 pub mod command;
 pub mod connection;
 pub mod consent;

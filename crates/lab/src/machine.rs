@@ -47,6 +47,13 @@ pub struct Facts {
     pub available_bytes: Option<u64>,
     /// How long realtime threads may run; `None` if there is no limit, or it is not known.
     pub rt_limit: Option<RtLimit>,
+    /// Whether the kernel compiles BPF programs as it loads them (`net.core.bpf_jit_enable`);
+    /// `None` where it does not say, as outside the machine's first network namespace.
+    #[serde(default)]
+    pub bpf_jit: Option<u8>,
+    /// Whether the kernel can interpret them; `None` where that is not known, or was not asked.
+    #[serde(default)]
+    pub interprets: Option<bool>,
     /// CLOCK_TAI is ahead of CLOCK_REALTIME by this, s; `None` where it was not asked.
     #[serde(default)]
     pub tai_offset_s: Option<i32>,

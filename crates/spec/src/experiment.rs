@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use tardy_model::expect::Expectation;
 use tardy_model::load::Load;
 use tardy_model::machine::HostId;
-use tardy_model::path::{Backend, Devices, MacvtapMode, PathKind, PathTraits};
+use tardy_model::path::{Backend, BpfJit, Devices, MacvtapMode, PathKind, PathTraits};
 use tardy_model::shaper::Shaper;
 use tardy_model::station::{Machine, MachinePart, Passed, StationKind};
 use tardy_model::stream::{CpuChoice, Ip, Kind, Policy, Side, Stream, UNDER_TEST, Wait, all_simulated};
@@ -179,6 +179,8 @@ pub struct Path {
     pub xdp_mode: XdpMode,
     /// They print each packet.
     pub xdp_prints: bool,
+    /// Whether the kernel compiles them.
+    pub bpf_jit: BpfJit,
     /// What path `macvtap` lets pass.
     pub macvtap_mode: MacvtapMode,
     /// On path `vfio` the machine has a virtual function of the device, and not all of it.
@@ -205,6 +207,7 @@ impl Path {
             take: false,
             xdp_mode: XdpMode::Native,
             xdp_prints: false,
+            bpf_jit: BpfJit::AsSet,
             macvtap_mode: MacvtapMode::Bridge,
             vf: false,
         }

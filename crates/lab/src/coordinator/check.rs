@@ -6,6 +6,7 @@
 //! for the links of devices that are cabled, and for the schedules of queue disciplines.
 
 use super::under_way::Run;
+use crate::bpf_jit;
 use crate::host::ask::Ask;
 use crate::host::devices::DeviceError;
 use crate::host::hosts::Hosts;
@@ -98,6 +99,7 @@ pub fn ask(experiment: &Experiment, kinds: &Kinds, host: HostId) -> Result<Ask, 
         }
         let is_own = |station: &Station| station.host == host && station.kind == StationKind::Host;
         ask.addresses |= cell.setup.stations.values().any(is_own);
+        ask.sets_bpf_jit |= bpf_jit::is_set(&cell.setup, host);
         ask.programs.extend(loads::programs_at(&cell.setup, host)?);
     }
     Ok(ask)

@@ -4,6 +4,7 @@
 use super::devices::DeviceError;
 use super::place::Away;
 use super::runner::{CommandError, Failure};
+use crate::bpf_jit::JitError;
 use crate::command::{Batch, Command};
 use crate::journal::JournalError;
 use crate::not_found::NotFound;
@@ -19,6 +20,9 @@ pub enum LookError {
     /// A network device is not available.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// What the machine is set to is not this run's to change.
+    #[error(transparent)]
+    Jit(#[from] JitError),
     /// So says another host.
     #[error(transparent)]
     Away(#[from] Away),

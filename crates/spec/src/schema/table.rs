@@ -7,7 +7,7 @@ use crate::schema::key::Kind;
 use tardy_model::ethernet::ETHERTYPE;
 use tardy_model::frame::{HEAD, MOST_PACKETS};
 use tardy_model::load::{LoadWord, MOST_INSTANCES};
-use tardy_model::path::{MacvtapMode, PathKind};
+use tardy_model::path::{BpfJit, MacvtapMode, PathKind};
 use tardy_model::port::Port;
 use tardy_model::shaper::{MOST_CLASSES, PRIORITIES, ShaperWord};
 use tardy_model::station::{KERNELS, Net, StationKind};
@@ -98,6 +98,7 @@ pub const KEYS: &[Key] = &[
     key("path.napi", Kind::Flag, Flag(false), "Path `veth`: packets go through NAPI, as on a real device, and each queue has its own kernel thread that polls it."),
     key("path.xdp_mode", choice(&["native", "generic"], &[]), Text("native"), "Path `xdp`: where the programs that hand packets on run: in the devices' drivers, or behind them, on the kernel's own packet buffers."),
     key("path.xdp_printk", Kind::Flag, Flag(false), "Path `xdp`: the programs print a line for each packet (bpf_printk), a mistake that is often left in one: what does it cost?"),
+    key("path.bpf_jit", choice(&BpfJit::WORDS, &[]), Text("default"), "Path `xdp`: whether the kernel compiles BPF programs as it loads them (`net.core.bpf_jit_enable`), `on`, or interprets them, `off`. It is set for the whole machine while the path is there; a kernel that always compiles them refuses `off`. `default` leaves it as it is."),
     key("path.macvtap_mode", choice(&MacvtapMode::WORDS, &[]), Text("bridge"), "Path `macvtap`: what it lets pass between several on one link, as `ip link` calls it; one in mode `passthru` has the link for itself, and its machine is one of its own."),
     key("path.vf", Kind::Flag, Flag(false), "Path `vfio`: the machine has a virtual function of the device (SR-IOV), and this machine keeps the device."),
     key("path.pcp_queues", Kind::Flag, Flag(false), "Tagged packets that arrive go into the receive queue of their priority, as far as there are queues (ethtool's receive filters); a device without them refuses it."),
