@@ -74,6 +74,18 @@ impl RunFolder {
         }
     }
 
+    /// Refuses a folder that [`RunFolder::create`] would refuse because something is in it. Nothing
+    /// is made: what comes before the run may take long, or fail.
+    ///
+    /// # Errors
+    /// [`StoreError::NotEmpty`].
+    pub fn refuse_used(path: &Path) -> Result<(), StoreError> {
+        match std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
+            true => Err(StoreError::NotEmpty { path: path.to_owned() }),
+            false => Ok(()),
+        }
+    }
+
     /// Opens a run, also one that was killed.
     ///
     /// # Errors
