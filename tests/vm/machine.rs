@@ -4,7 +4,7 @@
 
 use crate::command::{Finished, Place, wait};
 use crate::exact::{manifest, print};
-use crate::{can_run, can_run_machines, is_gone, qemu_of, qemus};
+use crate::{builds_emulator, can_run, can_run_machines, is_gone, qemu_of, qemus};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -416,6 +416,10 @@ fn costs(results: &Value) -> Vec<&Value> {
 #[test]
 fn a_machine_in_an_exact_guest_repeats_to_the_nanosecond() {
     const NAME: &str = "a_machine_in_an_exact_guest_repeats_to_the_nanosecond";
+    // The soak builds it anew, whatever is there.
+    if std::env::var_os("TARDY_SOAK").is_some() && !builds_emulator(NAME) {
+        return;
+    }
     if !can_run_machines(NAME) {
         return;
     }
