@@ -383,7 +383,7 @@ pub(super) fn add(setup: &Setup, ran: &mut [StreamHalves], before: &ByPath, behi
     let of_path = |pair: Pair| {
         let [first, last] = [before, behind].map(|found| found.get(&pair).copied().flatten());
         first.zip(last).map(|(first, last)| {
-            // Behind the trial a device may have stopped stamping.
+            // After the trial a device may have stopped stamping.
             let packets = if first.packets == last.packets { first.packets } else { Packets::OneWay };
             let (method, is_reported) = (packets.method(), false);
             OtherSource { method, first: first.reading, last: last.reading, is_reported }
