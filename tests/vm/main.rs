@@ -3,6 +3,7 @@
 //! what every test starts from: a run in a guest, and its QEMU.
 
 // What a test of the built binary needs, as the layer netns has it.
+mod bare;
 #[allow(dead_code)]
 #[path = "../netns/command.rs"]
 mod command;
@@ -12,6 +13,7 @@ mod exact;
 mod machine;
 mod refused;
 mod rig;
+mod scripted;
 mod shapers;
 // The trial that also runs in a guest.
 #[allow(dead_code)]
