@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What of the machines a plan rests on.
 
+use crate::behind::Behind;
 use crate::host::HostId;
 use crate::names::Names;
 use crate::not_found::NotFound;
@@ -25,6 +26,9 @@ pub struct Facts {
     /// The machine's own addresses, if it was asked for them.
     #[serde(default)]
     pub own: Vec<OwnAddress>,
+    /// What is behind the devices of virtual machines that are there already, by device.
+    #[serde(default)]
+    pub behind: BTreeMap<String, Behind>,
     /// By which addresses ssh goes: this machine's, and its own; `None` if it is not reached so.
     #[serde(default)]
     pub reached: Option<[IpAddr; 2]>,

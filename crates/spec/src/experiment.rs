@@ -64,6 +64,9 @@ pub struct Station {
     /// Of a station that is a machine's own network: which of its addresses is meant; `None` for
     /// the one by which ssh goes.
     pub address: Option<IpAddr>,
+    /// It is in a virtual machine behind this network device of the machine on which the experiment
+    /// is run.
+    pub tap: Option<String>,
 }
 
 /// A machine that is reached over ssh.
@@ -121,6 +124,7 @@ impl Station {
             bystanders,
             remote: None,
             address: None,
+            tap: None,
         }
     }
 

@@ -200,7 +200,8 @@ fn stations(view: &View<'_>, path: Option<PathTraits>) -> Option<BTreeMap<String
         if !kind.traits().is_machine {
             let remote = view.keep(machines::remote(&table))?;
             let address = if kind == StationKind::Host { view.keep(machines::address(&table))? } else { None };
-            return Some((named.name.clone(), Station { remote, address, ..Station::here(kind) }));
+            let tap = if kind == StationKind::Host { view.keep(machines::tap(&table))? } else { None };
+            return Some((named.name.clone(), Station { remote, address, tap, ..Station::here(kind) }));
         }
         let machine = view.keep(machines::machine(&table))?;
         let threads = view.keep(machines::threads(&table, machine.net))?;

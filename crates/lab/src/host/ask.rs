@@ -33,6 +33,9 @@ pub struct Ask {
     /// Paths are to set whether the kernel compiles BPF programs: other runs may not until the end.
     #[serde(default)]
     pub sets_bpf_jit: bool,
+    /// Network devices behind which virtual machines are that the user already has.
+    #[serde(default)]
+    pub behind: BTreeSet<String>,
 }
 
 /// A network device that is to be taken.

@@ -7,6 +7,7 @@ use super::ask::{Ask, Observe, Observed};
 use super::devices::{self, Claim, DeviceError};
 use super::runner::{BatchLog, Processes};
 use super::{ApplyError, Away, Host, HostId, LookError, child};
+use crate::behind;
 use crate::bpf_jit::Jit;
 use crate::command::{Command, OURSELVES};
 use crate::connection::Connection;
@@ -176,6 +177,10 @@ impl Host for Steward {
         }
         let nics = devices::look(&asked)?;
         claim.also(nics.values().map(|nic| nic.name.as_str()))?;
+        let mut behind = BTreeMap::new();
+        for device in &ask.behind {
+            behind.insert(device.clone(), behind::read(device)?);
+        }
         let steering = nics.keys().map(|device| (device.clone(), steering(device))).collect();
         let queues = |(device, nic): (&String, &nic::Nic)| Some((device.clone(), nic::tx_queues(&nic.name)?));
         Ok(Facts {
@@ -185,6 +190,7 @@ impl Host for Steward {
             tx_queues: nics.iter().filter_map(queues).collect(),
             nics,
             own: if ask.addresses { devices::own() } else { Vec::new() },
+            behind,
             reached: None,
             paths,
             no_programs: ask

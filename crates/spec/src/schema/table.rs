@@ -74,6 +74,7 @@ pub const KEYS: &[Key] = &[
     key("station.*.kind", choice(&StationKind::WORDS), Text("netns"), "What the station is: `netns` is a fresh network namespace, `guest` a virtual machine that lives for the whole run, `host` a machine's own network, which every station is on path `network`."),
     key("station.*.address", Kind::Word, None("that by which ssh goes"), "Station `host`: which address of its machine is meant."),
     key("station.*.ssh", Kind::Ssh, None("this machine"), "Another machine on which the station is, as OpenSSH's client takes it (`lab2`, `root@lab2`): tardy goes there with your own keys and configuration; `tardy run` asks for `--allow-hosts`."),
+    key("station.*.tap", Kind::Device, None("not said"), "Station `host` with `ssh`, in a virtual machine that you already have: the network device of this machine behind which it is (`vnet3`, a tap or a macvtap); tardy describes the way through it, and changes nothing of it."),
     key("station.*.sudo", Kind::Flag, Flag(false), "With `ssh`: become root there by `sudo -n`, which must ask for no password."),
     key("station.*.nic", Kind::Device, None("what the path says"), "Paths `wire` and `vfio`: the station's network device, where `path.a` or `path.b` does not name it; it is moved into the station's namespace and given back; `tardy run` asks for `--allow-nics`."),
     key("station.*.softirq", Kind::Cpu, Text("any"), "CPU that takes in the packets that arrive here: any (as the kernel does), same or different (as the thread that receives the stream under test here), auto, or a number."),
