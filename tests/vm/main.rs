@@ -10,6 +10,7 @@ mod command;
 mod doctor;
 mod elsewhere;
 mod exact;
+mod killed;
 mod machine;
 mod refused;
 mod rig;
