@@ -166,7 +166,8 @@ fn a_script_that_failed_half_way_left_the_function_without_its_driver() {
                 let mut runner = Recorder::new(|asked| (asked == failed).then(|| "Device or resource busy".to_owned()));
                 let journal = slot.journal().expect("a journal");
                 assert!(applied(&handed.steps, journal, &mut runner).is_err(), "{failed}");
-                let is_inverse = |ran: &&String| ran.contains("sriov_drivers_autoprobe") || ran.contains("drivers/vfio-pci/unbind");
+                let is_inverse =
+                    |ran: &&String| ran.contains("sriov_drivers_autoprobe") || ran.contains("drivers/vfio-pci/unbind");
                 let does = handed.steps[..=at].iter().map(|step| step.does.len()).sum::<usize>();
                 runner.ran[does.min(runner.ran.len())..].iter().filter(is_inverse).count()
             };

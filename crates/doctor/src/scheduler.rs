@@ -99,8 +99,7 @@ fn cpu_quota(seen: &Seen) -> Check {
     let Some(Quota { file, quota_us, period_us }) = &seen.quota else {
         return Check::fine(ID, AREA, "no control group limits the CPU time of this process");
     };
-    let fact =
-        format!("the control group of {file} gives its tasks {quota_us} µs of CPU time in each {period_us} µs");
+    let fact = format!("the control group of {file} gives its tasks {quota_us} µs of CPU time in each {period_us} µs");
     let costs = format!(
         "once they have used that up, all their ordinary threads stop until the next period: up to {} µs",
         period_us.saturating_sub(quota_us / (seen.online.len() as u64).max(1))
