@@ -58,9 +58,11 @@ impl Jit {
     /// [`JitError::Taken`] and [`JitError::Left`].
     pub(crate) fn claim(state: &Path) -> Result<Jit, JitError> {
         let held = Held::take(NAME)?.ok_or_else(|| JitError::Taken { holder: slot::holder(NAME) })?;
-        match left(state)? {
-            Some(slot) => Err(JitError::Left { slot }),
-            None => Ok(Jit { _held: held }),
+        match left(state) {
+            Ok(Some(slot)) => Err(JitError::Left { slot }),
+            // Who may not look there may plan, and cannot set it.
+            Err(error) if !error.is_denied() => Err(error.into()),
+            Ok(None) | Err(_) => Ok(Jit { _held: held }),
         }
     }
 }
