@@ -17,6 +17,7 @@ jsonschema==4.26.0
 numpy==2.4.6
 polars==2.1.0
 prometheus_client==0.26.0
+viztracer==1.1.1
 END
 
 /usr/bin/python3 -m venv "$work/venv"

@@ -23,6 +23,7 @@ build util-linux:/usr/bin/taskset
 build qemu-system-x86:/usr/bin/qemu-system-x86_64
 build npm:/usr/bin/npm
 test file:/usr/bin/file
+test tshark:/usr/bin/tshark
 test iputils-ping:/usr/bin/ping
 test python3:/usr/bin/python3
 test python3-venv:/usr/lib/python3.11/ensurepip/__init__.py
@@ -99,5 +100,19 @@ case " $* " in *" test "* | *" bench "*)
     else
       echo "setup: the Python packages cannot be fetched: tests that need them will be skipped" >&2
     fi
+  fi ;;
+esac
+
+# Grafana's own types, against which the tests check the dashboard.
+case " $* " in *" test "*)
+  types="${TARDY_CACHE:-$PWD/.cache}/grafana"
+  if ! cmp -s integrations/grafana/package-lock.json "$types/package-lock.json" || [ ! -d "$types/node_modules" ]; then
+    mkdir -p "$types"
+    cp integrations/grafana/package.json integrations/grafana/package-lock.json "$types/"
+    (cd "$types" && npm_config_cache="${types%/*}/npm" \
+      npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error >&2) || {
+      rm -rf "$types"
+      echo "setup: Grafana's types cannot be fetched: the test that needs them will be skipped" >&2
+    }
   fi ;;
 esac

@@ -300,7 +300,13 @@ fn no_character_that_acts_is_printed_in_any_format() {
     assert_eq!(serde_json::from_str::<Results>(&json).unwrap(), results, "what is written out says the same");
     let keep = tempfile::tempdir().unwrap();
     let run = run_with_manifest(&keep.path().join("run"));
-    let source = export::Source { run: &run, results: &results, manifest: &manifest, started: Duration::ZERO };
+    let source = export::Source {
+        run: &run,
+        results: &results,
+        manifest: &manifest,
+        started: Duration::ZERO,
+        streams: Default::default(),
+    };
     let mut out = Vec::new();
     (exporter("prometheus").unwrap().write)(&source, &mut out).unwrap();
     let out = String::from_utf8(out).unwrap();

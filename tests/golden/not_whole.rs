@@ -123,7 +123,13 @@ fn an_export_to_prometheus_called_a_missing_optional_cell_not_valid() {
     let keep = tempfile::tempdir().expect("a folder");
     let run = RunFolder::create(keep.path().join("run")).expect("a new folder");
     let manifest = Manifest::default();
-    let source = Source { run: &run, results: &results, manifest: &manifest, started: Duration::ZERO };
+    let source = Source {
+        run: &run,
+        results: &results,
+        manifest: &manifest,
+        started: Duration::ZERO,
+        streams: Default::default(),
+    };
     let mut out = Vec::new();
     (exporter("prometheus").expect("it is there").write)(&source, &mut out).expect("written");
     let out = String::from_utf8(out).expect("text");

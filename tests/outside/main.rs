@@ -3,7 +3,10 @@
 //! are exact; the tools are Python's, in the environment that `make setup-test` makes of
 //! packaging/requirements.txt.
 
+mod capture;
+mod dashboard;
 mod tools;
+mod trace;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

@@ -233,9 +233,8 @@ fn prometheus_parses_every_figure() {
 fn an_unknown_word_names_what_there_is() {
     let run = Run::simulated("sound", sound(), 0);
     for (word, says) in [
-        ("pcapng", "cannot export to `pcapng` yet: choose one of hlog, csv, prometheus"),
-        ("perfetto", "cannot export to `perfetto` yet: choose one of hlog, csv, prometheus"),
-        ("excel", "`excel` is not something to export to: choose one of hlog, csv, prometheus"),
+        ("pcap", "`pcap` is not something to export to: choose one of hlog, csv, prometheus, pcapng, perfetto"),
+        ("excel", "`excel` is not something to export to: choose one of hlog, csv, prometheus, pcapng, perfetto"),
     ] {
         let ended = run.export(word);
         let told = String::from_utf8_lossy(&ended.stderr).into_owned();

@@ -270,7 +270,7 @@ fn at_most(count: usize, most: usize, what: &str) -> Result<(), ObjectError> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
-    #[error("reading {}: {error}", path.display())]
+    #[error("cannot read {}: {error}: name a BPF object's file, `vmlinux`, or a module that is loaded", path.display())]
     Io { path: PathBuf, error: std::io::Error },
     #[error("{} is not a plain file, or is empty: name an object, a module or vmlinux", .0.display())]
     NoFile(PathBuf),

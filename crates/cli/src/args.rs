@@ -29,7 +29,7 @@ pub enum Verb {
     Report(Report),
     /// Set two runs side by side: machine, settings, numbers
     Compare(Compare),
-    /// Write a run for other tools: hlog, csv or prometheus
+    /// Write a run for other tools: hlog, csv, prometheus, pcapng, perfetto
     Export(Export),
     /// Fetch and list kernels for guests; pack what one boots
     Guest(Guest),

@@ -52,6 +52,17 @@ impl Flags {
     pub const LAUNCH_INVALID: Flags = Flags(64);
     /// The queue discipline dropped it without a report; its counters say so.
     pub const QDISC_DROPPED: Flags = Flags(128);
+    /// Each of them with its name in files.
+    pub const NAMES: [(Flags, &str); 8] = [
+        (Flags::EARLY, "early"),
+        (Flags::LATE, "late"),
+        (Flags::DUPLICATE, "duplicate"),
+        (Flags::REORDERED, "reordered"),
+        (Flags::OVERRUN, "overrun"),
+        (Flags::LAUNCH_MISSED, "launch_missed"),
+        (Flags::LAUNCH_INVALID, "launch_invalid"),
+        (Flags::QDISC_DROPPED, "qdisc_dropped"),
+    ];
 
     /// True if all of `other`'s flags are set.
     pub const fn has(self, other: Flags) -> bool {

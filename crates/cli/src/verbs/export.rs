@@ -4,12 +4,15 @@
 use crate::args::Export;
 use crate::exit::{Exit, Failure};
 use anyhow::Result;
+use std::collections::BTreeMap;
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::Path;
 use std::time::Duration;
 use tardy_model::manifest::Manifest;
 use tardy_model::result::Results;
+use tardy_model::stream::Stream;
 use tardy_report::export::{ExportError, Exporter, Needs, Source, exporter};
+use tardy_spec::experiment::Experiment;
 use tardy_store::{Output, RunFolder, StoreError};
 
 pub fn call(args: &Export) -> Result<Exit> {
@@ -19,7 +22,8 @@ pub fn call(args: &Export) -> Result<Exit> {
     let run = RunFolder::open(&args.run).map_err(unreadable)?;
     let manifest = run.manifest()?;
     let results = results(&run, &manifest, to.needs)?;
-    let source = Source { run: &run, results: &results, manifest: &manifest, started: started(&manifest) };
+    let streams = if to.needs == Needs::Packets { streams(&run)? } else { BTreeMap::new() };
+    let source = Source { run: &run, results: &results, manifest: &manifest, started: started(&manifest), streams };
     let written = match &args.output {
         None => {
             let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
@@ -44,15 +48,24 @@ pub fn call(args: &Export) -> Result<Exit> {
 
 /// Figures are judged anew; for the samples, what the run itself wrote about its trials will do.
 fn results(run: &RunFolder, manifest: &Manifest, needs: Needs) -> Result<Results> {
-    if needs == Needs::Samples
+    if needs != Needs::Figures
         && let Some(written) = tardy_judge::written(run)?
     {
         return Ok(written);
     }
+    Ok(tardy_judge::folder(run, &experiment(run)?, manifest)?.results)
+}
+
+/// The experiment as the run has it.
+fn experiment(run: &RunFolder) -> Result<Experiment> {
     let name = run.path().join("experiment.toml").display().to_string();
     let text = run.experiment().map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
-    let experiment = tardy_spec::load(&tardy_spec::Source { name, text }, &[])?;
-    Ok(tardy_judge::folder(run, &experiment, manifest)?.results)
+    Ok(tardy_spec::load(&tardy_spec::Source { name, text }, &[])?)
+}
+
+/// What it says of the streams of each cell.
+fn streams(run: &RunFolder) -> Result<BTreeMap<String, Vec<Stream>>> {
+    Ok(experiment(run)?.cells.into_iter().map(|cell| (cell.id, cell.setup.streams)).collect())
 }
 
 fn started(manifest: &Manifest) -> Duration {

@@ -16,17 +16,6 @@ use tardy_model::sample::{Batch, Flags};
 use tardy_model::xdp::{HINT, Hints};
 use tardy_store::{StoreError, TrialId};
 
-const FLAGS: [(Flags, &str); 8] = [
-    (Flags::EARLY, "early"),
-    (Flags::LATE, "late"),
-    (Flags::DUPLICATE, "duplicate"),
-    (Flags::REORDERED, "reordered"),
-    (Flags::OVERRUN, "overrun"),
-    (Flags::LAUNCH_MISSED, "launch_missed"),
-    (Flags::LAUNCH_INVALID, "launch_invalid"),
-    (Flags::QDISC_DROPPED, "qdisc_dropped"),
-];
-
 /// Of each packet: the window that it belongs to, how far outside it left, its slip. How:
 /// `docs/method/gates.md`.
 const GATES: [&str; 5] =
@@ -125,7 +114,7 @@ fn line(
 ) -> std::io::Result<()> {
     write!(out, "{head},{},{},{},", batch.seq[row], batch.scheduled_ns[row], batch.outcome[row].name())?;
     let mut between = "";
-    for (flag, name) in FLAGS {
+    for (flag, name) in Flags::NAMES {
         if batch.flags[row].has(flag) {
             write!(out, "{between}{name}")?;
             between = " ";

@@ -7,6 +7,8 @@
 
 mod csv;
 mod hlog;
+mod pcapng;
+mod perfetto;
 mod prometheus;
 mod source;
 
@@ -21,6 +23,8 @@ pub enum Needs {
     Figures,
     /// The samples; of the results only what the trials are.
     Samples,
+    /// The same, and what the experiment says of the packets.
+    Packets,
 }
 
 pub struct Exporter {
@@ -64,19 +68,29 @@ pub const EXPORTERS: &[Exporter] = &[
         needs: Needs::Figures,
         write: prometheus::write,
     },
+    Exporter {
+        name: "pcapng",
+        extension: "pcapng",
+        says: "the packets as a capture, each at every point that stamped it",
+        needs: Needs::Packets,
+        write: pcapng::write,
+    },
+    Exporter {
+        name: "perfetto",
+        extension: "pftrace",
+        says: "trials on a time line, with packets, stages, threads and loads, as a Perfetto trace",
+        needs: Needs::Samples,
+        write: perfetto::write,
+    },
 ];
-
-/// What a later version exports to.
-const LATER: [&str; 2] = ["pcapng", "perfetto"];
 
 /// The exporter of that name.
 ///
 /// # Errors
-/// [`ExportError::Unknown`] or [`ExportError::Later`], which list what there is.
+/// [`ExportError::Unknown`], which lists what there is.
 pub fn exporter(name: &str) -> Result<&'static Exporter, ExportError> {
     EXPORTERS.iter().find(|exporter| exporter.name == name).ok_or_else(|| {
         let known = EXPORTERS.iter().map(|exporter| exporter.name).collect::<Vec<_>>().join(", ");
-        let asked = name.to_owned();
-        if LATER.contains(&name) { ExportError::Later { asked, known } } else { ExportError::Unknown { asked, known } }
+        ExportError::Unknown { asked: name.to_owned(), known }
     })
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What every export is made of, and why a run was not exported.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 use std::{fmt, io};
 use tardy_analyze::arrival::delta_of;
@@ -9,6 +10,8 @@ use tardy_analyze::packets::{Packets, Reach};
 use tardy_model::manifest::Manifest;
 use tardy_model::result::Results;
 use tardy_model::sample::Batch;
+use tardy_model::stream::Stream;
+use tardy_model::stream_id::StreamId;
 use tardy_model::trial::StreamRecord;
 use tardy_store::{RunFolder, StoreError, TrialId};
 
@@ -18,6 +21,9 @@ pub struct Source<'a> {
     pub manifest: &'a Manifest,
     /// When it began, since 1970; zero if that is not known.
     pub started: Duration,
+    /// What the experiment says of the streams of each cell, in their order; empty for an export
+    /// that does not need it.
+    pub streams: BTreeMap<String, Vec<Stream>>,
 }
 
 impl fmt::Debug for Source<'_> {
@@ -27,6 +33,14 @@ impl fmt::Debug for Source<'_> {
 }
 
 impl Source<'_> {
+    /// A stream of a cell, with the number that its frames carry.
+    pub(super) fn stream(&self, cell: &str, name: &str) -> Result<(StreamId, &Stream), ExportError> {
+        let streams = self.streams.get(cell).map_or(&[][..], Vec::as_slice);
+        let id = StreamId::named(streams, name);
+        id.and_then(|id| Ok((id, id.of(streams)?)))
+            .map_err(|_| ExportError::NotInExperiment { cell: cell.to_owned(), stream: name.to_owned() })
+    }
+
     /// True if the trial is in its cell's figures.
     pub(super) fn in_figures(&self, trial: &TrialId) -> bool {
         let cell = self.results.cells.iter().find(|cell| cell.id == trial.cell);
@@ -63,13 +77,12 @@ pub enum ExportError {
         asked: String,
         known: String,
     },
-    /// One that a later version has.
-    #[error("this version cannot export to `{asked}` yet: choose one of {known}")]
-    Later {
-        /// What was asked for.
-        asked: String,
-        known: String,
-    },
+    /// Samples of a stream that the experiment does not have.
+    #[error(
+        "the run has samples of stream `{stream}` in cell `{cell}`, and its experiment.toml has no such stream: one of \
+         the two was changed after the run; `tardy report` reads what the samples alone show"
+    )]
+    NotInExperiment { cell: String, stream: String },
     /// The run cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -10,6 +10,7 @@ mod folder;
 
 use anyhow::Result;
 use folder::Sound;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock};
@@ -85,9 +86,13 @@ fn tried(path: &Path, whole: bool) -> [Result<()>; 2] {
     [judged.and_then(|(experiment, judged)| report(&run, &manifest, &experiment, &judged)), exported]
 }
 
-fn judged(run: &RunFolder, manifest: &Manifest) -> Result<(Experiment, Judged)> {
+fn experiment(run: &RunFolder) -> Result<Experiment> {
     let source = Source { name: "experiment.toml".to_owned(), text: run.experiment()? };
-    let experiment = tardy_spec::load(&source, &[])?;
+    Ok(tardy_spec::load(&source, &[])?)
+}
+
+fn judged(run: &RunFolder, manifest: &Manifest) -> Result<(Experiment, Judged)> {
+    let experiment = experiment(run)?;
     let judged = tardy_judge::folder(run, &experiment, manifest)?;
     Ok((experiment, judged))
 }
@@ -119,14 +124,16 @@ fn report(run: &RunFolder, manifest: &Manifest, experiment: &Experiment, judged:
 /// no judge has looked at them before.
 fn exported(run: &RunFolder, manifest: &Manifest, judged: Option<&Results>, whole: bool) -> Result<()> {
     let written = tardy_judge::written(run)?;
+    let cells = experiment(run).map(|experiment| experiment.cells).unwrap_or_default();
+    let streams: BTreeMap<_, _> = cells.into_iter().map(|cell| (cell.id, cell.setup.streams)).collect();
     let mut ended = Ok(());
     for to in EXPORTERS.iter().filter(|to| whole || to.name != "hlog") {
         let results = match to.needs {
-            Needs::Samples => written.as_ref().or(judged),
+            Needs::Samples | Needs::Packets => written.as_ref().or(judged),
             Needs::Figures => judged,
         };
         if let Some(results) = results {
-            let source = export::Source { run, results, manifest, started: STARTED };
+            let source = export::Source { run, results, manifest, started: STARTED, streams: streams.clone() };
             // One that fails does not keep the next from being tried.
             ended = ended.and((to.write)(&source, &mut io::sink()).map(drop));
         }
