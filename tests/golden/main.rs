@@ -6,6 +6,7 @@ mod agents;
 /// against its injected cause.
 mod analyze {
     mod cells;
+    mod copies;
     pub(crate) mod fixture;
     mod harm;
     mod hosts;
@@ -28,6 +29,7 @@ mod analyze {
 mod bench;
 mod ci;
 mod compare;
+mod copies;
 mod crates;
 mod devices;
 mod doctor;

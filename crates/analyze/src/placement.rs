@@ -85,6 +85,11 @@ impl Placements {
     pub fn add(&mut self, record: &TrialRecord) {
         for (stream, record) in &record.streams {
             let host = |offset: &Option<Offset>| offset.as_ref().map(|offset| offset.host.clone());
+            if let Some(copy) = &record.copy {
+                // The threads of a copy stand together.
+                copy.threads.iter().for_each(|of| self.thread(format!("{stream}.threads"), None, &of.thread));
+                continue;
+            }
             self.thread(format!("{stream}.tx"), host(&record.offsets.tx), &record.tx);
             self.thread(format!("{stream}.rx"), host(&record.offsets.rx), &record.rx);
             if let Some(thread) = record.reply.as_ref().and_then(|reply| reply.thread.as_ref()) {

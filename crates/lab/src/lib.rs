@@ -8,6 +8,7 @@ pub mod command;
 pub mod connection;
 pub mod consent;
 pub mod coordinator;
+pub mod copying;
 pub mod guest;
 pub mod host;
 pub mod identity;

@@ -394,7 +394,7 @@ pub fn estimate(experiment: &Experiment, in_guest: bool) -> String {
     let rows: f64 = trials * experiment.cells.iter().map(|cell| packets(&cell.setup)).sum::<f64>();
     let cells = experiment.cells.len();
     let pausing = |setup: &Setup| {
-        let pausing = setup.streams.iter().filter(|stream| pauses(stream) && !setup.is_simulated());
+        let pausing = setup.streams.iter().filter(|stream| pauses(stream) && !setup.builds_nothing());
         pausing.map(|stream| f64::from(stream.count.min(MOST_PAUSES))).sum::<f64>()
     };
     let paused = trials * experiment.cells.iter().map(|cell| pausing(&cell.setup)).sum::<f64>();
@@ -403,6 +403,7 @@ pub fn estimate(experiment: &Experiment, in_guest: bool) -> String {
     let (least, most) =
         (spans.iter().copied().fold(f64::INFINITY, f64::min), spans.iter().copied().fold(0.0, f64::max));
     let each = match spans.is_empty() {
+        true if experiment.cells.iter().any(|cell| cell.setup.copy.is_some()) => "of copies".to_owned(),
         true => "simulated".to_owned(),
         false if least == most => format!("of {}", time(most)),
         false => format!("of {} to {}", time(least), time(most)),
@@ -410,6 +411,9 @@ pub fn estimate(experiment: &Experiment, in_guest: bool) -> String {
     let is_assumed = |stream: &Stream| !stream.kind.is_scheduled();
     let pingpong = experiment.cells.iter().any(|cell| cell.setup.streams.iter().any(is_assumed));
     let mut assumes = match spans.is_empty() {
+        true if experiment.cells.iter().any(|cell| cell.setup.copy.is_some()) => {
+            "as fast as memory is, and each no longer than copy.longest".to_owned()
+        }
         true => "time on port sim is not the clock's".to_owned(),
         false => format!("{} around each", time(AROUND_S)),
     };
@@ -458,7 +462,7 @@ fn unmeasured(stream: &Stream) -> f64 {
 /// How long a trial of the cell takes from its first packet to its last, with loads that begin
 /// before; `None` where time is simulated.
 fn trial_s(setup: &Setup) -> Option<f64> {
-    if setup.is_simulated() {
+    if setup.builds_nothing() {
         return None;
     }
     let stream_s = |stream: &Stream| match stream.kind.is_scheduled() {

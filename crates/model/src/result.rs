@@ -7,6 +7,7 @@ pub use crate::gates::{ClassResult, GateResult, PhaseCounts};
 pub use crate::placement::{CpuPlacement, CpuUser, MachinesPlacement, Placement, SoftirqPlacement, XdpPlacement};
 
 use crate::FORMAT;
+use crate::copy::CopyResult;
 use crate::expect::Count;
 use crate::load::Series;
 use crate::point::Source;
@@ -189,6 +190,9 @@ pub struct StreamResult {
     /// on a latency.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub lead: Option<String>,
+    /// How the threads of a copy went together, whose passes are the rows here.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub copy: Option<CopyResult>,
 }
 
 impl StreamResult {

@@ -30,6 +30,7 @@ pub(crate) fn of(picture: &Picture<'_>) -> Vec<Block> {
     blocks.push(Block::Sentence(String::new(), sent.join(" · ")));
     blocks.extend(list(summary::of_run(results)));
     blocks.extend(comparison(picture, None).into_iter().map(Block::Table));
+    blocks.extend(crate::copies::table(picture, None).map(Block::Table));
     blocks.extend(list(summary::early(picture).into_iter().collect()));
     let cells = Cells::of(picture);
     let digits = run_digits(results);
@@ -83,7 +84,11 @@ fn of_cell(picture: &Picture<'_>, cells: &Cells<'_>, cell: &CellResult, digits: 
         blocks.push(Block::Heading(3, format!("stream {}", picture.facts.called(&cell.id, name))));
         blocks.push(Block::Table(metrics(stream, digits, None)));
         blocks.extend(reasons(stream));
-        let mut became = outcomes(&stream.outcomes, None);
+        if let Some(copy) = &stream.copy {
+            let lines = crate::copies::lines(copy, None);
+            blocks.push(Block::List(lines.into_iter().map(|(label, says)| (label.to_owned(), says)).collect()));
+        }
+        let mut became = crate::copies::passes(stream, None).unwrap_or_else(|| outcomes(&stream.outcomes, None));
         for part in summary::replies(stream, None) {
             became += &format!(" · {part}");
         }

@@ -47,8 +47,10 @@ pub struct Facts {
     pub paths: Vec<String>,
     pub ports: Vec<String>,
     pub cycles: Vec<Nanos>,
-    /// Intended packets of a stream in a trial.
+    /// Intended packets of a stream in a trial; of a copy the passes of all threads.
     pub packets: Vec<u64>,
+    /// They are passes of a copy, and no packets.
+    pub counts_passes: bool,
     /// The table of the reference results that the run names.
     pub reference: Option<String>,
     /// Between which stations a stream goes, by cell and stream: `a → b`. Empty if there are two.

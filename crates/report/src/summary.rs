@@ -144,7 +144,10 @@ pub(crate) fn amount(picture: &Picture<'_>, separator: char) -> String {
     [
         part(&[cells], "cell", "cells"),
         part(&trials, "trial", "trials"),
-        part(&picture.facts.packets, "packet", "packets"),
+        match picture.facts.counts_passes {
+            true => part(&picture.facts.packets, "pass", "passes"),
+            false => part(&picture.facts.packets, "packet", "packets"),
+        },
     ]
     .into_iter()
     .flatten()
@@ -257,11 +260,11 @@ pub(crate) fn level(level: Level) -> &'static str {
 
 /// Told also where all is well.
 fn wanted(id: &str) -> bool {
-    matches!(id, "repeats" | "gates")
+    matches!(id, "repeats" | "gates" | "added-up")
 }
 
 /// Verdicts as remarks, the weightiest first. What is as it should be is left out, but for
-/// `repeats` and `gates`, which one wants to see.
+/// `repeats`, `gates` and `added-up`, which one wants to see.
 pub(crate) fn of_verdicts(verdicts: &[Verdict]) -> Vec<Remark> {
     let mut kept: Vec<&Verdict> = verdicts.iter().filter(|v| v.level > Level::Ok || wanted(&v.id)).collect();
     kept.sort_by_key(|v| (std::cmp::Reverse(v.level.max(Level::Note)), v.id != "repeats"));
@@ -275,6 +278,7 @@ pub(crate) fn of_verdicts(verdicts: &[Verdict]) -> Vec<Remark> {
             "repeats" if v.level <= Level::Note => Remark::new("repeats", v.level, says(v)),
             "repeats" => Remark::new(level(v.level), v.level, format!("repeats: {}", says(v))),
             "gates" if v.level <= Level::Note => Remark::new("gates", v.level, says(v)),
+            "added-up" => Remark::new("added-up", v.level, says(v)),
             "refused" => Remark::new("refused", v.level, says(v)),
             _ => Remark::new(level(v.level), v.level, says(v)),
         })

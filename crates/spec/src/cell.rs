@@ -116,6 +116,11 @@ impl<'a> View<'a> {
         self.found.into_inner().into_iter().filter(|problem| !problem.knock_on).collect()
     }
 
+    /// True if the experiment copies memory.
+    pub(crate) fn is_copy(&self) -> bool {
+        self.sheet.is_copy()
+    }
+
     pub(crate) fn stations(&self) -> &'a [Named] {
         &self.sheet.stations
     }
@@ -202,6 +207,7 @@ impl<'a> View<'a> {
         let mut parts = key.split('.');
         let names = match parts.next() {
             Some("station") => &self.sheet.stations,
+            Some("expect") if self.is_copy() => &self.sheet.copies,
             Some("stream" | "expect") => &self.sheet.streams,
             Some("load") => &self.sheet.loads,
             _ => return At::START,

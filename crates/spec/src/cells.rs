@@ -346,6 +346,7 @@ fn suffix(sheet: &Sheet, axis: &Axis) -> String {
     let names = |root: &str| -> Vec<&str> {
         match root {
             "station" => sheet.stations.iter().map(|named| named.name.as_str()).collect(),
+            "expect" if sheet.is_copy() => sheet.copies.iter().map(|named| named.name.as_str()).collect(),
             "stream" | "expect" => sheet.streams.iter().map(|named| named.name.as_str()).collect(),
             "load" => sheet.loads.iter().map(|named| named.name.as_str()).collect(),
             _ => vec![""],

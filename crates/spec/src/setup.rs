@@ -7,7 +7,7 @@ use crate::experiment::{Path, Setup, Softirq, Station};
 use crate::schema::{Value, show_duration};
 use crate::sheet::Named;
 use crate::stamps::{self, Lack};
-use crate::{check, load, machines, nics, shaper};
+use crate::{check, copying, load, machines, nics, shaper};
 use std::collections::BTreeMap;
 use tardy_model::ethernet::Tag;
 use tardy_model::expect::{Count, Expectation, Limit, Of};
@@ -30,6 +30,10 @@ const LONGEST_TRIAL: Nanos = Nanos::from_secs(30 * 86_400);
 /// Works out one cell; `None` if something is wrong with it, or with the file. All that is wrong
 /// is kept in the view.
 pub(crate) fn setup(view: &View<'_>) -> Option<(Setup, Vec<Expectation>)> {
+    if view.is_copy() {
+        return copying::setup(view);
+    }
+    copying::refuse_keys(view);
     let path = view.keep(path(view));
     let stations = stations(view, path.as_ref().filter(|_| view.is_sound("path.kind")).map(Path::traits));
     // Where the path is not known, what rests on it is not checked.
@@ -69,7 +73,8 @@ pub(crate) fn setup(view: &View<'_>) -> Option<(Setup, Vec<Expectation>)> {
     stamps::keep_needed(&mut streams, &shaper);
     let all = streams.len() == names.len() && is_known;
     let (softirq, dma_latency_us, observes_ptp) = (softirq?, dma_latency?, observes_ptp?);
-    let setup = Setup { stations: stations?, path, shaper, streams, loads, softirq, dma_latency_us, observes_ptp };
+    let setup =
+        Setup { stations: stations?, path, shaper, streams, loads, softirq, dma_latency_us, observes_ptp, copy: None };
     Some((setup, expect)).filter(|_| all)
 }
 

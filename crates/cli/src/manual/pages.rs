@@ -138,6 +138,22 @@ pub const PAGES: &[Page] = &[
         ],
     },
     Page {
+        verb: Some("copy"),
+        description: &[
+            "Copies memory by several threads at once, and says whether their bandwidths may be added up. Each thread passes again and again over its buffers; a pass is an iteration. The bandwidth over the wall time leads. The sum of what each thread had by itself is next to it, with its error, and so are how many threads copied at once, how long how many were in a pass, and how much each pair of them overlapped.",
+            "It is `tardy run copy`: each flag is a key of that experiment (`--threads 4` is `--set copy.threads=4`, and `--channels` and `--controllers` are `copy.channels` and `copy.controllers`), and samples, histograms, validity, repeatability, page and comparison are those of any run. An experiment of your own may make each of them an axis (kind = \"copy\").",
+            "No root is needed, except for realtime policies (CAP_SYS_NICE) and for locked memory (CAP_IPC_LOCK). A trial takes no longer than `copy.longest`, 20 s by default.",
+        ],
+        exits: &[Good, Unmet, Usage, Cannot, Invalid, Internal, Interrupted],
+        files: RUN_FOLDER,
+        environment: &[COLUMNS, NO_COLOR],
+        examples: &[(
+            "sudo tardy copy --threads 16 --policy fifo:10 --out runs/many",
+            "More threads than CPUs under a realtime policy, where the sum is far too large:",
+        )],
+        see_also: &["tardy-run(1)", "tardy-report(1)", "tardy-compare(1)", "taskset(1)", "sched(7)"],
+    },
+    Page {
         verb: Some("plan"),
         description: &[
             "Prints what `tardy run` would do as a shell script: the cells, and for each path the commands that build it and, after the measurement, take it down. Nothing is changed, and no rights are needed. First of all it prints, as comments, about how long the run takes and what it leaves on disk, what the file would have run as root, which network devices it would take, and what is foreseen: threads that spin longer than the kernel lets them, cycles that nothing can distinguish or that a sender cannot keep with its policy and wait, senders that the kernel wakes late while their receiver is realtime, percentiles in `[expect]` that so few packets cannot resolve, fewer trials than `repeats` needs, or in exact time than `compare` does. For each stream it names the percentiles that tables and page will show as not resolved, and the count that could resolve them, and the one that the count just suffices for. With `--in` it prints how the guest is made and started; what tardy does inside is printed as comments.",

@@ -117,7 +117,11 @@ pub fn call(args: Plan) -> Result<Exit> {
 /// What is done for cells of one set-up.
 fn of_setup(setup: &Setup, in_guest: bool, found: &FactsByHost) -> Result<Script, RunError> {
     let mut script = Script::default();
-    if setup.is_simulated() {
+    if let Some(copy) = &setup.copy {
+        script.comment(&format!("a copy by {}: nothing is built, no command is run", copy.backend.name()));
+        return Ok(script);
+    }
+    if setup.builds_nothing() {
         script.comment("port sim: nothing is built, no command is run");
         return Ok(script);
     }
@@ -137,7 +141,7 @@ fn of_setup(setup: &Setup, in_guest: bool, found: &FactsByHost) -> Result<Script
 
 /// The threads of a cell's streams, a line each, where their CPUs can be known.
 fn of_streams(setup: &Setup, in_guest: bool, found: &FactsByHost) -> Result<Vec<String>, RunError> {
-    if setup.is_simulated() || elsewhere(setup).is_some() || missing(setup, in_guest, found)?.is_some() {
+    if setup.builds_nothing() || elsewhere(setup).is_some() || missing(setup, in_guest, found)?.is_some() {
         return Ok(Vec::new());
     }
     Ok(placement::in_words(setup, found)?)

@@ -58,6 +58,7 @@ pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportE
     }
     of_xdp(picture, &mut out);
     receivers(picture, &mut out);
+    copies(picture, &mut out);
     beside(picture, &mut out);
     made_by(picture, &mut out);
     out += &format!(
@@ -136,6 +137,15 @@ fn of_xdp(picture: &Picture<'_>, out: &mut String) {
         }
     }
     *out += "</section>\n";
+}
+
+/// How the threads of copies went together, where there are any.
+fn copies(picture: &Picture<'_>, out: &mut String) {
+    if let Some(copies) = crate::copies::table(picture, Some(THIN)) {
+        *out += "<section class=\"cell\">\n<h2>Copies</h2>\n";
+        *out += &table(&copies, crate::copies::SAYS);
+        *out += "</section>\n";
+    }
 }
 
 /// What receivers through AF_XDP cost, where there are any.
@@ -321,7 +331,11 @@ fn of_stream(
     out: &mut String,
 ) {
     *out += &table(&document::metrics(stream, digits, Some(THIN)), "");
-    let mut became = document::outcomes(&stream.outcomes, Some(THIN));
+    let passes = crate::copies::passes(stream, Some(THIN));
+    let mut became = passes.unwrap_or_else(|| document::outcomes(&stream.outcomes, Some(THIN)));
+    for (label, says) in stream.copy.iter().flat_map(|copy| crate::copies::lines(copy, Some(THIN))) {
+        became += &format!(" · {label} {says}");
+    }
     for part in summary::replies(stream, Some(THIN)) {
         became += &format!(" · {part}");
     }
