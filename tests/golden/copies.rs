@@ -6,6 +6,7 @@ use crate::help::tardy;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use tardy_engine::copy::dmatest::lines::{message, summary};
 
 fn call(arguments: &[&str], out: &Path) -> Output {
     let mut command = Command::new(tardy());
@@ -29,6 +30,13 @@ fn what_cannot_be_copied_is_refused_with_code_2_and_says_why() {
         (vec!["copy", "--policy", "fifo:200"], "the priority is not 1 to 99"),
         (vec!["copy", "--policy", "deadline:1ms/2ms/2ms"], "a copy has no period"),
         (vec!["copy", "--method", "dma"], "known here: memcpy, non-temporal, rep-movsb"),
+        (vec!["run", "copy", "--set", "copy.to_node=1000"], "copy.to_node = 1000, and this"),
+        (vec!["run", "copy", "--set", "copy.submit=spin", "--set", "copy.backend=sim"], "has neither locks nor memory"),
+        (vec!["run", "copy", "--set", "copy.backend=dmatest"], "copies one buffer at a time"),
+        (
+            vec!["run", "copy", "--set", "copy.backend=dmatest", "--set", "copy.buffers=1", "--set", "copy.pages=huge"],
+            "`copy.pages` has no meaning for the kernel's dmatest",
+        ),
         (vec!["run", "copy", "--set", "copy.total=7", "--set", "copy.threads=2"], "no equal number"),
         (vec!["run", "copy", "--set", "path.kind=veth"], "has no meaning for a copy"),
         (vec!["run", "host-to-host", "--set", "copy.threads=2"], "the experiment is of packets"),
@@ -114,5 +122,78 @@ fn a_real_copy_by_two_threads_gives_both_bandwidths_whatever_the_machine_does() 
         assert!(figure("parallelism") > 0.0, "{copy}");
         let in_flight: f64 = copy["in_flight_ns"].as_array().expect("a list").iter().filter_map(Value::as_f64).sum();
         assert_eq!(in_flight, figure("wall_ns"), "every moment is counted once");
+    }
+}
+
+#[test]
+fn a_copy_that_is_interrupted_keeps_what_was_copied_and_one_that_is_killed_leaves_nothing() {
+    let keep = tempfile::tempdir().expect("a folder");
+    let start = |out: &Path| {
+        let mut command = Command::new(tardy());
+        command.args(["copy", "--threads", "2", "--bytes", "1MiB", "--iterations", "1000000", "--trials", "1"]);
+        command.arg("--out").arg(out).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let child = command.spawn().expect("it starts");
+        // Until its threads copy.
+        let tasks = format!("/proc/{}/task", child.id());
+        let copies = || {
+            let names = std::fs::read_dir(&tasks).into_iter().flatten().flatten();
+            names
+                .filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok())
+                .any(|name| name.starts_with("tardy-copy-1"))
+        };
+        for _ in 0..3_000 {
+            if copies() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        child
+    };
+    let signal = |child: &std::process::Child, name: &str| {
+        let sent = Command::new("kill").arg(format!("-{name}")).arg(child.id().to_string()).status().expect("kill");
+        assert!(sent.success());
+    };
+    let out = keep.path().join("interrupted");
+    let child = start(&out);
+    signal(&child, "INT");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(says(&output).0, Some(130), "{}", says(&output).1);
+    let results: Value =
+        serde_json::from_slice(&std::fs::read(out.join("results.json")).expect("results")).expect("JSON");
+    let stream = &results["cells"][0]["streams"]["copy"];
+    let of = |what: &str| stream["outcomes"][what].as_u64().unwrap_or_else(|| panic!("{what}: {stream}"));
+    assert!(of("received") > 0 && of("not_sent") > 0, "{stream}");
+    assert_eq!(of("received") + of("not_sent"), of("intended"));
+
+    let mut child = start(&keep.path().join("killed"));
+    signal(&child, "KILL");
+    let ended = child.wait().expect("it ends");
+    assert_eq!(ended.code(), None, "by the signal");
+    assert!(!Path::new(&format!("/proc/{}/maps", child.id())).exists(), "its memory and its threads went with it");
+}
+
+#[test]
+fn what_the_kernel_prints_of_its_threads_is_read_as_it_is_written() {
+    let line = "dmatest: dma0chan2-copy1: summary 100 tests, 0 failures 101.14 iops 925 KB/s (0)";
+    let record = format!("6,1234,98765432,-;{line}\n SUBSYSTEM=dma\n");
+    assert_eq!(message(&record), Some((98_765_432, line)));
+    let found = summary(&record).expect("a summary");
+    assert_eq!((found.at_us, found.channel.as_str(), found.thread), (98_765_432, "dma0chan2", 1));
+    let figures = &found.figures;
+    assert_eq!((figures.tests, figures.failures, figures.kb_s), (100, 0, 925));
+    assert!((figures.iops - 101.14).abs() < 1e-9);
+    assert_eq!(figures.line, line);
+    let failed = "4,1,5,-;dmatest: dma1chan0-copy0: summary 7 tests, 3 failures 2.50 iops 0 KB/s (-110)";
+    assert_eq!(summary(failed).expect("a summary").figures.failures, 3);
+    for other in [
+        "6,1,5,-;dmatest: Started 1 threads using dma0chan0",
+        "6,1,5,-;dmatest: dma0chan0-copy0: dstbuf[0x0] not copied! Expected d8, got 2b",
+        "6,1,5,-;other: dma0chan0-copy0: summary 1 tests, 0 failures 1.00 iops 1 KB/s (0)",
+        "no record",
+        "6,1,x,-;dmatest: dma0chan0-copy0: summary 1 tests, 0 failures 1.00 iops 1 KB/s (0)",
+        "6,1,5,-;dmatest: dma0chan0-copy0: summary 1 tests, 0 failures",
+    ] {
+        assert_eq!(summary(other), None, "{other}");
     }
 }

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use tardy_analyze::cell::{CellAnalysis, CellAnswer};
+use tardy_engine::copy::buckets::{BUCKETS, bucket, greatest};
 use tardy_engine::copy::{CopyMemory, CopyOrder, trial};
 use tardy_model::copy::{COPY, CopyResult, Sizes};
 use tardy_model::machine::MachineState;
@@ -158,4 +159,47 @@ fn without_a_cliff_the_run_says_that_there_is_none() {
 fn the_same_seed_gives_the_same_passes() {
     let experiment = experiment("threads = 3\n[copy.sim]\njitter = 0.5");
     assert_eq!(results(&experiment), results(&experiment));
+}
+
+#[test]
+fn each_time_is_in_a_bucket_that_ends_at_most_a_sixteenth_later() {
+    let mut last = 0;
+    for ticks in (0..5_000_u64).chain([u64::from(u32::MAX), 1 << 40, u64::MAX / 3, u64::MAX]) {
+        let (at, end) = (bucket(ticks), greatest(bucket(ticks)));
+        assert!(at >= last && at < BUCKETS, "{ticks}: {at}");
+        assert!(end >= ticks && end - ticks <= ticks / 16, "{ticks}: {end}");
+        last = at;
+    }
+}
+
+/// What the locks of a copy by the CPU say, of which this machine decides how long they take.
+fn locks(submit: &str) -> CopyResult {
+    let text = format!(
+        "name = \"submitted\"\nkind = \"copy\"\n[copy]\ncontrollers = 2\nchannels = 2\nthreads = 2\nbuffers = 3\n\
+         bytes = \"256B\"\niterations = 50\nfrom = \"locked\"\nto = \"locked\"\nsubmit = \"{submit}\"\n"
+    );
+    let experiment = tardy_spec::load(&Source { name: "submitted.toml".into(), text }, &[]).expect("sound");
+    let copy = experiment.cells[0].setup.copy.as_ref().expect("a copy");
+    let (stop, cpus) = (AtomicBool::new(false), [None; 8]);
+    let order = CopyOrder { copy, cpus: &cpus, usable: &[], sizes: Sizes::USUAL, nonce: 1, stop: &stop };
+    let copied = trial(&order, &mut CopyMemory::default(), &mut || ()).expect("memory and threads");
+    let record = copied.record.copy.as_ref().expect("its record");
+    let mut pass = tardy_analyze::copying::CopyPass::new(record);
+    pass.push(&copied.batch);
+    pass.finish(record).expect("passes")
+}
+
+#[test]
+fn every_descriptor_goes_through_all_queues_whatever_the_lock() {
+    for submit in ["spin", "mutex", "ticket"] {
+        let copy = locks(submit);
+        assert_eq!(copy.bytes, 8 * 50 * 3 * 256, "{submit}");
+        let taken: Vec<u64> = copy.locks.iter().map(|lock| lock.taken).collect();
+        // A descriptor is taken and given back; it is allocated, submitted and completed one by
+        // one, issued and collected with all others of its pass.
+        assert_eq!(taken, [8 * 50 * 2 * 3, 8 * 50 * (3 * 3 + 2)], "{submit}");
+        assert!(copy.locks.iter().all(|lock| lock.p50_ns <= lock.p99_ns && lock.p99_ns <= lock.max_ns), "{copy:?}");
+        assert!(copy.locks.iter().all(|lock| lock.share > 0.0), "{copy:?}");
+    }
+    assert!(locks("none").locks.is_empty());
 }

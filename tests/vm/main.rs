@@ -6,6 +6,7 @@
 #[allow(dead_code)]
 #[path = "../netns/command.rs"]
 mod command;
+mod copies;
 mod doctor;
 mod elsewhere;
 mod exact;

@@ -19,12 +19,10 @@ const TURNS: usize = 3;
 /// The shortest pass of which the cost of recording is promised, ns.
 const PASS_NS: f64 = 2_000.0;
 
-/// Who copies.
 const SIDES: [&str; 3] = ["tardy", "c", "perf"];
 
 struct Figures {
-    /// Bytes a second.
-    rate: f64,
+    rate_bytes_s: f64,
     /// Of tardy alone: what it costs to record a pass, ns.
     recording_ns: Option<f64>,
     command: String,
@@ -49,7 +47,7 @@ pub fn measure(bench: &Bench, raw: &Raw) -> Result<Vec<Row>> {
                         "c" => theirs(&program, threads, bytes, loops)?,
                         _ => perf(threads, bytes, loops)?,
                     };
-                    rates[side].push(figures.rate);
+                    rates[side].push(figures.rate_bytes_s);
                     costs.extend(figures.recording_ns);
                     commands[side] = figures.command;
                 }
@@ -96,7 +94,7 @@ fn ours(bench: &Bench, threads: u32, bytes: u64, loops: u32) -> Result<Figures> 
         bail!("not all was copied: {copy}");
     }
     Ok(Figures {
-        rate: figure("wall_bytes_s")?,
+        rate_bytes_s: figure("wall_bytes_s")?,
         recording_ns: Some(figure("recording_ns")?),
         command: run.command.clone(),
     })
@@ -105,8 +103,8 @@ fn ours(bench: &Bench, threads: u32, bytes: u64, loops: u32) -> Result<Figures> 
 fn theirs(program: &Path, threads: u32, bytes: u64, loops: u32) -> Result<Figures> {
     let args = [threads.to_string(), bytes.to_string(), loops.to_string()];
     let ended = child::run(Command::new(program).args(&args), &[0], LIMIT)?;
-    let rate = ended.stdout.trim().parse().with_context(|| format!("the C loop printed {:?}", ended.stdout))?;
-    Ok(Figures { rate, recording_ns: None, command: format!("copy {}", args.join(" ")) })
+    let rate_bytes_s = ended.stdout.trim().parse().with_context(|| format!("the C loop printed {:?}", ended.stdout))?;
+    Ok(Figures { rate_bytes_s, recording_ns: None, command: format!("copy {}", args.join(" ")) })
 }
 
 /// As many of perf at once as there are threads, each on a CPU of its own. It has one thread, so
@@ -122,13 +120,13 @@ fn perf(threads: u32, bytes: u64, loops: u32) -> Result<Figures> {
         command.spawn().context("perf cannot be started: is it installed? (make bench installs the peers)")
     };
     let started = (0..threads as usize).map(|n| start(&cpus[n % cpus.len()])).collect::<Result<Vec<_>>>()?;
-    let mut rate = 0.0;
+    let mut rate_bytes_s = 0.0;
     for child in started {
         let output = child.wait_with_output()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let figure = text.lines().find_map(|line| line.trim().parse::<f64>().ok());
-        rate += figure.with_context(|| format!("perf printed {text:?}"))?;
+        rate_bytes_s += figure.with_context(|| format!("perf printed {text:?}"))?;
     }
     let command = format!("taskset -c 0 perf {} -s {size} -l {loops}", args.join(" "));
-    Ok(Figures { rate, recording_ns: None, command })
+    Ok(Figures { rate_bytes_s, recording_ns: None, command })
 }

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the passes of copying threads come to: whether their bandwidths may be added up
-//! ([`parallel`]), and where bandwidth jumps over the sizes of a buffer ([`cliffs`]).
+//! ([`parallel`]), where bandwidth jumps over the sizes of a buffer ([`cliffs`]), and which thread
+//! copied when ([`timeline`]).
 
 pub mod cliffs;
 pub mod parallel;
+pub mod timeline;
 
 use cliffs::AtSize;
 use parallel::{Copied, OnePass, Together, together};
 use std::collections::BTreeMap;
-use tardy_model::copy::{COPY, CopyRecord, CopyResult, Overlap};
+use tardy_model::copy::{COPY, CopyRecord, CopyResult, LockOf, LockResult, Overlap};
 use tardy_model::point::Point;
 use tardy_model::result::{CellResult, TrialResult};
 use tardy_model::sample::Batch;
@@ -83,6 +85,9 @@ fn result(threads: &[Copied], together: &Together, record: &CopyRecord) -> CopyR
         migrations: migrations as u64,
         involuntary_switches: of.iter().map(|of| of.thread.involuntary_switches).sum(),
         wait_ns: of.iter().map(|of| of.thread.wait_ns).sum(),
+        provider: record.provider.clone(),
+        kernel: of.iter().filter_map(|of| of.kernel.clone()).collect(),
+        locks: locks(record, threads),
         long_passes: long,
         longest_more_ns: longest_ns,
         recording_ns: record.recording_ns,
@@ -91,6 +96,30 @@ fn result(threads: &[Copied], together: &Together, record: &CopyRecord) -> CopyR
         sizes: record.sizes,
         trials_bytes_s: Vec::new(),
     }
+}
+
+/// How long the locks of the submission path took, over all threads.
+fn locks(record: &CopyRecord, threads: &[Copied]) -> Vec<LockResult> {
+    let in_passes_ns: i64 = threads.iter().flat_map(|thread| &thread.passes).map(OnePass::took_ns).sum();
+    let one = |of: LockOf| {
+        let times = || record.threads.iter().flat_map(|thread| &thread.locks).filter(move |times| times.of == of);
+        let mut all: BTreeMap<i64, u64> = BTreeMap::new();
+        times().flat_map(|times| &times.buckets).for_each(|(ns, count)| *all.entry(*ns).or_default() += count);
+        let taken: u64 = all.values().sum();
+        let at = |q: f64| {
+            let (rank, mut before) = (crate::statistics::rank_of(q, taken), 0);
+            let found = all.iter().find(|(_, count)| {
+                before += **count;
+                before >= rank
+            });
+            found.map_or(0, |(ns, _)| *ns)
+        };
+        let sum_ns: i64 = times().map(|times| times.sum_ns).sum();
+        let max_ns = times().map(|times| times.max_ns).max()?;
+        let share = sum_ns as f64 / in_passes_ns.max(1) as f64;
+        (taken > 0).then(|| LockResult { of, taken, p50_ns: at(0.5), p99_ns: at(0.99), max_ns, share })
+    };
+    LockOf::ALL.into_iter().filter_map(one).collect()
 }
 
 /// A cell's copy: that of the trial whose wall bandwidth is the median of those that count, with
@@ -104,7 +133,7 @@ pub(crate) fn of_cell<'t>(stream: &str, trials: impl Iterator<Item = &'t TrialRe
 }
 
 /// The key of the size that cells are swept over.
-const SIZE: &str = "copy.bytes";
+pub const SIZE: &str = "copy.bytes";
 
 /// Where bandwidth jumps over the sizes that a run's cells have and in which alone they differ.
 pub(crate) fn cliffs(cells: &[CellResult]) -> Vec<Verdict> {

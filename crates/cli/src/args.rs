@@ -211,7 +211,7 @@ pub enum GuestVerb {
         /// Which, such as debian:6.12-rt [default: debian:6.12]
         #[arg(value_name = "KERNEL", value_parser = Suggest(kernels), hide_possible_values = true)]
         kernels: Vec<String>,
-        /// Also build what Debian leaves out: netdevsim, a module; qemu, for machines in a guest
+        /// Also build what Debian leaves out: netdevsim or dmatest; qemu, for machines in a guest
         #[arg(long, value_name = "MODULE", hide_possible_values = true, value_parser = PossibleValuesParser::new(extras()))]
         with: Vec<String>,
     },

@@ -2,7 +2,7 @@
 //! What a copy needs of the machine: memory for its buffers, CPUs for its threads. Pure.
 
 use std::fmt::Write as _;
-use tardy_engine::copy::needed_bytes;
+use tardy_engine::copy::{CopyError, dmatest, needed_bytes};
 use tardy_model::copy::{Bind, CopyBackend, Copying, Sizes};
 
 /// Why this machine cannot run a cell of copies as it is written.
@@ -22,6 +22,39 @@ pub enum CopyRefused {
          command line): take \"spread\", or start with isolated CPUs"
     )]
     NotIsolated { cell: String },
+    #[error("cell `{cell}`: {}", CopyError::NoDmatest)]
+    Dmatest { cell: String },
+    #[error("cell `{cell}`: copy.{key} = {node}, and {}: take one of those, or leave it out", nodes_of(.known))]
+    Node { cell: String, key: &'static str, node: u32, known: Vec<u32> },
+}
+
+/// The memory of a machine, in words.
+fn nodes_of(known: &[u32]) -> String {
+    match known {
+        [] => "this kernel tells no NUMA nodes apart".to_owned(),
+        known => format!("this machine has memory on NUMA node {}", listed(known)),
+    }
+}
+
+fn listed(numbers: &[u32]) -> String {
+    numbers.iter().fold(String::new(), |mut list, number| {
+        let _ = write!(list, "{}{number}", if list.is_empty() { "" } else { ", " });
+        list
+    })
+}
+
+/// What of a machine a copy is placed on.
+#[derive(Clone, Copy, Debug)]
+pub struct Room<'a> {
+    /// CPUs that this process may use.
+    pub usable: &'a [u32],
+    /// CPUs that the kernel keeps free of other tasks.
+    pub isolated: &'a [u32],
+    /// NUMA nodes that have memory.
+    pub nodes: &'a [u32],
+    /// Memory that may be taken; `None` leaves that out.
+    pub available_bytes: Option<u64>,
+    pub sizes: &'a Sizes,
 }
 
 /// Of what is available, so much may be taken: the rest is for what is recorded of other cells, and
@@ -33,29 +66,29 @@ const OF: u64 = 5;
 ///
 /// # Errors
 /// If there is no such CPU, or not the memory.
-pub fn place(
-    cell: &str,
-    copy: &Copying,
-    usable: &[u32],
-    isolated: &[u32],
-    (available_bytes, sizes): (Option<u64>, &Sizes),
-) -> Result<Vec<Option<u32>>, CopyRefused> {
+pub fn place(cell: &str, copy: &Copying, room: Room<'_>) -> Result<Vec<Option<u32>>, CopyRefused> {
+    let Room { usable, isolated, nodes, available_bytes, sizes } = room;
     let needed = needed_bytes(copy, sizes);
     let threads = copy.all_threads();
     if let Some(available) = available_bytes.filter(|available| needed > available / OF * PART) {
         let (needed_mib, available_mib) = (needed >> 20, available >> 20);
         return Err(CopyRefused::Memory { cell: cell.to_owned(), threads, needed_mib, available_mib });
     }
-    if copy.backend == CopyBackend::Sim || copy.bind == Bind::Any {
+    if copy.backend == CopyBackend::Dmatest && !dmatest::is_there() {
+        return Err(CopyRefused::Dmatest { cell: cell.to_owned() });
+    }
+    let asked = ["from_node", "to_node"].into_iter().zip(copy.nodes);
+    if let Some((key, node)) =
+        asked.filter_map(|(key, node)| Some((key, node?))).find(|(_, node)| !nodes.contains(node))
+    {
+        return Err(CopyRefused::Node { cell: cell.to_owned(), key, node, known: nodes.to_vec() });
+    }
+    if copy.backend != CopyBackend::Cpu || copy.bind == Bind::Any {
         return Ok(vec![None; threads as usize]);
     }
     let mut cpus: Vec<u32> = if copy.cpus.is_empty() { usable.to_vec() } else { copy.cpus.clone() };
     if let Some(cpu) = cpus.iter().copied().find(|cpu| !usable.contains(cpu)) {
-        let list = usable.iter().fold(String::new(), |mut list, cpu| {
-            let _ = write!(list, "{}{cpu}", if list.is_empty() { "" } else { ", " });
-            list
-        });
-        return Err(CopyRefused::Cpu { cell: cell.to_owned(), cpu, usable: list });
+        return Err(CopyRefused::Cpu { cell: cell.to_owned(), cpu, usable: listed(usable) });
     }
     if copy.bind == Bind::Isolated {
         cpus.retain(|cpu| isolated.contains(cpu));

@@ -26,6 +26,8 @@ listed! {
         /// Threads on the CPUs of this machine.
         #[default]
         Cpu,
+        /// Channels of DMA controllers, by the kernel's own test of them.
+        Dmatest,
         /// Nobody: the passes and their times are drawn from the seed.
         Sim,
     }
@@ -36,6 +38,7 @@ impl CopyBackend {
     pub const fn name(self) -> &'static str {
         match self {
             CopyBackend::Cpu => "cpu",
+            CopyBackend::Dmatest => "dmatest",
             CopyBackend::Sim => "sim",
         }
     }
@@ -163,6 +166,72 @@ impl Background {
     }
 }
 
+listed! {
+    /// Whether threads hand their buffers to a channel as descriptors, as a driver of a DMA
+    /// controller does, and by which lock its lists are shared.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Submit {
+        /// They copy at once.
+        #[default]
+        None,
+        /// A thread that waits looks again and again.
+        Spin,
+        /// A thread that waits sleeps until the lock is free.
+        Mutex,
+        /// The same until its number comes: first come, first served.
+        Ticket,
+    }
+}
+
+impl Submit {
+    /// The name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Submit::None => "none",
+            Submit::Spin => "spin",
+            Submit::Mutex => "mutex",
+            Submit::Ticket => "ticket",
+        }
+    }
+}
+
+/// What a lock of the submission path is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "lock-of")]
+pub enum LockOf {
+    /// A controller's list of free descriptors, which all its threads share.
+    Descriptors,
+    /// The queues of a channel, which its threads share.
+    Queues,
+}
+
+impl LockOf {
+    pub const ALL: [LockOf; 2] = [LockOf::Descriptors, LockOf::Queues];
+
+    /// The name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LockOf::Descriptors => "descriptor lists",
+            LockOf::Queues => "queues of the channels",
+        }
+    }
+}
+
+/// How long a thread took to get locks of one kind, each time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LockTimes {
+    pub of: LockOf,
+    /// All of them together, ns.
+    pub sum_ns: i64,
+    /// The longest of them, ns.
+    pub max_ns: i64,
+    /// The greatest time of a bucket, ns, and how often one was in it; ascending, at most 6 %
+    /// apart.
+    pub buckets: Vec<(i64, u64)>,
+}
+
 /// A copy, every default filled in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Copying {
@@ -184,6 +253,9 @@ pub struct Copying {
     pub from: Residence,
     /// Where those are that are written.
     pub to: Residence,
+    /// NUMA nodes of what is read and of what is written; `None` leaves one to the kernel.
+    pub nodes: [Option<u32>; 2],
+    pub submit: Submit,
     pub policy: Policy,
     pub bind: Bind,
     /// The CPUs that `bind` is about; empty for all that may be used.
@@ -215,14 +287,22 @@ impl Copying {
         self.controllers * self.channels * self.threads
     }
 
-    /// What a pass copies, bytes.
+    /// What a row stands for, bytes: a pass, or all that a thread of dmatest does.
     pub const fn pass_bytes(&self) -> u64 {
-        self.bytes * self.buffers as u64
+        self.bytes * self.buffers as u64 * (self.iterations / self.rounds()) as u64
     }
 
-    /// Passes of all threads of a trial.
+    /// Rows of a thread. The kernel says of a thread of its own what it did, and not of each time.
+    pub const fn rounds(&self) -> u32 {
+        match self.backend {
+            CopyBackend::Dmatest => 1,
+            CopyBackend::Cpu | CopyBackend::Sim => self.iterations,
+        }
+    }
+
+    /// Rows of all threads of a trial.
     pub const fn all_iterations(&self) -> u64 {
-        self.all_threads() as u64 * self.iterations as u64
+        self.all_threads() as u64 * self.rounds() as u64
     }
 
     /// The row of a thread's pass: passes of one number are next to each other.
@@ -266,6 +346,24 @@ pub struct CopyRecord {
     /// Memory that a thread's passes go through, of what is read and of what is written, bytes.
     pub window_bytes: [u64; 2],
     pub sizes: Sizes,
+    /// The driver of the DMA controllers that copied; `None` where CPUs did.
+    pub provider: Option<String>,
+}
+
+/// What the kernel's dmatest says of one of its threads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "dmatest")]
+pub struct KernelFigures {
+    /// Buffers that it copied.
+    pub tests: u64,
+    /// Of these, those that went wrong.
+    pub failures: u64,
+    /// Buffers a second, without the time in which it fills or verifies them.
+    pub iops: f64,
+    /// KiB a second, likewise.
+    pub kb_s: u64,
+    /// As the kernel printed it, without the time.
+    pub line: String,
 }
 
 /// What was recorded of one copying thread.
@@ -284,6 +382,13 @@ pub struct CopyThread {
     pub thread: ThreadRecord,
     /// Huge pages that were asked for, and were given.
     pub has_huge_pages: bool,
+    /// NUMA nodes that its memory lies on, of what is read and of what is written, by the first
+    /// page of each; `None` where the kernel does not say.
+    pub nodes: [Option<u32>; 2],
+    /// Of the submission path; empty without one.
+    pub locks: Vec<LockTimes>,
+    /// Of a thread of the kernel's dmatest.
+    pub kernel: Option<KernelFigures>,
 }
 
 /// How copying threads went together: whether their bandwidths may be added up.
@@ -330,6 +435,15 @@ pub struct CopyResult {
     /// Time that the threads waited for a CPU, all together, ns; null where the kernel does not
     /// say.
     pub wait_ns: Option<i64>,
+    /// The driver of the DMA controllers that copied; `None` where CPUs did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// What the kernel's dmatest says of each of its threads; empty where CPUs copied.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kernel: Vec<KernelFigures>,
+    /// How long it took to get the locks of the submission path; empty without one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub locks: Vec<LockResult>,
     /// Passes that took at least 1 ms longer than their thread's median.
     pub long_passes: u64,
     /// How much longer the longest of them took, ns.
@@ -345,6 +459,24 @@ pub struct CopyResult {
     /// Wall bandwidth of each trial that counts, bytes a second; of a cell alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trials_bytes_s: Vec<f64>,
+}
+
+/// How long it took to get locks of one kind, over all threads.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "lock")]
+pub struct LockResult {
+    /// What it is the lock of.
+    pub of: LockOf,
+    /// How often one was taken.
+    pub taken: u64,
+    /// Median, ns; one reading of the counter is in it.
+    pub p50_ns: i64,
+    /// Of a hundred, one took longer, ns.
+    pub p99_ns: i64,
+    /// The longest that a thread waited, ns.
+    pub max_ns: i64,
+    /// All together, as a share of the threads' time in passes.
+    pub share: f64,
 }
 
 /// How long two threads were in a pass at once.

@@ -11,6 +11,9 @@ use crate::summary::usable;
 use tardy_model::copy::{COPY, CopyResult};
 use tardy_model::result::{CellResult, StreamResult};
 
+/// The driver of the controllers that tardy brings along.
+const SOFTWARE: &str = "tardy_softdma";
+
 /// Millions of bits a second, as copies are printed.
 fn mbit_s(bytes_s: f64) -> u64 {
     (bytes_s * 8.0 / 1e6).round().max(0.0) as u64
@@ -67,6 +70,23 @@ pub(crate) fn lines(copy: &CopyResult, separator: Option<char>) -> Vec<(&'static
             number(copy.involuntary_switches, separator),
         ),
     ));
+    if let Some(provider) = &copy.provider {
+        let how = match provider.as_str() {
+            SOFTWARE => format!("of {provider}: they are software, which copies with CPUs"),
+            provider => format!("of {provider}"),
+        };
+        lines.push(("copied by", format!("the kernel's dmatest on DMA controllers {how}")));
+    }
+    lines.extend(copy.kernel.iter().map(|of| ("kernel", of.line.clone())));
+    for lock in &copy.locks {
+        let [p50, p99, max] = [lock.p50_ns, lock.p99_ns, lock.max_ns].map(figure::about);
+        let (taken, share) = (number(lock.taken, separator), figure::share(lock.share));
+        let name = lock.of.name();
+        lines.push((
+            "locks",
+            format!("{name}: taken {taken} times, p50 {p50}, p99 {p99}, max {max}, {share} of the time in passes"),
+        ));
+    }
     let share = figure::share(copy.recording_share);
     lines.push(("recording", format!("{:.0} ns a pass, {share} of the shortest tenth of them", copy.recording_ns)));
     lines

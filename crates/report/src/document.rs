@@ -113,7 +113,7 @@ fn of_cell(picture: &Picture<'_>, cells: &Cells<'_>, cell: &CellResult, digits: 
 pub(crate) fn metrics(stream: &StreamResult, all: Digits, separator: Option<char>) -> Table {
     let mut table = Table::new(1, &[&format!("in {}", all.unit.sign())]);
     let columns = Column::all(stream.metrics.values());
-    table.head.extend(columns.iter().map(|column| column.title().to_owned()));
+    table.head.extend(columns.iter().map(|column| column.title_of(stream.copy.is_some()).to_owned()));
     table.head.extend(["coverage".to_owned(), "count".to_owned(), "stamp by".to_owned()]);
     for (name, metric) in in_order(stream) {
         let digits = digits(metric, &columns, all);
@@ -209,7 +209,8 @@ pub(crate) fn comparison(picture: &Picture<'_>, separator: Option<char>) -> Vec<
             let metrics = rows.iter().filter_map(|(_, _, stream)| Some((name, stream.metrics.get(name)?)));
             let all = in_unit(&picture.results.fingerprint, unit(metrics));
             let columns = Column::few(rows.iter().filter_map(|(_, _, stream)| stream.metrics.get(name)));
-            let mut table = leading(&head, all, &columns);
+            let passes = picture.facts.counts_passes;
+            let mut table = leading(&head, all, &columns, passes);
             for (cell, who, stream) in rows {
                 let valid = (summary::usable(cell), !cell.trials.is_empty());
                 let label = if several { format!("{}, {who}", title(&cell.id)) } else { title(&cell.id) };
@@ -266,9 +267,9 @@ pub(crate) fn by_lead<'a>(picture: &Picture<'a>) -> Vec<Led<'a>> {
     tables
 }
 
-fn leading(name: &str, all: Digits, columns: &[Column]) -> Table {
+fn leading(name: &str, all: Digits, columns: &[Column], passes: bool) -> Table {
     let head = format!("{name}, in {}", all.unit.sign());
-    let titles = columns.iter().map(|column| column.title());
+    let titles = columns.iter().map(|column| column.title_of(passes));
     Table::new(2, &[&*head, "valid"].into_iter().chain(titles).chain(["lost", "not_sent"]).collect::<Vec<_>>())
 }
 
@@ -306,7 +307,8 @@ pub(crate) fn trials(facts: &Facts, cell: &CellResult, separator: Option<char>) 
         let unit = unit(rows.iter().filter_map(|(.., stream)| Some((name, stream.metrics.get(name)?))));
         let all = in_unit(&cell.fingerprint, unit);
         let columns = Column::few(rows.iter().filter_map(|(.., stream)| stream.metrics.get(name)));
-        let mut table = leading(name, all, &columns);
+        let passes = rows.iter().any(|(.., stream)| stream.copy.is_some());
+        let mut table = leading(name, all, &columns, passes);
         for (who, trial, stream) in rows {
             let whose = if cell.streams.len() > 1 { format!(", {who}") } else { String::new() };
             let label = format!("trial {}{whose}", trial.n);

@@ -37,6 +37,13 @@ pub struct Picture<'a> {
     pub commands: Option<&'a str>,
 }
 
+impl Picture<'_> {
+    /// What the figures are of: one, and several.
+    pub(crate) fn noun(&self) -> [&'static str; 2] {
+        if self.facts.counts_passes { ["pass", "passes"] } else { ["packet", "packets"] }
+    }
+}
+
 /// What was sent. Each list may hold one entry per cell and stream; repetitions are dropped when
 /// shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -455,6 +455,7 @@ pub(crate) fn answer(picture: &Picture<'_>) -> Option<String> {
     let worst = got.iter().max_by_key(|entry| entry.0)?;
     let (least, most, way) = (time(best.0), time(worst.0), words(name));
     let whose = match cells.iter().any(|cell| cell.streams.len() > 1) {
+        _ if picture.facts.counts_passes => "99 % of passes".to_owned(),
         true => format!("99 % of the packets of {stream}"),
         false => "99 % of packets".to_owned(),
     };

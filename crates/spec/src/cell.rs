@@ -287,6 +287,13 @@ impl Table<'_> {
         DEFAULTS.get(pattern.as_str())
     }
 
+    /// True if its value is another than the default. The file that a guest is given has all
+    /// defaults written out.
+    pub(crate) fn is_changed(&self, field: &str) -> bool {
+        let written = self.view.values.get(self.key(field).as_str()).map(|(_, assignment)| &assignment.value);
+        written.is_some_and(|value| DEFAULTS.get(format!("{}.{field}", self.pattern).as_str()) != Some(value))
+    }
+
     /// The value, taken apart by `take`.
     pub(crate) fn get<T>(&self, field: &str, take: impl Fn(&Value) -> Option<T>) -> Result<T, Problem> {
         let key = self.key(field);

@@ -9,6 +9,7 @@ use crate::schema::Value;
 use std::collections::BTreeMap;
 use tardy_model::copy::{
     Background, Bind, COPY, CopyBackend, CopySim, Copying, MOST_ITERATIONS, MOST_THREADS, Method, Pages, Residence,
+    Submit,
 };
 use tardy_model::expect::{Count, Expectation, Limit};
 use tardy_model::path::PathKind;
@@ -92,8 +93,20 @@ fn copying(view: &View<'_>) -> Result<Copying, Problem> {
         let message = format!("`{}`: a copy has no period by which a deadline could be set", table.key("policy"));
         return Err(table.wrong(&["policy"], message, "write other, fifo:10 or rr:10"));
     }
+    let backend = table.get("backend", called(CopyBackend::of))?;
+    let submit = table.get("submit", called(Submit::of))?;
+    let node = |field: &str| table.find(field).is_some().then(|| number(field)).transpose();
+    let nodes = [node("from_node")?, node("to_node")?];
+    if backend == CopyBackend::Dmatest {
+        of_kernel(&table, buffers)?;
+    }
+    if backend == CopyBackend::Sim && (submit != Submit::None || nodes != [None, None]) {
+        let key = if submit == Submit::None { "from_node" } else { "submit" };
+        let message = format!("`{}`: backend sim copies nothing, and has neither locks nor memory", table.key(key));
+        return Err(table.wrong(&[key, "backend"], message, "write copy.backend = \"cpu\", or leave it out"));
+    }
     Ok(Copying {
-        backend: table.get("backend", called(CopyBackend::of))?,
+        backend,
         controllers,
         channels,
         threads,
@@ -104,6 +117,8 @@ fn copying(view: &View<'_>) -> Result<Copying, Problem> {
         pages: table.get("pages", called(Pages::of))?,
         from: table.get("from", called(Residence::of))?,
         to: table.get("to", called(Residence::of))?,
+        nodes,
+        submit,
         policy,
         bind,
         cpus,
@@ -111,6 +126,25 @@ fn copying(view: &View<'_>) -> Result<Copying, Problem> {
         longest: table.get("longest", span)?,
         sim: sim(&table)?,
     })
+}
+
+/// What the kernel's dmatest cannot do.
+fn of_kernel(table: &Table<'_>, buffers: u32) -> Result<(), Problem> {
+    if buffers != 1 {
+        let message = format!(
+            "`{}`: the kernel's dmatest copies one buffer at a time; since Linux 4.14 it has had no mode with several",
+            table.key("buffers")
+        );
+        return Err(table.wrong(&["buffers", "backend"], message, "write copy.buffers = 1, or copy.backend = \"cpu\""));
+    }
+    let own =
+        ["method", "pages", "from", "to", "from_node", "to_node", "submit", "policy", "bind", "cpus", "background"];
+    if let Some(key) = own.into_iter().find(|field| table.is_changed(field)) {
+        let message =
+            format!("`{}` has no meaning for the kernel's dmatest, whose threads are not tardy's", table.key(key));
+        return Err(table.wrong(&[key, "backend"], message, "leave it out, or write copy.backend = \"cpu\""));
+    }
+    Ok(())
 }
 
 /// Buffers of each thread: as written, or an equal part of all.

@@ -34,12 +34,13 @@ pub fn page_bytes() -> u64 {
 }
 
 impl Region {
-    /// Maps this number of bytes, touches and locks them. Huge pages are asked for, or small ones.
-    /// Whether it is locked, and in which pages it lies, is read back.
+    /// Maps this number of bytes, touches and locks them. Huge pages are asked for, or small ones,
+    /// and all of them on one NUMA node, or wherever the kernel puts them. Whether it is locked,
+    /// and in which pages it lies, is read back.
     ///
     /// # Errors
-    /// If the kernel has no such memory.
-    pub fn new(bytes: usize, huge: bool) -> Result<Region, SysError> {
+    /// If the kernel has no such memory, or no such node.
+    pub fn new(bytes: usize, huge: bool, node: Option<u32>) -> Result<Region, SysError> {
         let on = || format!("{bytes} bytes");
         let mapped_bytes = bytes.checked_add(HUGE).ok_or_else(|| SysError {
             call: "mmap",
@@ -61,12 +62,40 @@ impl Region {
         let advice = if huge { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
         // SAFETY: within the mapping. A kernel without huge pages refuses; the pages are read back.
         unsafe { libc::madvise(at.as_ptr().cast(), bytes, advice) };
+        if let Some(node) = node {
+            region.keep_on(node)?;
+        }
         for at in (0..bytes).step_by(page_bytes() as usize) {
             region.all()[at] = 0x5a;
         }
         // SAFETY: within the mapping.
         region.is_locked = unsafe { libc::mlock(at.as_ptr().cast(), bytes) } == 0;
         Ok(region)
+    }
+
+    /// Has its pages come from one NUMA node alone. None was touched before.
+    fn keep_on(&mut self, node: u32) -> Result<(), SysError> {
+        const MPOL_BIND: usize = 2;
+        const BITS: usize = usize::BITS as usize;
+        let mut nodes = vec![0_usize; node as usize / BITS + 1];
+        nodes[node as usize / BITS] |= 1 << (node as usize % BITS);
+        // The kernel leaves the last bit of what it is given out.
+        let bits = nodes.len() * BITS + 1;
+        // SAFETY: the pages are this region's own, and `nodes` has that number of bits, but for
+        // the one that is left out.
+        let result =
+            unsafe { libc::syscall(libc::SYS_mbind, self.at.as_ptr(), self.bytes, MPOL_BIND, nodes.as_ptr(), bits, 0) };
+        check(result, "mbind", || format!("{} bytes on node {node}", self.bytes)).map(|_| ())
+    }
+
+    /// The NUMA node that its first page lies on; `None` where the kernel does not say.
+    pub fn node(&self) -> Option<u32> {
+        let (page, mut node) = (self.at.as_ptr(), -1_i32);
+        let no_nodes = ptr::null::<i32>();
+        // SAFETY: one page, no nodes to move it to, and room for one answer.
+        let result =
+            unsafe { libc::syscall(libc::SYS_move_pages, 0, 1_usize, &raw const page, no_nodes, &raw mut node, 0) };
+        (result == 0).then(|| u32::try_from(node).ok()).flatten()
     }
 
     /// How many bytes it has.
@@ -154,31 +183,37 @@ impl Walk {
     /// Copies each buffer once.
     #[inline]
     pub fn pass(&mut self, method: Method) {
+        self.next(self.buffers.count, method);
+    }
+
+    /// Copies the next `count` buffers.
+    #[inline]
+    pub fn next(&mut self, count: u32, method: Method) {
         // `each` gives two places with room for a buffer, in different regions, which are borrowed
         // for as long as this runs; the one that is written is at the beginning of a line.
         match method {
-            Method::Memcpy => self.each(|from, to, bytes| {
+            Method::Memcpy => self.each(count, |from, to, bytes| {
                 // SAFETY: by what `each` gives.
                 unsafe { ptr::copy_nonoverlapping(from, to, bytes) }
             }),
             Method::NonTemporal => {
-                self.each(|from, to, bytes| {
+                self.each(count, |from, to, bytes| {
                     // SAFETY: by what `each` gives.
                     unsafe { streamed(from, to, bytes) }
                 });
                 fence();
             }
-            Method::RepMovsb => self.each(|from, to, bytes| {
+            Method::RepMovsb => self.each(count, |from, to, bytes| {
                 // SAFETY: by what `each` gives.
                 unsafe { rep_movsb(from, to, bytes) }
             }),
         }
     }
 
-    /// Calls `copy` with the places of each buffer in turn.
+    /// Calls `copy` with the places of `count` buffers in turn.
     #[inline]
-    fn each(&mut self, copy: impl Fn(*const u8, *mut u8, usize)) {
-        let BufferWalk { count, bytes, window } = self.buffers;
+    fn each(&mut self, count: u32, copy: impl Fn(*const u8, *mut u8, usize)) {
+        let BufferWalk { bytes, window, .. } = self.buffers;
         let step = stride(bytes);
         for _ in 0..count {
             // Where the next buffer would not lie wholly in the window, it begins anew.

@@ -4,7 +4,11 @@
 
 use tardy_analyze::copying::cliffs::{AtSize, Cause, find};
 use tardy_analyze::copying::parallel::{Copied, OnePass, Together, together};
-use tardy_model::copy::Sizes;
+use tardy_analyze::copying::timeline::{CopyTimeline, MOST_SLICES, PARTS};
+use tardy_analyze::envelope::{EnvelopePass, Grain};
+use tardy_model::copy::{CopyRecord, CopyThread, Sizes};
+use tardy_model::point::{Metric, Point};
+use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
 
 /// Ten passes of 1000 ns, one after the other, that copy 1000 bytes each.
 fn thread(from_ns: i64) -> Copied {
@@ -158,4 +162,72 @@ fn two_repetitions_are_too_few_to_name_a_cliff() {
     let mut sweep = at(&AROUND_LINES, |bytes| if bytes % 64 == 0 { 2e9 } else { 1e9 });
     sweep.iter_mut().for_each(|at| at.rates.truncate(2));
     assert_eq!(find(&sweep, &Sizes::USUAL), []);
+}
+
+/// What two threads did when, of passes (begin, end) in ns after the trial's base time.
+fn timeline(passes: &[[(i64, i64); 2]], cpus: [&[(u32, u32)]; 2]) -> CopyTimeline {
+    let text = "name = \"two\"\nkind = \"copy\"\n[copy]\nthreads = 2\n".to_owned();
+    let source = tardy_spec::Source { name: "two.toml".into(), text };
+    let experiment = tardy_spec::load(&source, &[]).expect("a sound experiment");
+    let asked = experiment.cells[0].setup.copy.clone().expect("a copy");
+    let mut record = super::fixture::record(1, 20);
+    let base_ns = record.base_tai_ns;
+    let mut batch = Batch::default();
+    let (mut begin, mut end) = (Vec::new(), Vec::new());
+    for (from_ns, to_ns) in passes.iter().flatten() {
+        batch.seq.push(batch.seq.len() as i64);
+        batch.scheduled_ns.push(base_ns + from_ns);
+        batch.outcome.push(Outcome::Received);
+        batch.flags.push(Flags::default());
+        begin.push(MaybeNanos::some(0));
+        end.push(MaybeNanos::some(to_ns - from_ns));
+    }
+    batch.offsets[Point::Begin.index()] = Some(begin);
+    batch.offsets[Point::End.index()] = Some(end);
+    let thread = |cpus: &[(u32, u32)]| CopyThread { cpus: cpus.to_vec(), busy_ns: 5_000, ..CopyThread::default() };
+    let of = record.streams.get_mut("ctl").expect("a stream");
+    of.copy = Some(CopyRecord {
+        asked,
+        threads: cpus.map(thread).to_vec(),
+        recording_ns: 0.0,
+        window_bytes: [0, 0],
+        sizes: Sizes::USUAL,
+        provider: None,
+    });
+    let mut pass = EnvelopePass::new(&record, "ctl", &[Metric::PASS], Grain::of(1, 1)).expect("its stream");
+    pass.push(&batch);
+    pass.finish().copy.expect("a copy")
+}
+
+#[test]
+fn each_pass_is_in_the_slices_of_its_time_on_its_cpu() {
+    let passes: Vec<[(i64, i64); 2]> =
+        (0..10).map(|n| [(n * 2_500, (n + 1) * 2_500), (50_000 + n * 400, 50_000 + (n + 1) * 400)]).collect();
+    let found = timeline(&passes, [&[(0, 1), (4, 0)], &[(0, 1)]]);
+    assert_eq!(found.every_ns, 1_000);
+    let [first, second] = &found.threads[..] else { panic!("{found:?}") };
+    let sum = |slices: &[tardy_analyze::copying::timeline::Slice]| slices.iter().map(|slice| slice.parts).sum::<u64>();
+    assert_eq!((sum(&first.slices), sum(&second.slices)), (10 * PARTS, 10 * PARTS), "no part of a pass is lost");
+    // The fifth pass, which ended on CPU 0, began after 10 µs.
+    assert_eq!(first.slices[9].cpu, Some(1));
+    assert_eq!(first.slices[10].cpu, Some(0));
+    assert_eq!(first.slices.len(), 25);
+    assert!(second.slices[..50].iter().all(|slice| slice.cpu.is_none() && slice.parts == 0), "it had not begun");
+    assert_eq!(second.slices[50].in_pass_ns, 1_000);
+    assert_eq!(second.slices[50].parts, PARTS * 5 / 2);
+}
+
+#[test]
+fn a_long_trial_has_no_more_slices_than_a_short_one() {
+    let passes: Vec<[(i64, i64); 2]> = (0..1_000).map(|n| [(n * 1_000_000, (n + 1) * 1_000_000); 2]).collect();
+    let found = timeline(&passes, [&[(0, 0)], &[(0, 1)]]);
+    for thread in &found.threads {
+        assert!((MOST_SLICES / 2..=MOST_SLICES).contains(&thread.slices.len()), "{}", thread.slices.len());
+        assert_eq!(thread.slices.iter().map(|slice| slice.parts).sum::<u64>(), 1_000 * PARTS);
+        assert_eq!(thread.slices.iter().map(|slice| slice.in_pass_ns).sum::<i64>(), 1_000_000_000);
+    }
+    let coarse = found.joined(10);
+    assert!(coarse.threads.iter().all(|thread| thread.slices.len() <= 10), "{}", coarse.threads[0].slices.len());
+    assert_eq!(coarse.threads[1].slices.iter().map(|slice| slice.parts).sum::<u64>(), 1_000 * PARTS);
+    assert!(coarse.every_ns * 10 >= 1_000_000_000);
 }

@@ -16,7 +16,7 @@ use tardy_host::cpus;
 use tardy_host::nic::NicError;
 use tardy_lab::command::{Command, OURSELVES};
 use tardy_lab::coordinator;
-use tardy_lab::copying;
+use tardy_lab::copying::{self, Room};
 use tardy_lab::guest::machine;
 use tardy_lab::host::HostId;
 use tardy_lab::host::hosts::Hosts;
@@ -176,7 +176,9 @@ fn add(needs: &mut Needs, setup: &Setup, found: &FactsByHost) -> Result<(), Plac
         let isolated = cpus::kernel_list("isolated").unwrap_or_default();
         let usable = &found.here().usable;
         // What cannot be placed is refused in words of its own when it is run.
-        let placed = copying::place("", copy, usable, &isolated, (None, &Sizes::USUAL)).unwrap_or_default();
+        let nodes = cpus::nodes();
+        let room = Room { usable, isolated: &isolated, nodes: &nodes, available_bytes: None, sizes: &Sizes::USUAL };
+        let placed = copying::place("", copy, room).unwrap_or_default();
         needs.cpus.extend(placed.into_iter().flatten());
         needs.holds_us.insert(setup.dma_latency_us);
         needs.realtime |= copy.policy.is_realtime();

@@ -3,14 +3,15 @@
 //! and begins the other, into memory that it has touched before; nothing else.
 
 use super::background::Disturbance;
-use super::order::{Copied, CopyError, CopyMemory, CopyOrder, thread_of};
+use super::order::{Asked, Copied, CopyError, CopyMemory, CopyOrder, thread_of};
+use super::submission::{Client, Submission};
 use super::window::windows;
 use crate::worker::{saw, usage, used};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{Builder, ScopedJoinHandle};
 use std::time::Duration;
-use tardy_model::copy::{CopyThread, Copying, Method, Pages};
+use tardy_model::copy::{CopyThread, Copying, LockTimes, Pages};
 use tardy_model::placement::ThreadRecord;
 use tardy_sys::mark::{Mark, Marker, Tied};
 use tardy_sys::memory::{BufferWalk, Region, Walk, can};
@@ -67,6 +68,7 @@ struct Done {
     busy_ns: i64,
     thread: ThreadRecord,
     regions: [Region; 2],
+    locks: Vec<LockTimes>,
 }
 
 pub(super) fn run(order: &CopyOrder<'_>, memory: &mut CopyMemory, look: &mut dyn FnMut()) -> Result<Copied, CopyError> {
@@ -81,6 +83,7 @@ pub(super) fn run(order: &CopyOrder<'_>, memory: &mut CopyMemory, look: &mut dyn
     memory.take(copy, window)?;
     let walks: Vec<(Walk, bool)> = memory.walks(copy, buffers)?;
     let huge: Vec<bool> = walks.iter().map(|(_, huge)| *huge).collect();
+    let submission = Submission::of(copy);
     let (gate, longest) = (Gate::default(), Duration::from_nanos(copy.longest.0.max(1) as u64));
     let is_late = AtomicBool::new(false);
     let before = clock::read_clocks();
@@ -88,7 +91,8 @@ pub(super) fn run(order: &CopyOrder<'_>, memory: &mut CopyMemory, look: &mut dyn
     let (done, last) = std::thread::scope(|scope| -> Result<_, CopyError> {
         let started = walks.into_iter().enumerate().map(|(number, (walk, _))| {
             let (cpu, gate, is_late) = (order.cpus.get(number).copied().flatten(), &gate, &is_late);
-            let body = move || body(copy, cpu, walk, marker, gate, &[order.stop, is_late]);
+            let client = submission.as_ref().map(|of| of.client(number as u32, marker));
+            let body = move || body(copy, cpu, (walk, client), (marker, first), gate, &[order.stop, is_late]);
             let named = Builder::new().name(format!("tardy-copy-{number}")).stack_size(STACK);
             named.spawn_scoped(scope, body).map_err(|error| CopyError::Thread {
                 number: number as u32,
@@ -132,7 +136,7 @@ pub(super) fn run(order: &CopyOrder<'_>, memory: &mut CopyMemory, look: &mut dyn
         Ok((done.collect::<Result<Vec<Done>, CopyError>>()?, marker.with_clock()))
     })?;
     let mut threads = Vec::with_capacity(done.len());
-    for (number, Done { marks, busy_ns, thread, regions }) in done.into_iter().enumerate() {
+    for (number, Done { marks, busy_ns, thread, regions, locks }) in done.into_iter().enumerate() {
         let instants = || marks.iter().map(|mark| Tied::instant(first, last, mark.ticks).ns());
         let passes: Vec<(i64, i64)> = instants().zip(instants().skip(1)).collect();
         let cpus = changes(&marks);
@@ -144,10 +148,12 @@ pub(super) fn run(order: &CopyOrder<'_>, memory: &mut CopyMemory, look: &mut dyn
             cpus,
             thread,
             has_huge_pages: huge.get(number).copied().unwrap_or(false),
+            nodes: regions.each_ref().map(Region::node),
+            locks,
             ..thread_of(copy, number as u32)
         };
         threads.push((passes, of));
-        memory.give_back(regions, copy.pages);
+        memory.give_back(regions, (copy.pages, copy.nodes));
     }
     Ok(Copied { threads, recording_ns, clocks: [before, clock::read_clocks()] })
 }
@@ -167,14 +173,20 @@ fn changes(marks: &[Mark]) -> Vec<(u32, u32)> {
 fn body(
     copy: &Copying,
     cpu: Option<u32>,
-    mut walk: Walk,
-    marker: Marker,
+    (mut walk, mut client): (Walk, Option<Client<'_>>),
+    (marker, first): (Marker, Tied),
     gate: &Gate,
     ends: &[&AtomicBool; 2],
 ) -> Option<Done> {
     let mut marks = vec![Mark { ticks: 1, cpu: 0 }; copy.iterations as usize + 1];
     // Once without a mark: page tables and caches are filled as in the middle of the trial.
-    walk.pass(copy.method);
+    match &mut client {
+        Some(client) => {
+            client.pass(&mut walk, copy.method);
+            client.forget();
+        }
+        None => walk.pass(copy.method),
+    }
     let mut thread = placed(copy, cpu);
     // From here on, so that a thread that does not get a CPU when all begin has waited for it.
     let before = usage(thread.tid);
@@ -182,29 +194,49 @@ fn body(
         return None;
     }
     let ran_ns = thread::cpu_time().0;
-    let passes = passes(copy.method, &mut walk, marker, &mut marks, ends);
+    let passes = match &mut client {
+        Some(client) => passes(|| client.pass(&mut walk, copy.method), marker, &mut marks, ends),
+        None => passes(|| walk.pass(copy.method), marker, &mut marks, ends),
+    };
     let busy_ns = thread::cpu_time().0 - ran_ns;
     let after = usage(thread.tid);
     used(&mut thread, before, after);
     marks.truncate(passes + 1);
+    let locks = client.map(|client| client.times(tick_ns(first, marker.with_clock()))).unwrap_or_default();
+    // A CPU that went offline meanwhile is one that the kernel took away.
+    if let Some(cpu) = cpu
+        && let Ok(affinity) = thread::affinity()
+        && affinity != thread.affinity
+    {
+        thread.refused.push(format!(
+            "CPU {cpu} was taken away during the trial: it went offline, or others bound the thread anew"
+        ));
+        thread.affinity = affinity;
+    }
     let regions = walk.into_regions();
     thread.memory_locked = regions.iter().all(Region::is_locked);
-    Some(Done { marks, busy_ns, thread, regions })
+    Some(Done { marks, busy_ns, thread, regions, locks })
 }
 
 /// Passes until all are done, or until it is to end: how many.
 #[inline]
-fn passes(method: Method, walk: &mut Walk, marker: Marker, marks: &mut [Mark], ends: &[&AtomicBool; 2]) -> usize {
+fn passes(mut pass: impl FnMut(), marker: Marker, marks: &mut [Mark], ends: &[&AtomicBool; 2]) -> usize {
     let Some((first, marks)) = marks.split_first_mut() else { return 0 };
     *first = marker.mark();
     for (done, mark) in marks.iter_mut().enumerate() {
         if ends[0].load(Relaxed) || ends[1].load(Relaxed) {
             return done;
         }
-        walk.pass(method);
+        pass();
         *mark = marker.mark();
     }
     marks.len()
+}
+
+/// The length of a tick, ns.
+fn tick_ns(first: Tied, last: Tied) -> f64 {
+    let ticks = last.ticks.saturating_sub(first.ticks);
+    if ticks > 0 { (last.tai_ns - first.tai_ns) as f64 / ticks as f64 } else { 1.0 }
 }
 
 /// Pins and schedules the calling thread, and reads back what it got.
@@ -243,12 +275,13 @@ impl CopyMemory {
     /// Has memory of this size for each thread.
     fn take(&mut self, copy: &Copying, window: [usize; 2]) -> Result<(), CopyError> {
         let huge = copy.pages == Pages::Huge;
+        let asked: Asked = (copy.pages, copy.nodes);
         let fits = |of: &[Region; 2]| of.iter().zip(window).all(|(region, bytes)| region.bytes() >= bytes);
         // What does not fit goes before more is taken.
-        self.regions.retain(|(of, is_huge)| *is_huge == huge && fits(of));
+        self.regions.retain(|(of, had)| *had == asked && fits(of));
         while self.regions.len() < copy.all_threads() as usize {
-            let [from, to] = window;
-            self.regions.push(([Region::new(from, huge)?, Region::new(to, huge)?], huge));
+            let ([from, to], [of_from, of_to]) = (window, copy.nodes);
+            self.regions.push(([Region::new(from, huge, of_from)?, Region::new(to, huge, of_to)?], asked));
         }
         Ok(())
     }
@@ -256,7 +289,7 @@ impl CopyMemory {
     /// The walks of all threads, and whether they go over huge pages.
     fn walks(&mut self, copy: &Copying, buffers: BufferWalk) -> Result<Vec<(Walk, bool)>, CopyError> {
         let taken = self.regions.drain(..copy.all_threads() as usize);
-        let walk = |(number, ([from, to], _)): (usize, ([Region; 2], bool))| {
+        let walk = |(number, ([from, to], _)): (usize, ([Region; 2], Asked))| {
             let huge = from.has_huge_pages() && to.has_huge_pages();
             let why = || "its buffers do not lie in its memory".to_owned();
             let walk = Walk::new(from, to, buffers);
@@ -265,7 +298,7 @@ impl CopyMemory {
         taken.enumerate().map(walk).collect()
     }
 
-    fn give_back(&mut self, regions: [Region; 2], pages: Pages) {
-        self.regions.push((regions, pages == Pages::Huge));
+    fn give_back(&mut self, regions: [Region; 2], asked: Asked) {
+        self.regions.push((regions, asked));
     }
 }

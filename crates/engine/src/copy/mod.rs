@@ -3,9 +3,12 @@
 //! packets. Each pass of a thread over its buffers is a row, with the points `begin` and `end`.
 
 mod background;
+pub mod buckets;
 mod cpu;
+pub mod dmatest;
 mod order;
 mod sim;
+mod submission;
 mod window;
 
 pub use order::{CopyError, CopyMemory, CopyOrder};
@@ -32,22 +35,23 @@ pub struct CopyTrial {
 /// # Errors
 /// If there is not the memory or not a thread for it; then nothing was copied.
 pub fn trial(order: &CopyOrder<'_>, memory: &mut CopyMemory, look: &mut dyn FnMut()) -> Result<CopyTrial, CopyError> {
-    let copied = match order.copy.backend {
-        CopyBackend::Cpu => cpu::run(order, memory, look)?,
-        CopyBackend::Sim => sim::run(order),
+    let (copied, provider) = match order.copy.backend {
+        CopyBackend::Cpu => (cpu::run(order, memory, look)?, None),
+        CopyBackend::Dmatest => dmatest::run(order, look).map(|(copied, provider)| (copied, Some(provider)))?,
+        CopyBackend::Sim => (sim::run(order), None),
     };
-    Ok(recorded(order, copied))
+    Ok(recorded(order, copied, provider))
 }
 
 /// Samples and record of what was copied.
-fn recorded(order: &CopyOrder<'_>, copied: Copied) -> CopyTrial {
+fn recorded(order: &CopyOrder<'_>, copied: Copied, provider: Option<String>) -> CopyTrial {
     let copy = order.copy;
     let Copied { threads, recording_ns, clocks } = copied;
     let mut batch = Batch::default();
     let (mut begin, mut end) = (Vec::new(), Vec::new());
     let first_ns = threads.iter().filter_map(|(passes, _)| passes.first()).map(|pass| pass.0).min();
     let last_ns = threads.iter().filter_map(|(passes, _)| passes.last()).map(|pass| pass.1).max();
-    for iteration in 0..copy.iterations as usize {
+    for iteration in 0..copy.rounds() as usize {
         for (passes, _) in &threads {
             let pass = passes.get(iteration);
             batch.seq.push(batch.seq.len() as i64);
@@ -61,7 +65,11 @@ fn recorded(order: &CopyOrder<'_>, copied: Copied) -> CopyTrial {
     batch.offsets[Point::Begin.index()] = Some(begin);
     batch.offsets[Point::End.index()] = Some(end);
     let done = threads.iter().map(|(passes, _)| passes.len() as u64).sum();
-    let source = if copy.backend == CopyBackend::Sim { Source::Sim } else { Source::App };
+    let source = match copy.backend {
+        CopyBackend::Cpu => Source::App,
+        CopyBackend::Dmatest => Source::Kernel,
+        CopyBackend::Sim => Source::Sim,
+    };
     let threads: Vec<CopyThread> = threads.into_iter().map(|(_, of)| of).collect();
     let first = threads.first().map(|of| of.thread.clone()).unwrap_or_default();
     let conversion = Conversion::between(&clocks[0], &clocks[1]);
@@ -71,6 +79,7 @@ fn recorded(order: &CopyOrder<'_>, copied: Copied) -> CopyTrial {
         recording_ns,
         window_bytes: windows(copy, &order.sizes),
         sizes: order.sizes,
+        provider,
     };
     let record = StreamRecord {
         intended: batch.len() as u32,

@@ -2,7 +2,7 @@
 //! What a backend is asked to copy, and what it hands over.
 
 use std::sync::atomic::AtomicBool;
-use tardy_model::copy::{CopyThread, Copying, Sizes};
+use tardy_model::copy::{CopyThread, Copying, Pages, Sizes};
 use tardy_model::time::ClockReading;
 use tardy_sys::SysError;
 use tardy_sys::memory::Region;
@@ -21,11 +21,14 @@ pub struct CopyOrder<'a> {
     pub stop: &'a AtomicBool,
 }
 
+/// In which pages, and on which NUMA nodes, memory is to be.
+pub(super) type Asked = (Pages, [Option<u32>; 2]);
+
 /// Memory that trials share: to map and touch it anew takes longer than many a trial.
 #[derive(Debug, Default)]
 pub struct CopyMemory {
-    /// Of each thread, what is read and what is written, and whether huge pages were asked for.
-    pub(super) regions: Vec<([Region; 2], bool)>,
+    /// Of each thread, what is read and what is written, and what was asked for.
+    pub(super) regions: Vec<([Region; 2], Asked)>,
 }
 
 /// Why a copy could not be begun.
@@ -35,6 +38,13 @@ pub enum CopyError {
     Memory(#[from] SysError),
     #[error("thread {number} of a copy: {why}")]
     Thread { number: u32, why: String },
+    #[error(
+        "backend dmatest needs the kernel's module dmatest, and it is not loaded here: `tardy guest fetch --with dmatest` builds it \
+         for guests, once; then run with --in guest"
+    )]
+    NoDmatest,
+    #[error("backend dmatest: {0}")]
+    Dmatest(String),
     #[error("this CPU has no instructions for method {0}: take memcpy")]
     Method(&'static str),
 }

@@ -41,7 +41,8 @@ fn window(copy: &Copying, side: Residence, sizes: &Sizes) -> u64 {
 /// Memory that a copy needs for its buffers and for what it records, bytes.
 pub fn needed_bytes(copy: &Copying, sizes: &Sizes) -> u64 {
     let of_rows = copy.all_iterations().saturating_mul(ROW);
-    if copy.backend == CopyBackend::Sim {
+    // The kernel has the buffers of its own threads.
+    if copy.backend != CopyBackend::Cpu {
         return of_rows;
     }
     let [from, to] = windows(copy, sizes);

@@ -7,7 +7,7 @@
 
 use super::copies::{isolated, sizes_of};
 use super::under_way::Run;
-use crate::copying::{self, CopyRefused};
+use crate::copying::{self, CopyRefused, Room};
 use crate::host::ask::Ask;
 use crate::host::devices::DeviceError;
 use crate::host::hosts::Hosts;
@@ -26,6 +26,7 @@ use crate::undo::UndoError;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use tardy_host::cpus;
 use tardy_model::shaper::Shaper;
 use tardy_model::station::StationKind;
 use tardy_spec::experiment::{Experiment, Setup, Station};
@@ -48,7 +49,10 @@ pub fn check(experiment: &Experiment, kinds: &Kinds, hosts: &mut Hosts<'_>) -> R
     }
     for (cell, copy) in experiment.cells.iter().filter_map(|cell| Some((cell, cell.setup.copy.as_ref()?))) {
         let (here, sizes) = (found.here(), sizes_of(copy));
-        match copying::place(&cell.id, copy, &here.usable, &isolated(), (here.available_bytes, &sizes)) {
+        let (isolated, nodes) = (isolated(), cpus::nodes());
+        let (usable, available_bytes) = (&here.usable[..], here.available_bytes);
+        let room = Room { usable, isolated: &isolated, nodes: &nodes, available_bytes, sizes: &sizes };
+        match copying::place(&cell.id, copy, room) {
             // What this machine does not have may be missing, where the case is optional.
             Err(CopyRefused::NotIsolated { .. }) if cell.optional => {}
             placed => drop(placed?),

@@ -4,7 +4,7 @@
 
 use super::record::keep_only_named_of;
 use super::under_way::Run;
-use crate::copying;
+use crate::copying::{self, Room};
 use crate::host::ask::Observe;
 use crate::orders::{Turn, random_of};
 use crate::run::{RunError, What};
@@ -36,7 +36,9 @@ impl Run<'_, '_> {
         let nonce: u64 = random_of(self.experiment.seed, &cell.id, *n).random();
         let sizes = sizes_of(copying);
         let usable = self.found.here().usable.clone();
-        let cpus = match copying::place(&cell.id, copying, &usable, &isolated(), (None, &sizes)) {
+        let (isolated, nodes) = (isolated(), cpus::nodes());
+        let room = Room { usable: &usable, isolated: &isolated, nodes: &nodes, available_bytes: None, sizes: &sizes };
+        let cpus = match copying::place(&cell.id, copying, room) {
             Ok(cpus) => cpus,
             Err(why) => {
                 self.refuse(cell, why.to_string());
@@ -75,7 +77,8 @@ impl Run<'_, '_> {
             order: turn.order,
             nonce: format!("{nonce:016x}"),
             phase_ns: 0,
-            base_tai_ns: copied.batch.scheduled_ns.first().copied().unwrap_or(0),
+            // The first thread's first pass may be a late one: others had the CPUs.
+            base_tai_ns: copied.batch.scheduled_ns.iter().copied().min().unwrap_or(0),
             interrupted: self.stopped() && done < copying.all_iterations(),
             failed: None,
             before,

@@ -39,7 +39,9 @@ fn block(
     page: &mut Page,
 ) {
     let heading = title(&cell.id);
-    let titles = |label: &str| format!("{}   {}", layout.row(label, |c| c.title().to_owned()), all.unit.sign());
+    let passes = picture.facts.counts_passes;
+    let titles =
+        |label: &str| format!("{}   {}", layout.row(label, |c| c.title_of(passes).to_owned()), all.unit.sign());
     // Rows without a single trial would only say so over and over; the remark says why once.
     let rows = !cell.streams.is_empty() && !cell.trials.is_empty();
     if !rows {

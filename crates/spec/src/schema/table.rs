@@ -4,7 +4,9 @@
 use super::key::Default::{Flag, Float, Integer, List, None, Required, Text};
 use super::key::{self, Key};
 use crate::schema::key::Kind;
-use tardy_model::copy::{Background, Bind, CopyBackend, MOST_ITERATIONS, MOST_THREADS, Method, Pages, Residence};
+use tardy_model::copy::{
+    Background, Bind, CopyBackend, MOST_ITERATIONS, MOST_THREADS, Method, Pages, Residence, Submit,
+};
 use tardy_model::ethernet::ETHERTYPE;
 use tardy_model::frame::{HEAD, MOST_PACKETS};
 use tardy_model::load::{LoadWord, MOST_INSTANCES};
@@ -242,7 +244,7 @@ pub const KEYS: &[Key] = &[
     key("load.*.command", Kind::Words, None("needed for `command`"), "`command`: program and arguments at `from`; `{from}` and `{to}` become the stations' addresses. It runs as root, and `tardy run` asks for `--allow-commands`."),
     key("load.*.peer_command", Kind::Words, None("none"), "`command`: the same at `to`, started before."),
 
-    key("copy.backend", choice(&CopyBackend::WORDS, &[]), Text("cpu"), "What copies: `cpu`, or `sim`, which draws passes and their times from the seed."),
+    key("copy.backend", choice(&CopyBackend::WORDS, &[]), Text("cpu"), "What copies: `cpu`; `dmatest`, the kernel's own test of DMA controllers, in a guest (`tardy guest fetch --with dmatest`); or `sim`, which draws passes and their times from the seed."),
     key("copy.controllers", number(1, 64), Integer(1), "Controllers; threads × channels × controllers copy at once."),
     key("copy.channels", number(1, 64), Integer(1), "Channels of each controller."),
     key("copy.threads", number(1, MOST_THREADS as i64), Integer(1), "Threads of each channel."),
@@ -254,6 +256,9 @@ pub const KEYS: &[Key] = &[
     key("copy.pages", choice(&Pages::WORDS, &[]), Text("small"), "Pages that the buffers lie in: `small`, of 4 KiB on most machines, or `huge`."),
     key("copy.from", choice(&Residence::WORDS, &[]), Text("unlocked"), "Where the buffers are that are read: `locked`, in a window of memory that fits into the cache, or `unlocked`, in more memory than the caches hold."),
     key("copy.to", choice(&Residence::WORDS, &[]), Text("unlocked"), "The same of those that are written."),
+    key("copy.from_node", number(0, 1_023), None("the kernel's choice"), "The NUMA node whose memory is read."),
+    key("copy.to_node", number(0, 1_023), None("the kernel's choice"), "The NUMA node whose memory is written."),
+    key("copy.submit", choice(&Submit::WORDS, &[]), Text("none"), "Hands each buffer over as a driver of DMA controllers does, by a descriptor from its controller's list and through the queues of its channel, behind locks of this kind: `spin`, `mutex`, `ticket`; or not (`none`)."),
     key("copy.policy", Kind::Policy, Text("other"), "Scheduling of the threads: other, fifo:10, rr:10."),
     key("copy.bind", choice(&Bind::WORDS, &[]), Text("any"), "CPUs of the threads: `any` leaves that to the kernel, `spread` binds them in turn to those that may be used, `isolated` to those that the kernel keeps free (`isolcpus`)."),
     key("copy.cpus", Kind::Numbers, List(&[]), "With `bind`: these CPUs alone, by number; none means all."),
