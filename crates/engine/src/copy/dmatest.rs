@@ -104,8 +104,10 @@ impl Printed {
         let failed = |error: std::io::Error| CopyError::Dmatest(format!("{KMSG}: {error}"));
         let mut file = OpenOptions::new().read(true).custom_flags(NO_WAIT).open(KMSG).map_err(failed)?;
         let mark = format!("tardy: a copy begins, {nonce:016x}");
+        // Without its end a line may still go on, and nobody is shown it.
+        let line = format!("{mark}\n");
         let before = clock::now::<Tai>().ns();
-        OpenOptions::new().write(true).open(KMSG).and_then(|mut log| log.write_all(mark.as_bytes())).map_err(failed)?;
+        OpenOptions::new().write(true).open(KMSG).and_then(|mut log| log.write_all(line.as_bytes())).map_err(failed)?;
         let after = clock::now::<Tai>().ns();
         while let Some(record) = next(&mut file).map_err(failed)? {
             if let Some((at_us, _)) = message(&record).filter(|(_, text)| *text == mark) {
