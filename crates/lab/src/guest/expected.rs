@@ -5,11 +5,12 @@
 
 use crate::run::What;
 use std::collections::{BTreeMap, BTreeSet};
+use tardy_model::copy::{COPY, Copying};
 use tardy_model::load::LoadKind;
 use tardy_model::manifest::ReadBack;
 use tardy_model::sample::Batch;
 use tardy_model::trial::{StreamRecord, TrialRecord};
-use tardy_spec::experiment::Experiment;
+use tardy_spec::experiment::{Cell, Experiment};
 
 /// The most bytes that the kernel's answers about one path may have, where a `tc` or `ip` prints a
 /// few thousand; and the most bytes of all answers together.
@@ -54,14 +55,21 @@ struct Names {
     loads: BTreeSet<String>,
 }
 
+/// What has rows in a cell, and how many at most: its streams, or its copy.
+fn rows(cell: &Cell) -> impl Iterator<Item = (String, u32)> {
+    let streams = cell.setup.streams.iter().map(|stream| (stream.name.clone(), stream.count));
+    let passes = |copy: &Copying| u32::try_from(copy.all_iterations()).unwrap_or(u32::MAX);
+    streams.chain(cell.setup.copy.iter().map(move |copy| (COPY.to_owned(), passes(copy))))
+}
+
 impl Expected {
     /// All that an experiment can bring.
     pub fn of(experiment: &Experiment) -> Self {
-        let names = |cell: &tardy_spec::experiment::Cell| Names {
-            streams: cell.setup.streams.iter().map(|stream| (stream.name.clone(), stream.count)).collect(),
+        let names = |cell: &Cell| Names {
+            streams: rows(cell).collect(),
             loads: cell.setup.loads.iter().map(|load| load.name.clone()).collect(),
         };
-        let programs = |cell: &tardy_spec::experiment::Cell| -> usize {
+        let programs = |cell: &Cell| -> usize {
             let of = cell.setup.loads.iter().filter(|load| matches!(load.kind, LoadKind::Command { .. }));
             of.map(|load| 2 * load.count as usize).sum()
         };
