@@ -7,10 +7,13 @@
 # paths and look for what a killed guest leaves run as root, and root gets sudo's own PATH.
 set -eu
 
-# Tests that may skip on a machine that cannot run them, by their names. Two need a QEMU that takes
-# minutes to build, one the kernel of Debian's testing: the soak has both.
+# Tests that may skip on a machine that cannot run them, by their names. The last one needs the
+# kernel of Debian's testing, the others a QEMU that takes minutes to build: the soak has both.
 MAY_SKIP="a_machine_in_an_exact_guest_repeats_to_the_nanosecond \
 a_machine_with_a_device_of_its_own_repeats_to_the_nanosecond \
+a_line_that_a_program_printed_cost_what_was_foretold_and_programs_were_interpreted \
+a_killed_run_left_its_machine_s_device_with_another_driver \
+a_round_trip_over_tap_and_vhost_takes_no_longer_than_a_bare_program_s_by_a_tenth \
 a_device_reads_and_writes_the_memory_of_port_xdp_itself"
 
 sudo=""

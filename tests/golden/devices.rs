@@ -396,6 +396,18 @@ fn a_setting_is_what_the_device_can_of_what_is_asked() {
     assert_eq!((setting(&none, OFF, tx), setting(&none, OFF, rx)), (None, None));
 }
 
+#[test]
+fn devices_of_two_hosts_that_stamp_one_way_stamp_the_exchange_both_ways() {
+    let mut setup = setup(BY_DEVICES);
+    let asked_of = |setup: &Setup| ["a", "b"].map(|station| format!("{:?}", asked(setup)[station]));
+    let [sends, receives] = ["StampsAsked { tx: true, rx: false }", "StampsAsked { tx: false, rx: true }"];
+    assert_eq!(asked_of(&setup), [sends, receives], "one host has one clock, and nothing is exchanged");
+    setup.stations.get_mut("b").expect("a station").host = HostId::numbered(1);
+    assert_eq!(asked_of(&setup), ["StampsAsked { tx: true, rx: true }"; 2]);
+    setup.streams[0].stamps.retain(|point| *point != tardy_model::point::Point::RxHw);
+    assert_eq!(asked_of(&setup), [sends, "StampsAsked { tx: false, rx: false }"]);
+}
+
 /// Fails the commands that hold a text.
 struct Fails(&'static str, &'static str, Vec<String>);
 

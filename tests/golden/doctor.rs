@@ -221,6 +221,21 @@ fn what_took_a_watched_cpu_away_is_named() {
         live(&Seen::default(), &Live { longest_ns: 4_000_000, switches: 2, waited_ns: 5_000_000, ..watched.clone() });
     assert_eq!(late.verdict, Verdict::Spoils);
     assert!(late.fact.contains("other tasks ran 2 times, 5000.0 µs in all"), "{}", late.fact);
+    // A container's limit is no other task's doing.
+    let limited = Live {
+        longest_ns: 95_000_000,
+        switches: 2,
+        waited_ns: 900_000_000,
+        stopped_ns: 800_000_000,
+        ..watched.clone()
+    };
+    let limited = live(&Seen::default(), &limited);
+    assert!(
+        limited.fact.contains("other tasks ran 2 times, 100000.0 µs in all; the control group had used up"),
+        "{}",
+        limited.fact
+    );
+    assert!(limited.fix.is_some_and(|fix| fix.says.contains("cpu-quota")));
     let stolen = Watched { stolen_ticks: 3, ..watched.counted.clone() };
     let stolen = live(&Seen::default(), &Live { longest_ns: 4_000_000, counted: stolen, ..watched });
     assert!(
@@ -383,4 +398,28 @@ fn a_hold_that_permits_deep_sleep_was_fine_and_a_tuned_first_cpu_spoke_for_all()
         made.check(&[3], "idle-states").verdict
     };
     assert_eq!([hold(1_000), hold(2), hold(2_000_000_000)], [Verdict::Spoils, Verdict::Fine, Verdict::Spoils]);
+}
+
+#[test]
+fn the_cpu_time_that_a_container_leaves_looked_like_other_tasks() {
+    let quota = |made: &Made| made.check(&[], "cpu-quota");
+    let made = Made::new();
+    assert_eq!(quota(&made).verdict, Verdict::Fine);
+    // The tightest of its groups counts: here the outer one, in the one hierarchy of version 2.
+    made.write("proc/self/cgroup", "0::/outer/inner\n");
+    made.write("sys/fs/cgroup/outer/cpu.max", "5000 100000\n")
+        .write("sys/fs/cgroup/outer/inner/cpu.max", "max 100000\n");
+    let limited = quota(&made);
+    assert_eq!(limited.verdict, Verdict::Spoils);
+    assert!(limited.fact.contains("/sys/fs/cgroup/outer/cpu.max gives its tasks 5000 µs"), "{}", limited.fact);
+    // Version 1, where no limit is -1.
+    made.write("proc/self/cgroup", "4:cpu,cpuacct:/box\n3:memory:/box\n");
+    made.write("sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_period_us", "100000\n");
+    made.write("sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_quota_us", "-1\n");
+    assert_eq!(quota(&made).verdict, Verdict::Fine);
+    made.write("sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_quota_us", "150000\n");
+    assert!(quota(&made).fact.contains("150000 µs of CPU time in each 100000 µs"), "{}", quota(&made).fact);
+    // A path that leaves the mount is none of a group's.
+    made.write("proc/self/cgroup", "0::/../../etc\n");
+    assert_eq!(quota(&made).verdict, Verdict::Fine);
 }

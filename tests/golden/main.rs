@@ -26,6 +26,7 @@ mod analyze {
     mod threads;
     mod validity;
 }
+mod behind;
 mod bench;
 mod ci;
 mod compare;

@@ -41,6 +41,7 @@ fn all() -> Vec<Inverse> {
         within(Action::DeleteRule { device: device(), location: 3 }),
         Inverse::here(Action::DeleteSimulated { number: 1_952_710_656 }),
         Inverse::here(Action::RemoveGuestFiles { paths: vec!["/runs/x/guest/port".into()] }),
+        Inverse::here(Action::RestoreBpfJit { was: 1 }),
     ]
 }
 
@@ -82,6 +83,7 @@ fn every_inverse_comes_out_of_a_journal_as_it_went_in() {
             "ip netns exec tardy-4030-a sh -c 'ethtool -N enp1s0 delete 3'",
             "sh -c '[ ! -e /sys/bus/netdevsim/devices/netdevsim1952710656 ] || echo 1952710656 >/sys/bus/netdevsim/del_device'",
             "tardy guest remove-files /runs/x/guest/port",
+            "sh -c 'echo 1 >/proc/sys/net/core/bpf_jit_enable'",
         ]
     );
 }
@@ -115,6 +117,8 @@ fn a_value_that_a_shell_would_take_apart_is_refused() {
         evil(&|all| all[6]["action"]["restore_steering"]["was"] = json!("$(id)")),
         evil(&|all| all[7]["action"]["delete_rule"]["device"] = json!("-x")),
         evil(&|all| all[9]["action"]["remove_guest_files"]["paths"][0] = json!("/runs/../etc")),
+        evil(&|all| all[10]["action"]["restore_bpf_jit"]["was"] = json!(3)),
+        evil(&|all| all[10]["action"]["restore_bpf_jit"]["was"] = json!("1; id")),
         evil(&|all| all[9]["action"] = json!({"run": ["sh", "-c", "id"]})),
     ];
     for (n, undo) in evils.into_iter().enumerate() {

@@ -4,11 +4,15 @@
 
 use crate::devices::found;
 use crate::machines::{machine_station, setup};
+use crate::plan::{Recorder, folder};
 use tardy_host::nic::Use;
 use tardy_lab::binding::{FunctionWas, LinkWas, SriovWas, first_vf};
+use tardy_lab::command::Command;
+use tardy_lab::host::applied::applied;
 use tardy_lab::names::Names;
 use tardy_lab::path::vfio::{FunctionFacts, handed, refusal};
 use tardy_lab::plan::plan;
+use tardy_lab::slot::Slot;
 use tardy_lab::step::{Action, Inverse};
 use tardy_model::path::{Backend, PathKind};
 use tardy_model::station::Passed;
@@ -27,6 +31,7 @@ fn card() -> FunctionFacts {
     nic.uses.clear();
     FunctionFacts {
         nic: Ok(nic),
+        others: Vec::new(),
         address: Some(ADDRESS.to_owned()),
         driver: Some("igb".to_owned()),
         driver_override: None,
@@ -120,7 +125,7 @@ fn a_function_goes_back_with_the_driver_name_and_state_that_it_had() {
         link: Some(was.clone()),
     };
     assert_eq!(whole.steps[0].undoes, [Inverse::here(Action::GiveBackFunction(Box::new(back.clone())))]);
-    let does = whole.steps[0].does[0].to_string();
+    let does = whole.steps[0].does[1].to_string();
     assert!(does.contains("echo vfio-pci >driver_override") && does.contains("did not take 0000:03:00.0"), "{does}");
     let script = back.give_back();
     let at = |part: &str| script.find(part).unwrap_or_else(|| panic!("{part}: {script}"));
@@ -130,7 +135,7 @@ fn a_function_goes_back_with_the_driver_name_and_state_that_it_had() {
     // Two steps: what is made last goes first.
     let virtual_function = of(true, &|_| {});
     assert_eq!((virtual_function.address.as_str(), virtual_function.steps.len()), ("0000:03:10.0", 2));
-    let does = virtual_function.steps[0].does[0].to_string();
+    let does = virtual_function.steps[0].does[1].to_string();
     for part in ["echo 0 >sriov_drivers_autoprobe", "echo 1 >sriov_numvfs", "vf 0 mac 02:74:64:00:00:80"] {
         assert!(does.contains(part), "{does}");
     }
@@ -147,6 +152,38 @@ fn a_function_goes_back_with_the_driver_name_and_state_that_it_had() {
         let text = serde_json::to_string(&inverse).expect("JSON");
         assert_eq!(serde_json::from_str::<Inverse>(&text).expect("it is read"), inverse, "{text}");
     }
+}
+
+/// A script is several actions: what failed in it may have unbound the driver already.
+#[test]
+fn a_script_that_failed_half_way_left_the_function_without_its_driver() {
+    for vf in [false, true] {
+        let handed = handed(&passed(vf), &card(), "02:74:64:00:00:80").expect("it is a function");
+        for (at, step) in handed.steps.iter().enumerate() {
+            let undone_of = |failed: &Command| {
+                let state = folder();
+                let slot = Slot::claim(state.path()).expect("a slot");
+                let mut runner = Recorder::new(|asked| (asked == failed).then(|| "Device or resource busy".to_owned()));
+                let journal = slot.journal().expect("a journal");
+                assert!(applied(&handed.steps, journal, &mut runner).is_err(), "{failed}");
+                let is_inverse =
+                    |ran: &&String| ran.contains("sriov_drivers_autoprobe") || ran.contains("drivers/vfio-pci/unbind");
+                let does = handed.steps[..=at].iter().map(|step| step.does.len()).sum::<usize>();
+                runner.ran[does.min(runner.ran.len())..].iter().filter(is_inverse).count()
+            };
+            assert_eq!(undone_of(&step.does[1]), at + 1, "{:?}", step.does[1]);
+        }
+    }
+    // Virtual functions that were there are somebody else's, and are not taken away.
+    let looks = handed(&passed(true), &card(), "02:74:64:00:00:80").expect("a function").steps[0].does[0].to_string();
+    assert!(looks.contains("sriov_numvfs") && !looks.contains(">sriov"), "{looks}");
+}
+
+#[test]
+fn a_card_of_two_network_devices_went_away_whole() {
+    let refused = why(false, |of| of.others = vec!["eth9".to_owned()]);
+    assert!(refused.contains("`eth9` are one PCI function"), "{refused}");
+    assert_eq!(why(true, |of| of.others = vec!["eth9".to_owned()]), "it can be given");
 }
 
 fn link(card: &FunctionFacts) -> LinkWas {

@@ -7,8 +7,8 @@ use tardy_lab::host::place::Place;
 use tardy_lab::machine::{Facts, FactsByHost};
 use tardy_lab::names::Names;
 use tardy_lab::plan::{Kinds, Plan, plan};
-use tardy_lab::step::{Action, Inverse, Step};
-use tardy_model::path::{Backend, PathKind};
+use tardy_lab::step::{Action, Inverse, Question, Step};
+use tardy_model::path::{Backend, BpfJit, PathKind};
 use tardy_spec::experiment::{self, Station};
 
 #[test]
@@ -193,4 +193,51 @@ fn xdp_programs_meet_packets_that_are_whole_and_the_machine_gets_its_offloads_ba
     assert!(elsewhere("tardy-vm0; reboot").is_some_and(|why| why.contains("no network device's name")));
     assert!(elsewhere("eth0").is_some_and(|why| why.contains("tardy has not made")));
     assert_eq!(elsewhere("tardy-vm0"), None);
+}
+
+#[test]
+fn whether_programs_are_compiled_is_the_machine_s_and_is_put_back() {
+    let with = |wanted: BpfJit| {
+        let mut setup = setup();
+        setup.stations.insert("vm".to_owned(), machine_station(&[Backend::Tap]));
+        setup.path = experiment::Path { bpf_jit: wanted, ..experiment::Path::given(PathKind::Xdp, 1500) };
+        setup
+    };
+    let planned = |wanted: BpfJit, found: Option<u8>| {
+        plan(&with(wanted), Names::FIRST, &FactsByHost::from(Facts { bpf_jit: found, ..Facts::default() }))
+    };
+    let lines = |wanted: BpfJit, found: u8| {
+        let plan = planned(wanted, Some(found)).expect("it can be planned");
+        let does = plan.steps.iter().flat_map(|step| &step.does).map(ToString::to_string);
+        let all = does.chain(plan.undo().map(|command| command.to_string()));
+        all.filter(|line| line.contains("bpf_jit_enable")).collect::<Vec<_>>()
+    };
+    let [sets, back] = &lines(BpfJit::Off, 1)[..] else { panic!("{:#?}", lines(BpfJit::Off, 1)) };
+    assert!(sets.contains("echo 0 >/proc/sys/net/core/bpf_jit_enable"), "{sets}");
+    assert_eq!(back, "sh -c 'echo 1 >/proc/sys/net/core/bpf_jit_enable'");
+    assert_eq!(lines(BpfJit::On, 0).len(), 2);
+    // What is so already is left: 2 compiles too, and shows the code.
+    for (wanted, found) in [(BpfJit::AsSet, 0), (BpfJit::AsSet, 1), (BpfJit::On, 2), (BpfJit::Off, 0)] {
+        assert_eq!(lines(wanted, found), [""; 0], "{wanted:?}, {found}");
+    }
+    let unknown = planned(BpfJit::Off, None).expect_err("it could not be put back").to_string();
+    assert!(unknown.contains("there is no /proc/sys/net/core/bpf_jit_enable here"), "{unknown}");
+    // A program keeps what it was loaded as, so what loads it looks, and what is set is read back.
+    let plan = planned(BpfJit::Off, Some(1)).expect("it can be planned");
+    let loads = plan.keepers[0].command.to_string();
+    assert_eq!(loads, "tardy forward --mode native --netns tardy-0-_vm1 --jit off tardy0-brup tardy0-tap");
+    let is_read = |question: &Question| question.command.to_string().contains("</proc/sys/net/core/bpf_jit_enable");
+    assert_eq!(plan.read_back.iter().filter(|question| is_read(question)).count(), 1, "{:#?}", plan.read_back);
+    // A kernel without an interpreter costs the cells that ask for one.
+    let refused = |wanted: BpfJit, bpf_jit: Option<u8>, interprets: Option<bool>| {
+        let facts = Facts { bpf_jit, interprets, ..Facts::default() };
+        let found = FactsByHost::from(facts.clone()).and(HostId::numbered(1), facts);
+        Kinds::default().refusal(&with(wanted), &found).expect("its hosts are known")
+    };
+    let why = refused(BpfJit::Off, Some(1), Some(false)).expect("it cannot");
+    assert!(why.contains("CONFIG_BPF_JIT_ALWAYS_ON") && why.contains("--in guest:exact"), "{why}");
+    assert_eq!(refused(BpfJit::On, Some(1), Some(false)), None);
+    assert_eq!(refused(BpfJit::Off, Some(1), Some(true)), None);
+    assert_eq!(refused(BpfJit::Off, Some(1), None), None, "the kernel will say");
+    assert!(refused(BpfJit::Off, None, None).is_some_and(|why| why.contains("first network namespace")));
 }

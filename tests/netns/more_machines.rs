@@ -3,7 +3,7 @@
 //! machine under another name.
 
 use crate::command::each;
-use crate::elsewhere::{ITSELF, NETWORK, two};
+use crate::elsewhere::{ITSELF, NETWORK, WIRE, two};
 use serde_json::Value;
 use std::net::UdpSocket;
 
@@ -100,4 +100,22 @@ fn one_pair_that_could_not_be_asked_silenced_the_others() {
     let text = offsets.to_string();
     assert!(text.contains("64 round trips over the path"), "{offsets}");
     drop(takers);
+}
+
+/// The devices of this wire have no clock, so each packet has its kernels' stamps.
+#[test]
+fn the_exchange_of_streams_that_devices_stamp_took_the_kernels_stamps_alone() {
+    let Some(two) = two("the_exchange_of_streams_that_devices_stamp_took_the_kernels_stamps_alone") else { return };
+    let one_way = WIRE.replace("kind = \"pingpong\"\n", "cycle = \"1ms\"\n");
+    let one_way = one_way.replace("\"send..reply_receive\"", "\"tx_hw..rx_hw\"");
+    let run = two.run(&one_way, &[]);
+    assert!([Some(0), Some(4)].contains(&run.code), "{}\n{}", run.stderr, run.stdout);
+    let offset = two.offset();
+    let others = offset["others"].as_array().expect("other sources");
+    let method = "64 packets each way over the path, some with the kernels' stamps alone";
+    let by_path = others.iter().find(|of| of["method"] == method).unwrap_or_else(|| panic!("{offset}"));
+    for moment in ["first", "last"] {
+        let [ahead_ns, bound_ns] = ["ahead_ns", "bound_ns"].map(|of| by_path[moment][of].as_i64().expect("a number"));
+        assert!(ahead_ns.abs() <= bound_ns && bound_ns > 0, "both ends have one clock: {by_path}");
+    }
 }

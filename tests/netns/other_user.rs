@@ -351,6 +351,22 @@ fn a_mark_in_another_users_process_counts_for_nothing() {
 }
 
 #[test]
+fn a_user_without_rights_could_not_plan_what_sets_the_whole_machine() {
+    if !can_run("a_user_without_rights_could_not_plan_what_sets_the_whole_machine") {
+        return;
+    }
+    let place = Place::new();
+    fs::create_dir(place.state()).expect("a folder");
+    fs::set_permissions(place.state(), fs::Permissions::from_mode(0o700)).expect("its mode");
+    // Another user may not look into root's folder, and a plan sets nothing.
+    let mut plan = place.command("plan");
+    plan.arg("vm-roundtrip").env("HOME", "/nonexistent").uid(OTHER).gid(OTHER);
+    let plan = place.call(&mut plan);
+    assert_eq!(plan.code, Some(0), "{}{}", plan.stdout, plan.stderr);
+    assert!(plan.stdout.contains("vm-xdp-interpreted"), "{}", plan.stdout);
+}
+
+#[test]
 fn a_killed_run_of_an_ip_that_died_half_way_leaves_nothing() {
     if !can_run("a_killed_run_of_an_ip_that_died_half_way_leaves_nothing") {
         return;

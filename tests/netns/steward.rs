@@ -23,6 +23,7 @@ use tardy_lab::names::Names;
 use tardy_lab::path::keeper::{Keeper, Keepers};
 use tardy_lab::plan::Plan;
 use tardy_lab::run::What;
+use tardy_lab::step::{Action, Inverse, Step};
 use tardy_lab::undo::undo_all;
 
 const OTHER: HostId = HostId::numbered(1);
@@ -78,6 +79,38 @@ fn until(mut is_so: impl FnMut() -> bool) -> bool {
 fn can_run(test: &str) -> bool {
     alone();
     cannot().map(|reason| tardy_tests::skip(test, &reason)).is_none()
+}
+
+#[test]
+fn two_runs_set_whether_the_kernel_compiles_programs_under_each_other() {
+    if !can_run("two_runs_set_whether_the_kernel_compiles_programs_under_each_other") {
+        return;
+    }
+    let (one, two) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let steward = |state: &Path| Steward::new(state, Path::new("tardy"), std::process::id());
+    let sets = Ask { sets_bpf_jit: true, ..Ask::default() };
+    let mut first = steward(one.path());
+    let found = first.look(&sets).expect("nobody else sets it");
+    assert_eq!(found.bpf_jit, tardy_sys::proc::bpf_jit());
+    first.look(&sets).expect("it has it already");
+    // It holds for the whole machine, whatever the state folder is.
+    let taken = steward(two.path()).look(&sets).expect_err("two at once").to_string();
+    assert!(taken.contains("another run of tardy has set it"), "{taken}");
+    steward(two.path()).look(&Ask::default()).expect("this one sets nothing");
+    drop(first);
+    drop(steward(two.path()).look(&sets).expect("it is free again"));
+
+    // A killed run has set it: what is found now is not what was there before.
+    let mut killed = steward(one.path());
+    killed.claim().expect("a slot");
+    let back = Inverse::here(Action::RestoreBpfJit { was: found.bpf_jit.unwrap_or(1) });
+    let place = Place::of(HostId::HERE);
+    let step = Step::new(&place, "sets it", vec![place.shell("true", &[])]).undone_by(vec![back]);
+    killed.apply(&[step]).expect("it is noted");
+    let left = steward(one.path()).look(&sets).expect_err("it is left").to_string();
+    assert!(left.contains("a killed run (slot ") && left.contains("run `tardy undo`"), "{left}");
+    killed.end().expect("it is put back");
+    drop(steward(one.path()).look(&sets).expect("nothing is left"));
 }
 
 #[test]

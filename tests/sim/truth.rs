@@ -387,6 +387,68 @@ fn a_thousand_clocks_are_within_the_bounds_of_their_exchanges() {
     }
 }
 
+/// Packets of one way and of the other, with the stamps of devices whose clocks were read with an
+/// error of their own.
+#[test]
+fn a_thousand_clocks_are_within_the_bounds_of_packets_each_way() {
+    use rand::{Rng, SeedableRng};
+    use tardy_lab::host::ways::{OneWay, best_of_ways};
+    for seed in 0..1_000 {
+        let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(seed);
+        let (ahead_ns, ppm) = (random.random_range(-5_000_000..5_000_000_i64), random.random_range(-500.0..500.0_f64));
+        let least: [i64; 2] = std::array::from_fn(|_| random.random_range(500..20_000));
+        let bound_ns = random.random_range(0..1_000_i64);
+        let theirs = |ours: i64, step_ns: i64| ours + ahead_ns + step_ns + (ours as f64 * ppm / 1e6).round() as i64;
+        // The streams begin at different instants; a step comes before some packet of the way back.
+        let mut read = |step_ns: i64, first_stepped: i64| {
+            let phases: [i64; 2] = std::array::from_fn(|_| random.random_range(0..1_000_000));
+            let (mut smallest, mut ways) = ([i64::MAX; 2], [Vec::new(), Vec::new()]);
+            for n in 0..64 {
+                for way in 0..2 {
+                    let took = least[way] + (-random.random::<f64>().max(1e-9).ln() * 5_000.0) as i64;
+                    smallest[way] = took.min(smallest[way]);
+                    let left = 7_000_000_000 + n * 1_000_000 + phases[way];
+                    let step = if n < first_stepped { 0 } else { step_ns };
+                    let off = random.random_range(-bound_ns..=bound_ns);
+                    let stamps = [[left, theirs(left + took, step)], [theirs(left, step), left + took]][way];
+                    ways[way].push(OneWay { left_ns: stamps[0] + off, came_ns: stamps[1], bound_ns });
+                }
+            }
+            (best_of_ways(&ways[0], &ways[1]), smallest[0] + smallest[1])
+        };
+        let (reading, both_ways) = read(0, 0);
+        let reading = reading.expect("a reading");
+        let truth = theirs(reading.at_tai_ns, 0) - reading.at_tai_ns;
+        assert!((reading.ahead_ns - truth).abs() <= reading.bound_ns, "{seed}: {reading:?}, {truth}");
+        // The quickest of either way are at most 64 ms apart, and each is within its own error.
+        let explained = 1.25 * both_ways as f64 / 2.0 + 65_000.0 + 2.0 * bound_ns as f64;
+        assert!(reading.bound_ns as f64 <= explained, "{seed}: {reading:?}, {both_ways}");
+        // Half of the packets show another time than the other half does.
+        assert_eq!(read(3_000_000, 32).0, None, "{seed}");
+    }
+    // Of one way alone nothing is known, and what no clock can show is no reading.
+    let packet = |left_ns, came_ns| OneWay { left_ns, came_ns, bound_ns: 0 };
+    assert_eq!(best_of_ways(&[packet(0, 10)], &[]), None);
+    let ends = [packet(i64::MIN, i64::MAX), packet(i64::MAX, i64::MIN)];
+    assert_eq!(best_of_ways(&ends, &ends), None);
+}
+
+#[test]
+fn a_way_that_takes_20_us_more_moves_packets_each_way_by_10_us_within_their_bound() {
+    use tardy_lab::host::ways::{OneWay, best_of_ways};
+    let (ahead_ns, ways_ns) = (3_000_000, [30_000, 10_000]);
+    let there = |n: i64| OneWay { left_ns: n * 1_000_000, came_ns: n * 1_000_000 + ways_ns[0] + ahead_ns, bound_ns: 0 };
+    let back = |n: i64| OneWay {
+        left_ns: n * 1_000_000 + 30_000 + ahead_ns,
+        came_ns: n * 1_000_000 + 30_000 + ways_ns[1],
+        bound_ns: 0,
+    };
+    let (there, back): (Vec<OneWay>, Vec<OneWay>) = (0..64).map(|n| (there(n), back(n))).unzip();
+    let reading = best_of_ways(&there, &back).expect("a reading");
+    assert_eq!(reading.ahead_ns, ahead_ns + 10_000, "half of the difference");
+    assert!((20_000..20_100).contains(&reading.bound_ns), "half of both ways: {reading:?}");
+}
+
 /// What an exchange can never see: both ways seem to take as long.
 #[test]
 fn a_way_that_takes_20_us_more_than_the_other_moves_an_exchange_by_10_us_within_its_bound() {

@@ -166,3 +166,92 @@ fn a_figure_between_two_machines_needs_a_bound_and_round_trips_need_none() {
     let undone = rig.place.call(&mut rig.place.command("undo"));
     assert_eq!(undone.code, Some(0), "{}\n{}", undone.stdout, undone.stderr);
 }
+
+/// What passes every packet on, to be seen.
+const PASSING: &str = r#"
+#include <linux/bpf.h>
+__attribute__((section("xdp"), used)) int passes_all(struct xdp_md *ctx)
+{
+	return XDP_PASS;
+}
+"#;
+
+#[test]
+fn the_way_into_a_machine_that_was_there_is_described_and_nothing_of_it_changed() {
+    let Some(rig) = rig("the_way_into_a_machine_that_was_there_is_described_and_nothing_of_it_changed") else { return };
+    let does = |line: &str| {
+        let output = rig.enter().args(["sh", "-c", line]).output().expect("sh runs");
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let state = || does("ip link show; ip -4 addr show; ethtool -k tap0; bridge -d link show");
+    let args = ["--set", "stream.ctl.count=100", "--set", "stream.ctl.cycle=5ms", "--set"];
+    let run = |tap: &str| rig.run("host-to-host", &[&args[..], &[&format!("station.b.tap={tap}")]].concat());
+    let described = |tap: &str| {
+        let before = state();
+        let run = run(tap);
+        assert!([Some(0), Some(4)].contains(&run.code), "{}\n{}", run.stderr, run.stdout);
+        assert_eq!(run.cell()["streams"]["ctl"]["outcomes"]["received"], 100, "{}", run.stderr);
+        assert_eq!(state(), before);
+        let manifest = fs::read_to_string(rig.place.out().join("manifest.json")).expect("a manifest");
+        let manifest: Value = serde_json::from_str(&manifest).expect("JSON");
+        (run.stderr, manifest["hosts"]["rig"]["machine"].clone())
+    };
+    // Its tap alone, over which this end routes.
+    let (says, facts) = described("tap0");
+    let fact = |facts: &Value, name: &str| {
+        facts[format!("behind.{name}")].as_str().unwrap_or_else(|| panic!("{name}: {facts}")).to_owned()
+    };
+    assert!(
+        says.contains(
+            "tardy: rig: behind tap0 (tap, MTU 1500): packets are moved by qemu-system-x86 itself, without vhost"
+        ),
+        "{says}"
+    );
+    assert_eq!((fact(&facts, "kind"), fact(&facts, "queues")), ("tap".to_owned(), "1 of 1".to_owned()));
+    assert!(fact(&facts, "port_of").starts_with("nothing"), "{facts}");
+    assert_eq!((fact(&facts, "xdp"), fact(&facts, "tc")), ("none".to_owned(), "none".to_owned()));
+    let mac = rig.does_there("cat /sys/class/net/eth0/address").trim().to_owned();
+    assert!(fact(&facts, "checked").contains(&format!("{mac} behind tap0")), "{facts}");
+
+    // The same as the port of a bridge, with a program on it.
+    let (source, object) = (rig.place.path("passes.c"), rig.place.path("passes.o"));
+    fs::write(&source, PASSING).expect("a file");
+    let headers = format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH);
+    does(&format!("clang -target bpf -g -O2 -I {headers} -c {} -o {}", source.display(), object.display()));
+    let address = does("ip -br addr show dev tap0").split_whitespace().nth(2).expect("an address").to_owned();
+    does(&format!(
+        "ip link add br7 type bridge mcast_snooping 0; ip link set br7 addrgenmode none up; ip addr del {address} dev tap0; \
+         ip link set tap0 master br7; ip link set tap1 master br7; ip addr add {address} dev br7; \
+         ip link set dev tap0 xdpgeneric obj {} sec xdp",
+        object.display()
+    ));
+    let (says, facts) = described("tap0");
+    assert!(says.contains("port of bridge br7"), "{says}");
+    let port = fact(&facts, "port_of");
+    assert!(
+        port.starts_with("bridge br7: STP off, multicast snooping off, VLAN filtering off, ageing 300 s"),
+        "{port}"
+    );
+    assert!(port.ends_with("other ports: tap1"), "{port}");
+    assert!(fact(&facts, "xdp").starts_with("tap0: program `passes_all` (id "), "{facts}");
+    assert!(fact(&facts, "xdp").ends_with("behind the driver"), "{facts}");
+    assert!(fact(&facts, "checked").contains(&format!("{mac} behind tap0")), "{facts}");
+
+    // Another port of that bridge, and no device at all.
+    let elsewhere = run("tap1");
+    assert_eq!(elsewhere.code, Some(3), "{}", elsewhere.stderr);
+    assert!(
+        elsewhere.stderr.contains(&format!("its hardware address {mac} is behind network device `tap0`")),
+        "{}",
+        elsewhere.stderr
+    );
+    let none = run("vnet9");
+    assert_eq!(none.code, Some(3), "{}", none.stderr);
+    assert!(
+        none.stderr.contains("station.*.tap names network device `vnet9`, and there is none here"),
+        "{}",
+        none.stderr
+    );
+    assert_eq!(rig.left(), "");
+}

@@ -3,6 +3,7 @@
 //! what every test starts from: a run in a guest, and its QEMU.
 
 // What a test of the built binary needs, as the layer netns has it.
+mod bare;
 #[allow(dead_code)]
 #[path = "../netns/command.rs"]
 mod command;
@@ -10,9 +11,11 @@ mod copies;
 mod doctor;
 mod elsewhere;
 mod exact;
+mod killed;
 mod machine;
 mod refused;
 mod rig;
+mod scripted;
 mod shapers;
 // The trial that also runs in a guest.
 #[allow(dead_code)]
@@ -20,16 +23,18 @@ mod shapers;
 mod two_hosts;
 mod vfio;
 mod ways;
+mod xdp_cost;
 mod xdp_there;
 
 use command::{Place, wait};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tardy_lab::guest::folder::PROBE;
 use tardy_lab::guest::initramfs::Archive;
-use tardy_lab::guest::kernel;
+use tardy_lab::guest::{emulator, kernel};
 use tardy_lab::host::qemu as process;
 
 /// The kernel of these tests.
@@ -46,6 +51,38 @@ pub fn can_run(test: &str) -> bool {
     };
     why.iter().for_each(|why| tardy_tests::skip(test, why));
     why.is_none()
+}
+
+/// True if a guest that runs machines itself can be started here, in the QEMU that is built for it;
+/// else the test is skipped and counted. The soak builds it where it is missing.
+pub fn can_run_machines(test: &str) -> bool {
+    static ONE_BUILDS: Mutex<()> = Mutex::new(());
+    // The one that an earlier version built has no igb.
+    let is_there = || emulator::found(&kernel::cache()).is_some_and(|(_, built)| !built.source.contains(":7."));
+    if std::env::var_os("TARDY_SOAK").is_some() {
+        let _building = ONE_BUILDS.lock().unwrap_or_else(PoisonError::into_inner);
+        if !is_there() && !builds_emulator(test) {
+            return false;
+        }
+    }
+    if !is_there() {
+        tardy_tests::skip(test, "no QEMU that runs machines in a guest: tardy guest fetch --with qemu");
+        return false;
+    }
+    can_run(test)
+}
+
+/// Builds it, where root may; else the test is skipped and counted.
+pub fn builds_emulator(test: &str) -> bool {
+    let mut fetch = Command::new(command::tardy());
+    let built = fetch.args(["guest", "fetch", KERNEL, "--with", "qemu"]).output().expect("tardy runs");
+    let says = String::from_utf8_lossy(&built.stderr);
+    if says.contains("another user than this one and root may write there") {
+        tardy_tests::skip(test, "root does not build a QEMU in another user's folder");
+        return false;
+    }
+    assert!(built.status.success(), "{says}");
+    true
 }
 
 /// `tardy run host-to-host --in guest:exact … --out OUT`.

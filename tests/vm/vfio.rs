@@ -2,20 +2,14 @@
 //! A network device that a virtual machine has for itself, and a virtual function of one, by the
 //! hardware that QEMU emulates in an exact guest.
 
-use crate::can_run;
+use crate::can_run_machines;
 use crate::command::Place;
 use crate::exact::{manifest, print};
-use tardy_lab::guest::{emulator, kernel};
 
 #[test]
 fn a_machine_with_a_device_of_its_own_repeats_to_the_nanosecond() {
     const TEST: &str = "a_machine_with_a_device_of_its_own_repeats_to_the_nanosecond";
-    // The one that an earlier version built has no such device.
-    match emulator::found(&kernel::cache()) {
-        Some((_, built)) if !built.source.contains(":7.") => {}
-        _ => return tardy_tests::skip(TEST, "no QEMU with igb for guests: tardy guest fetch --with qemu"),
-    }
-    if !can_run(TEST) {
+    if !can_run_machines(TEST) {
         return;
     }
     let once = || {

@@ -46,6 +46,7 @@ fn machine(at_ns: i64) -> MachineState {
         tasks: BTreeMap::new(),
         rt_limit: None,
         cpu_dma_latency_us: None,
+        bpf_jit: None,
         other_runs: 0,
     }
 }

@@ -152,6 +152,6 @@ int on_forward(__u64 *ctx)
 SEC("?xdp")
 int prints(struct xdp_md *ctx)
 {
-	bpf_printk("tardy measures what this line costs: %u bytes", (__u32)(ctx->data_end - ctx->data));
+	bpf_printk("tardy measures what printing a line costs: %u bytes", (__u32)(ctx->data_end - ctx->data));
 	return XDP_PASS;
 }

@@ -5,7 +5,8 @@
 
 use crate::program::{Log, ProgramError, harmless};
 use crate::xsk::XdpError;
-use libbpf_rs::{MapCore, MapFlags};
+use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
+use libbpf_rs::{MapCore, MapFlags, Program};
 use std::os::fd::{AsFd, OwnedFd};
 use tardy_model::xdp::{XdpMode, XdpRefusal};
 use tardy_sys::{bpf, nic};
@@ -20,6 +21,8 @@ const MAP: &str = "leaves_by";
 #[derive(Debug)]
 pub struct Forwarding {
     _links: [OwnedFd; 2],
+    /// The kernel's numbers of the programs.
+    ids: [u32; 2],
 }
 
 impl Forwarding {
@@ -31,11 +34,27 @@ impl Forwarding {
     pub fn between(devices: [&str; 2], mode: XdpMode, prints: bool) -> Result<Forwarding, XdpError> {
         let [a, b] = devices;
         let name = if prints { PRINTING } else { PROGRAM };
-        Ok(Forwarding { _links: [attached(a, b, mode, name)?, attached(b, a, mode, name)?] })
+        let ((first, of_first), (second, of_second)) = (attached(a, b, mode, name)?, attached(b, a, mode, name)?);
+        Ok(Forwarding { _links: [first, second], ids: [of_first, of_second] })
+    }
+
+    /// True if the kernel has compiled both programs, false if it interprets one.
+    ///
+    /// # Errors
+    /// If the kernel does not show them.
+    pub fn is_compiled(&self) -> Result<bool, XdpError> {
+        let options = ProgInfoQueryOptions::default().include_jited_prog_insns(true);
+        let all = ProgInfoIter::with_query_opts(options).filter(|info| self.ids.contains(&info.id));
+        let compiled: Vec<bool> = all.map(|info| !info.jited_prog_insns.is_empty()).collect();
+        if compiled.len() < self.ids.len() {
+            return Err(ProgramError::Lacks("what the kernel says of its programs").into());
+        }
+        Ok(compiled.into_iter().all(|is| is))
     }
 }
 
-fn attached(from: &str, to: &str, mode: XdpMode, name: &'static str) -> Result<OwnedFd, XdpError> {
+/// The link of a program that is attached, and its number.
+fn attached(from: &str, to: &str, mode: XdpMode, name: &'static str) -> Result<(OwnedFd, u32), XdpError> {
     let index = |device: &str| nic::index(device).map_err(|error| XdpError::Device(error, device.to_owned()));
     let (from_index, to_index) = (index(from)?, index(to)?);
     let log = Log::start();
@@ -57,12 +76,14 @@ fn attached(from: &str, to: &str, mode: XdpMode, name: &'static str) -> Result<O
         XdpMode::Generic => bpf::XDP_FLAGS_SKB_MODE,
         XdpMode::Native | XdpMode::ZeroCopy => bpf::XDP_FLAGS_DRV_MODE,
     };
-    bpf::attach_xdp(program.as_fd(), from_index, flags).map_err(|why| match why.raw_os_error() {
+    let id = Program::id_from_fd(program.as_fd()).map_err(|source| libbpf("asking the kernel for", source))?;
+    let link = bpf::attach_xdp(program.as_fd(), from_index, flags).map_err(|why| match why.raw_os_error() {
         Some(libc::EBUSY) => XdpError::Attached { device: from.to_owned() },
         Some(libc::EEXIST) => XdpError::OtherMode { device: from.to_owned() },
         _ => {
             let refused = XdpRefusal { mode, why: format!("the driver refuses the program: {why}") };
             XdpError::Refused { device: from.to_owned(), refused: vec![refused] }
         }
-    })
+    })?;
+    Ok((link, id))
 }

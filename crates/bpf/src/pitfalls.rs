@@ -339,7 +339,11 @@ impl Inspector {
         });
         let after = infos(&self.attached.iter().map(|(program, _)| program.id).collect());
         let lines = self.watch.as_ref().map(|watch| watch.lines(&after)).unwrap_or_default();
-        let hides = |info: &ProgramInfo| info.jited_ksyms.iter().all(|start| start.is_null());
+        // Of a program that it interprets it gives the interpreter's address, and no length.
+        let shows = |info: &ProgramInfo| {
+            info.jited_ksyms.iter().zip(&info.jited_func_lens).any(|(start, length)| !start.is_null() && *length > 0)
+        };
+        let hides = |info: &ProgramInfo| !shows(info);
         let printed = |watch: &Watch| !watch.counts("lines").is_empty();
         if after.values().any(hides) && self.watch.as_ref().is_some_and(printed) {
             let why = "lines were printed, and the kernel hides which program did it: set kernel.kptr_restrict to 0 or 1, and \

@@ -409,6 +409,9 @@ pub struct Forward {
     /// Let the programs print a line for each packet
     #[arg(long, help_heading = "Path")]
     pub printk: bool,
+    /// Refuse unless the kernel compiles the programs (on), or interprets them (off)
+    #[arg(long, value_name = "STATE", value_parser = ["on", "off"], help_heading = "Path")]
+    pub jit: Option<String>,
     /// The two network devices
     #[arg(value_name = "DEV", num_args = 2)]
     pub devices: Vec<String>,

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tardy_analyze::cell::TrialAnswer;
 use tardy_engine::live::Digest;
 use tardy_judge::{Judge, Traces};
+use tardy_lab::behind;
 use tardy_lab::plan::Script;
 use tardy_lab::run::{Event, Sink, What};
 use tardy_model::manifest::{GuestEntry, Manifest, ReadBack};
@@ -316,6 +317,11 @@ impl Sink for Recorder<'_> {
                 self.path_is_built(std::mem::take(read_back));
             }
             What::Hosts { hosts } => {
+                for (name, facts) in hosts.iter().map(|(name, entry)| (name, behind::facts(&entry.machine))) {
+                    if !facts.is_empty() {
+                        self.progress.say(&printable(&format!("tardy: {name}: {}", behind::in_words(&facts))));
+                    }
+                }
                 self.manifest.hosts.extend(std::mem::take(hosts));
                 self.write_manifest();
             }

@@ -13,6 +13,7 @@ mod needs;
 mod network;
 mod nics;
 mod power;
+mod quota;
 mod scheduler;
 mod seen;
 mod tasks;
@@ -22,6 +23,7 @@ pub use check::{Area, Check, Diagnosis, Fix, FixCommand, Verdict, list, problems
 pub use live::{Live, Watched, check as live, column, watch};
 pub use needs::Needs;
 pub use nics::{SeenNic, listen, physical, read as read_nic};
+pub use quota::Quota;
 pub use seen::{Interrupt, Seen, SeenTask, of_mask};
 pub use tried::{Tried, try_all};
 

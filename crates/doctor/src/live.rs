@@ -4,9 +4,11 @@
 //! hypervisor.
 
 use crate::check::{Area, Check, Fix, micros};
+use crate::quota;
 use crate::seen::{Seen, count};
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use tardy_model::time::Monotonic;
 use tardy_sys::proc::{Schedstat, Status, Task};
 use tardy_sys::{SysError, clock, thread};
@@ -48,6 +50,8 @@ pub struct Live {
     pub switches: u64,
     /// How long it waited for the CPU, ns.
     pub waited_ns: i64,
+    /// For so long the thread's control group had no CPU time left, ns.
+    pub stopped_ns: i64,
     pub counted: Watched,
 }
 
@@ -70,7 +74,8 @@ fn watching(cpu: u32, for_ns: i64) -> Result<Live, SysError> {
         let switches = status.map_or(0, |status| status.involuntary_switches().unwrap_or(0));
         (switches, Schedstat::of(task).map_or(0, |stat| stat.wait_ns))
     };
-    let (counted, own) = (read(cpu), of_thread());
+    let stopped = || quota::stopped_ns(Path::new("/"));
+    let (counted, own, was_stopped_ns) = (read(cpu), of_thread(), stopped());
     let mut live = Live { cpu, for_ns, ..Live::default() };
     let began = now();
     let mut before = began;
@@ -86,7 +91,10 @@ fn watching(cpu: u32, for_ns: i64) -> Result<Live, SysError> {
         }
         before = at;
     }
+    // The last time away may have ended later than was asked for.
+    live.for_ns = before - began;
     let after = of_thread();
+    live.stopped_ns = stopped().saturating_sub(was_stopped_ns).max(0);
     live.switches = after.0.saturating_sub(own.0);
     live.waited_ns = after.1.saturating_sub(own.1).max(0);
     live.counted = read(cpu).since(&counted);
@@ -165,7 +173,9 @@ fn most(counts: &BTreeMap<String, u64>) -> String {
 /// What the watched CPU shows.
 pub fn check(seen: &Seen, live: &Live) -> Check {
     const ID: &str = "live";
-    let Live { cpu, for_ns, gaps, gaps_ns, longest_ns, longest_at_ns, switches, waited_ns, counted } = live;
+    let Live { cpu, for_ns, gaps, gaps_ns, longest_ns, longest_at_ns, switches, waited_ns, stopped_ns, counted } = live;
+    // Other groups of the process may have been stopped longer than this thread waited.
+    let stopped_ns = *stopped_ns.min(waited_ns);
     let share = *gaps_ns as f64 / (*for_ns).max(1) as f64 * 100.0;
     let interrupts: u64 = counted.interrupts.values().sum();
     let softirqs: u64 = counted.softirqs.values().sum();
@@ -185,7 +195,10 @@ pub fn check(seen: &Seen, live: &Live) -> Check {
     if softirqs > 0 {
         fact += &format!(" ({})", most(&counted.softirqs));
     }
-    fact += &format!("; other tasks ran {switches} times, {} in all", micros(*waited_ns));
+    fact += &format!("; other tasks ran {switches} times, {} in all", micros(waited_ns - stopped_ns));
+    if stopped_ns > 0 {
+        fact += &format!("; the control group had used up its CPU time for {}", micros(stopped_ns));
+    }
     if counted.stolen_ticks > 0 {
         fact += &format!("; a hypervisor took {} ms", counted.stolen_ticks * 1_000 / USER_HZ);
     }
@@ -194,6 +207,7 @@ pub fn check(seen: &Seen, live: &Live) -> Check {
     }
     let costs = format!("a packet that comes meanwhile is up to {} late", micros(*longest_ns));
     let says = match (switches, counted.stolen_ticks, seen.is_virtual) {
+        _ if stopped_ns > waited_ns / 2 => "take the limit of CPU time off (see `cpu-quota`)",
         (1.., _, _) => {
             "keep other tasks away from this CPU (see `tasks` and `isolcpus`), or measure with a realtime policy"
         }

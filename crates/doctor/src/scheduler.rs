@@ -2,7 +2,8 @@
 //! The kernel's scheduler: how it preempts, what it keeps back from realtime threads, and what it
 //! does on its own.
 
-use crate::check::{Area, Check, Fix, list};
+use crate::check::{Area, Check, Fix, list, word};
+use crate::quota::Quota;
 use crate::seen::Seen;
 
 const AREA: Area = Area::Scheduler;
@@ -10,7 +11,7 @@ const AREA: Area = Area::Scheduler;
 const DEBUGFS: &str = "look as root with debugfs mounted on /sys/kernel/debug; a kernel that is locked down (Secure Boot) shows it to nobody";
 
 pub(crate) fn checks(seen: &Seen, cpus: &[u32]) -> Vec<Check> {
-    let mut checks = vec![preemption(seen), tick(seen), rt_limit(seen)];
+    let mut checks = vec![preemption(seen), tick(seen), rt_limit(seen), cpu_quota(seen)];
     checks.extend(fair_server(seen, if cpus.is_empty() { &seen.online } else { cpus }));
     checks.extend(autogroup(seen));
     checks.extend(numa(seen));
@@ -91,6 +92,26 @@ fn rt_limit(seen: &Seen) -> Check {
     let fix = Fix::by("take the limit off while you measure")
         .command("sysctl -w kernel.sched_rt_runtime_us=-1", format!("sysctl -w kernel.sched_rt_runtime_us={runtime}"));
     Check::note(ID, AREA, fact, costs, fix)
+}
+
+fn cpu_quota(seen: &Seen) -> Check {
+    const ID: &str = "cpu-quota";
+    let Some(Quota { file, quota_us, period_us }) = &seen.quota else {
+        return Check::fine(ID, AREA, "no control group limits the CPU time of this process");
+    };
+    let fact = format!("the control group of {file} gives its tasks {quota_us} µs of CPU time in each {period_us} µs");
+    let costs = format!(
+        "once they have used that up, all their ordinary threads stop until the next period: up to {} µs",
+        period_us.saturating_sub(quota_us / (seen.online.len() as u64).max(1))
+    );
+    let [off, on] = match file.ends_with("cpu.max") {
+        true => ["max".to_owned(), format!("{quota_us} {period_us}")],
+        false => ["-1".to_owned(), quota_us.to_string()],
+    };
+    let file = word(file);
+    let fix = Fix::by("take the limit off while you measure, or run outside of the container")
+        .command(format!("echo {off} >{file}"), format!("echo {on} >{file}"));
+    Check::spoils(ID, AREA, fact, costs, fix)
 }
 
 fn fair_server(seen: &Seen, cpus: &[u32]) -> Option<Check> {

@@ -3,6 +3,7 @@
 //! that a test can have a machine of its own.
 
 use crate::nics::SeenNic;
+use crate::quota::{self, Quota};
 use crate::tried::Tried;
 use flate2::read::GzDecoder;
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,6 +96,8 @@ pub struct Seen {
     pub is_virtual: bool,
     pub rt_period_us: Option<i64>,
     pub rt_runtime_us: Option<i64>,
+    /// What the control groups of this process leave it of the CPUs.
+    pub quota: Option<Quota>,
     /// What the fair server gives ordinary tasks of each CPU of each second, ns.
     pub fair_server_ns: BTreeMap<u32, u64>,
     /// The model that is chosen, of a kernel that can choose (`none`, `voluntary`, `full`, `lazy`).
@@ -216,6 +219,7 @@ impl Seen {
             is_virtual: is_virtual(&root),
             rt_period_us: root.number("proc/sys/kernel/sched_rt_period_us"),
             rt_runtime_us: root.number("proc/sys/kernel/sched_rt_runtime_us"),
+            quota: quota::read(root.0),
             fair_server_ns: online.iter().filter_map(|n| Some((*n, fair(n)?))).collect(),
             preempt: root.text("sys/kernel/debug/sched/preempt").and_then(|text| chosen(&text, ['(', ')'])),
             is_realtime_kernel: root.flag("sys/kernel/realtime").unwrap_or(false),

@@ -85,6 +85,7 @@ impl Reader {
             work: BTreeMap::new(),
             rt_limit: None,
             cpu_dma_latency_us: None,
+            bpf_jit: None,
             other_runs,
             clocks: clock::read_clocks(),
         };
@@ -98,6 +99,7 @@ impl Reader {
                 Part::Settings => {
                     state.rt_limit = rt_limit();
                     state.cpu_dma_latency_us = cpu_dma_latency();
+                    state.bpf_jit = proc::bpf_jit();
                 }
                 Part::Cpus => {
                     state.clocks = clock::read_clocks();

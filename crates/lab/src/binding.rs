@@ -50,6 +50,21 @@ pub struct SriovWas {
     pub link: LinkWas,
 }
 
+/// A script that changes nothing, and fails where the function is gone. What comes before a script
+/// of several actions: if that one fails, some of them may be done.
+pub fn look(address: &str) -> String {
+    format!("[ -e {PCI}/devices/{address} ] || {{ echo 'there is no function {address} any more' >&2; exit 1; }}")
+}
+
+/// A script that changes nothing, and fails where the function is gone or has virtual functions:
+/// those are somebody else's.
+pub fn look_for_vfs(address: &str) -> String {
+    format!(
+        "read -r has <{PCI}/devices/{address}/sriov_numvfs && {{ [ \"$has\" = 0 ] || {{ echo \"{address} has $has virtual functions by now\" >&2; \
+         exit 1; }}; }}"
+    )
+}
+
 /// A script that binds the function to vfio-pci, and fails if it is not bound then.
 pub fn bind(address: &str) -> String {
     format!(
@@ -83,8 +98,8 @@ impl FunctionWas {
             // The kernel may call it otherwise than whoever gave it its name.
             let state = if *up { "up" } else { "down" };
             script += &format!(
-                " && for of in net/*; do of=${{of#net/}}; [ \"$of\" = {name} ] || ip link set dev \"$of\" name {name}; done && ip link set dev {name} \
-                 mtu {mtu} {state}"
+                " && set -- net/* && {{ [ $# -ne 1 ] || [ \"${{1#net/}}\" = {name} ] || ip link set dev \"${{1#net/}}\" name {name}; }} && \
+                 ip link set dev {name} mtu {mtu} {state}"
             );
         }
         script + "; }"

@@ -43,6 +43,7 @@ use tardy_model::shaper::Shaper;
 use tardy_model::stream::{Stream, live_end};
 use tardy_model::stream_id::StreamId;
 use tardy_model::time::Nanos;
+use tardy_model::verdict::Figure;
 use tardy_spec::experiment::{Cell, Experiment, Setup};
 pub use under_way::Options;
 use under_way::{Later, Run, Standing};
@@ -119,7 +120,11 @@ fn report(sink: &mut dyn Sink, cell: &str, unstamped: &mut BTreeSet<(String, Str
 
 impl Run<'_, '_> {
     fn all(&mut self, turns: &[Turn<'_>], not_put_back: &mut Option<UndoError>) -> Result<(), RunError> {
-        let hosts = self.hosts.describe()?;
+        let mut hosts = self.hosts.describe()?;
+        for (name, facts) in check::behind(self.experiment, &self.found, self.hosts)? {
+            let facts = facts.into_iter().map(|(fact, says)| (fact, Figure::Text(says)));
+            hosts.entry(name).or_default().machine.extend(facts);
+        }
         if !hosts.is_empty() {
             self.tell(What::Hosts { hosts });
         }

@@ -3,7 +3,9 @@
 //! disk first, and put back whatever happens.
 
 pub mod agent;
+pub mod behind;
 pub mod binding;
+pub mod bpf_jit;
 pub mod command;
 pub mod connection;
 pub mod consent;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What of the machines a plan rests on.
 
+use crate::behind::Behind;
 use crate::host::HostId;
 use crate::names::Names;
 use crate::not_found::NotFound;
@@ -25,6 +26,9 @@ pub struct Facts {
     /// The machine's own addresses, if it was asked for them.
     #[serde(default)]
     pub own: Vec<OwnAddress>,
+    /// What is behind the devices of virtual machines that are there already, by device.
+    #[serde(default)]
+    pub behind: BTreeMap<String, Behind>,
     /// By which addresses ssh goes: this machine's, and its own; `None` if it is not reached so.
     #[serde(default)]
     pub reached: Option<[IpAddr; 2]>,
@@ -47,6 +51,13 @@ pub struct Facts {
     pub available_bytes: Option<u64>,
     /// How long realtime threads may run; `None` if there is no limit, or it is not known.
     pub rt_limit: Option<RtLimit>,
+    /// Whether the kernel compiles BPF programs as it loads them (`net.core.bpf_jit_enable`);
+    /// `None` where it does not say, as outside the machine's first network namespace.
+    #[serde(default)]
+    pub bpf_jit: Option<u8>,
+    /// Whether the kernel can interpret them; `None` where that is not known, or was not asked.
+    #[serde(default)]
+    pub interprets: Option<bool>,
     /// CLOCK_TAI is ahead of CLOCK_REALTIME by this, s; `None` where it was not asked.
     #[serde(default)]
     pub tai_offset_s: Option<i32>,

@@ -4,6 +4,7 @@
 //! is looked up and nothing is changed, so the plan that is shown is the plan that is run. And
 //! about how long a run takes and what it leaves on disk.
 
+use crate::bpf_jit;
 use crate::command::Command;
 use crate::host::HostId;
 use crate::idle;
@@ -338,6 +339,9 @@ impl Kinds {
     /// If the run has not looked at the host of a station.
     pub fn refusal(&self, setup: &Setup, found: &FactsByHost) -> Result<Option<String>, NotFound> {
         if let Some(why) = placement::refusal(setup, found)? {
+            return Ok(Some(why));
+        }
+        if let Some(why) = bpf_jit::refusal(setup.path.bpf_jit, found.here()) {
             return Ok(Some(why));
         }
         let refusal = (self.path)(setup.path.kind).refusal;

@@ -16,6 +16,7 @@ use std::borrow::Cow;
 use std::fmt;
 use tardy_host::nic::Address;
 use tardy_model::manifest::QdiscsOf;
+use tardy_sys::proc::BPF_JIT;
 
 /// A text that this program is built with, or that came from another host.
 pub type Text = Cow<'static, str>;
@@ -171,6 +172,8 @@ pub enum Action {
         irq: u32,
         was: String,
     },
+    /// Sets again whether the kernel compiles BPF programs as it loads them.
+    RestoreBpfJit { was: u8 },
     /// Sets again which CPUs a receive queue steers packets to.
     RestoreSteering {
         device: String,
@@ -269,6 +272,7 @@ impl Inverse {
                 vec![machine_threads(netns.unwrap_or_default(), "all", &["any", cpus, "-o", "0"])]
             }
             Action::RestoreIrq { irq, was } => vec![shell(&format!("echo {was} >/proc/irq/{irq}/smp_affinity_list"))],
+            Action::RestoreBpfJit { was } => vec![shell(&format!("echo {was} >{BPF_JIT}"))],
             Action::RestoreSteering { device, queue, was } => {
                 vec![shell(&format!("echo {was} >/sys/class/net/{device}/queues/{queue}/rps_cpus"))]
             }
@@ -353,6 +357,14 @@ impl Inverse {
             Action::RestoreSteering { device: name, queue, was } => device(name)
                 .or_else(|| of("queue", queue, "rx-0123456789"))
                 .or_else(|| of("set of CPUs", was, "0123456789abcdefABCDEF,")),
+            // The kernel takes numbers up to 2.
+            Action::RestoreBpfJit { was } => {
+                if *was > 2 {
+                    bad("value of bpf_jit_enable", &was.to_string())
+                } else {
+                    None
+                }
+            }
             Action::DeleteSimulated { .. } => None,
             Action::GiveBackFunction(was) => {
                 was.fault().or_else(|| was.link.as_ref().and_then(|link| device(&link.name)))

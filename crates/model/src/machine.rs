@@ -99,6 +99,10 @@ pub struct MachineState {
     pub rt_limit: Option<RtLimit>,
     /// Value of PM QoS `/dev/cpu_dma_latency`, µs; `None` if unreadable.
     pub cpu_dma_latency_us: Option<i32>,
+    /// Whether the kernel compiles BPF programs as it loads them (`net.core.bpf_jit_enable`).
+    /// `None` outside the machine's first network namespace, and of versions that did not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bpf_jit: Option<u8>,
     /// Other runs of tardy that hold a slot.
     pub other_runs: u32,
 }

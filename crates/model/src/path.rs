@@ -113,6 +113,31 @@ impl MacvtapMode {
     }
 }
 
+listed! {
+    /// What the kernel does with BPF programs as they are loaded (`net.core.bpf_jit_enable`).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum BpfJit {
+        /// What the machine is set to.
+        #[default]
+        AsSet,
+        /// Each becomes machine code.
+        On,
+        /// Its interpreter runs them, some times slower.
+        Off,
+    }
+}
+
+impl BpfJit {
+    /// The name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            BpfJit::AsSet => "default",
+            BpfJit::On => "on",
+            BpfJit::Off => "off",
+        }
+    }
+}
+
 /// Where the network devices of a path come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Devices {

@@ -107,6 +107,7 @@ pub const RULES: &[RuleDefault] = &[
     condition("shared-cpu", Level::Warning),
     condition("other-runs", Level::Note),
     condition("pm-qos", Level::Warning),
+    condition("bpf-jit", Level::Warning),
     condition("launch-ignored", Level::Note),
     condition("moved-point", Level::Warning),
     condition("printk", Level::Warning),

@@ -302,7 +302,7 @@ impl Table<'_> {
             let required =
                 KEYS.iter().find(|k| k.segments().last() == Some(field) && matches!(k.default, Default::Required));
             let help = match (required, self.view.stations().first(), self.view.stations().last()) {
-                (Some(Key { kind: Kind::Choice { built, .. }, .. }), ..) => {
+                (Some(Key { kind: Kind::Choice { built }, .. }), ..) => {
                     format!("write {field} = one of: \"{}\"", built.join("\", \""))
                 }
                 (Some(_), Some(first), Some(last)) => {

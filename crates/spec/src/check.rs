@@ -13,7 +13,7 @@ use crate::schema::{Value, show_duration};
 pub(crate) use rules::validity;
 use std::collections::BTreeMap;
 use tardy_model::ethernet::{ETHERTYPE, MOST_HEAD, TAGS};
-use tardy_model::path::{Backend, Devices, MacvtapMode, PathKind, PathTraits};
+use tardy_model::path::{Backend, BpfJit, Devices, MacvtapMode, PathKind, PathTraits};
 use tardy_model::port::TagBy;
 use tardy_model::stream::{CpuChoice, Kind, Policy, Stream, Wait};
 use tardy_model::xdp::{TO_ONE_LINE, XdpMode};
@@ -22,7 +22,7 @@ pub(crate) use together::{nothing_changes, pcp_queues, ports, queues, sizes, sof
 /// A key of a path that belongs to some kinds only, and to which.
 type OfSomePaths = (&'static str, fn(&PathTraits) -> bool);
 
-const OF_SOME_PATHS: [OfSomePaths; 9] = [
+const OF_SOME_PATHS: [OfSomePaths; 10] = [
     ("a", |path| path.devices.may_be_named()),
     ("b", |path| path.devices.may_be_named()),
     ("take", |path| path.devices.may_be_named()),
@@ -30,6 +30,7 @@ const OF_SOME_PATHS: [OfSomePaths; 9] = [
     ("napi", |path| path.napi_on_request),
     ("xdp_mode", |path| path.by_xdp),
     ("xdp_printk", |path| path.by_xdp),
+    ("bpf_jit", |path| path.by_xdp),
     ("macvtap_mode", |path| matches!(path.devices, Devices::OfGuest(Backend::Macvtap))),
     ("vf", |path| matches!(path.devices, Devices::OfGuest(Backend::Vfio))),
 ];
@@ -48,6 +49,7 @@ pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: PathKind) {
         let is_default = match field {
             "xdp_mode" => table.find(field) == Some(&Value::Text(XdpMode::Native.name().into())),
             "xdp_printk" | "vf" => table.find(field) == Some(&Value::Flag(false)),
+            "bpf_jit" => table.find(field) == Some(&Value::Text(BpfJit::AsSet.name().into())),
             "macvtap_mode" => table.find(field) == Some(&Value::Text(MacvtapMode::Bridge.name().into())),
             _ => view.is_of_former_kind(&table.key(field), "path.kind"),
         };
@@ -55,7 +57,7 @@ pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: PathKind) {
             let message = format!("`path.{field}` has no meaning on path `{}`", kind.traits().name);
             let help = match field {
                 "napi" => "leave it out: what a device's packets take is its driver's affair",
-                "xdp_mode" | "xdp_printk" => "write kind = \"xdp\", or leave it out",
+                "xdp_mode" | "xdp_printk" | "bpf_jit" => "write kind = \"xdp\", or leave it out",
                 "macvtap_mode" => "write kind = \"macvtap\", or leave it out",
                 "vf" => "write kind = \"vfio\", or leave it out",
                 "queues" => "leave it out: a device keeps its queues",

@@ -31,8 +31,6 @@ pub enum Reason {
     MissingKey,
     /// A value of the wrong type, without its unit, out of its range or unknown.
     Value,
-    /// A word of the glossary that this version has not built.
-    NotBuilt,
     /// Values that are each right, but do not go together.
     Combination,
     /// A value that is right, and that the machine cannot serve.
@@ -108,7 +106,7 @@ impl SpecError {
         let mut all: Vec<SpecError> =
             std::iter::once(self).chain(mine).chain(std::iter::once(other)).chain(theirs).take(MOST).collect();
         // In the order of the file, in which somebody goes through it; each `--set` follows it.
-        all.sort_by_key(|error| (error.reason != Reason::NotBuilt, error.text, error.place.line, error.place.column));
+        all.sort_by_key(|error| (error.text, error.place.line, error.place.column));
         let mut first = all.remove(0);
         first.others = all;
         first
@@ -318,11 +316,6 @@ pub(crate) struct Faults {
     /// Keys that the authors of unknown ones most likely wanted to write, in the layer that is
     /// read.
     guessed: Vec<String>,
-    /// Unknown keys that resemble no key here, by their table. Next to a word that this version has
-    /// not built they may belong to that word, and are then not wrong.
-    strangers: Vec<(String, Problem)>,
-    /// Tables that contain such a word.
-    later: BTreeSet<String>,
 }
 
 impl Faults {
@@ -335,14 +328,10 @@ impl Faults {
     /// Notes a key that does not exist. `meant` are those that its author most likely wanted to
     /// write. They then have no value, unless [`Faults::settle`] learns that they were written
     /// too.
-    pub(crate) fn add_unknown(&mut self, table: &[String], problem: Problem, meant: Vec<String>) {
-        match meant.is_empty() {
-            _ if self.is_full() => {}
-            false => {
-                self.guessed.extend(meant);
-                self.add(problem);
-            }
-            true => self.strangers.push((table.join("."), problem)),
+    pub(crate) fn add_unknown(&mut self, problem: Problem, meant: Vec<String>) {
+        if !self.is_full() {
+            self.guessed.extend(meant);
+            self.add(problem);
         }
     }
 
@@ -366,9 +355,6 @@ impl Faults {
 
     /// Notes that the value of `key` is wrong.
     pub(crate) fn add_value(&mut self, key: &str, problem: Problem) {
-        if problem.reason == Reason::NotBuilt {
-            self.later.insert(key.rsplit_once('.').map_or("", |(table, _)| table).to_owned());
-        }
         self.broke(key.to_owned());
         if self.values.len() < MOST {
             self.values.entry(key.to_owned()).or_insert_with(|| (self.case, problem.at.clone()));
@@ -398,7 +384,7 @@ impl Faults {
 
     /// How many more are reported.
     pub(crate) fn room(&self) -> usize {
-        MOST.saturating_sub(self.found.len() + self.strangers.len())
+        MOST.saturating_sub(self.found.len())
     }
 
     /// True if no key is broken where the case, if any, is laid over the file.
@@ -408,7 +394,7 @@ impl Faults {
 
     /// True if there is none.
     pub(crate) fn is_empty(&self) -> bool {
-        self.found.is_empty() && self.strangers.is_empty()
+        self.found.is_empty()
     }
 
     /// True unless `key`, something above it or something below it is broken, in the file or in
@@ -427,13 +413,10 @@ impl Faults {
         is_broken || self.open.contains(key)
     }
 
-    /// All of them in the order in which they are reported: what this version does not have first,
-    /// because no fix of the rest helps; then by place, the file before each `--set`.
+    /// All of them in the order in which they are reported: by place, the file before each `--set`.
     pub(crate) fn in_order(self) -> Vec<Problem> {
-        let Faults { found, strangers, later, .. } = self;
-        let strange = strangers.into_iter().filter(|(table, _)| !later.contains(table)).map(|(_, problem)| problem);
-        let mut all: Vec<Problem> = found.into_iter().chain(strange).collect();
-        all.sort_by_key(|problem| (problem.reason != Reason::NotBuilt, place(&problem.at)));
+        let mut all = self.found;
+        all.sort_by_key(|problem| place(&problem.at));
         let mut seen = HashSet::new();
         all.retain(|problem| seen.insert((place(&problem.at), problem.message.clone())));
         all

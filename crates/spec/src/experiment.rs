@@ -7,7 +7,7 @@ use tardy_model::copy::Copying;
 use tardy_model::expect::Expectation;
 use tardy_model::load::Load;
 use tardy_model::machine::HostId;
-use tardy_model::path::{Backend, Devices, MacvtapMode, PathKind, PathTraits};
+use tardy_model::path::{Backend, BpfJit, Devices, MacvtapMode, PathKind, PathTraits};
 use tardy_model::shaper::Shaper;
 use tardy_model::station::{Machine, MachinePart, Passed, StationKind};
 use tardy_model::stream::{CpuChoice, Ip, Kind, Policy, Side, Stream, UNDER_TEST, Wait, all_simulated};
@@ -65,6 +65,9 @@ pub struct Station {
     /// Of a station that is a machine's own network: which of its addresses is meant; `None` for
     /// the one by which ssh goes.
     pub address: Option<IpAddr>,
+    /// It is in a virtual machine behind this network device of the machine on which the experiment
+    /// is run.
+    pub tap: Option<String>,
 }
 
 /// A machine that is reached over ssh.
@@ -122,6 +125,7 @@ impl Station {
             bystanders,
             remote: None,
             address: None,
+            tap: None,
         }
     }
 
@@ -182,6 +186,8 @@ pub struct Path {
     pub xdp_mode: XdpMode,
     /// They print each packet.
     pub xdp_prints: bool,
+    /// Whether the kernel compiles them.
+    pub bpf_jit: BpfJit,
     /// What path `macvtap` lets pass.
     pub macvtap_mode: MacvtapMode,
     /// On path `vfio` the machine has a virtual function of the device, and not all of it.
@@ -208,6 +214,7 @@ impl Path {
             take: false,
             xdp_mode: XdpMode::Native,
             xdp_prints: false,
+            bpf_jit: BpfJit::AsSet,
             macvtap_mode: MacvtapMode::Bridge,
             vf: false,
         }

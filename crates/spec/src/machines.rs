@@ -80,7 +80,7 @@ const OF_MACHINES: [&str; 14] = [
 const OF_OTHERS: [&str; 2] = ["ssh", "sudo"];
 
 /// Keys of a station that is a machine's own network.
-const OF_HOSTS: [&str; 1] = ["address"];
+const OF_HOSTS: [&str; 2] = ["address", "tap"];
 
 /// True if the key of a station, without `station` and the name, has a meaning for one of this
 /// kind.
@@ -130,6 +130,16 @@ pub(crate) fn remote(table: &Table<'_>) -> Result<Option<Remote>, Problem> {
         }
         _ => Ok(None),
     }
+}
+
+/// The network device of this machine behind which a virtual machine is that is there already.
+pub(crate) fn tap(table: &Table<'_>) -> Result<Option<String>, Problem> {
+    let Some(Value::Text(device)) = table.find("tap") else { return Ok(None) };
+    if table.find("ssh").is_none() {
+        let message = format!("`{}` is for a station in a virtual machine that is reached over ssh", table.key("tap"));
+        return Err(table.wrong(&["tap"], message, "write ssh = \"USER@HOST\" too, or leave it out"));
+    }
+    Ok(Some(device.clone()))
 }
 
 /// Which address of a machine's own network is meant.

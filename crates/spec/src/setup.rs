@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use tardy_model::ethernet::Tag;
 use tardy_model::expect::{Count, Expectation, Limit, Of};
 use tardy_model::frame::MOST_PACKETS;
-use tardy_model::path::{Backend, Devices, MacvtapMode, PathKind, PathTraits};
+use tardy_model::path::{Backend, BpfJit, Devices, MacvtapMode, PathKind, PathTraits};
 use tardy_model::point::{Metric, Point};
 use tardy_model::port::{Port, Sim};
 use tardy_model::station::StationKind;
@@ -161,6 +161,8 @@ fn path(view: &View<'_>) -> Result<Path, Problem> {
             let by_xdp = kind.traits().by_xdp;
             let xdp_mode = if by_xdp { mode } else { XdpMode::Native };
             let xdp_prints = table.get("xdp_printk", flag)? && by_xdp;
+            let jit = table.get("bpf_jit", called(BpfJit::of))?;
+            let bpf_jit = if by_xdp { jit } else { BpfJit::AsSet };
             let mode = table.get("macvtap_mode", called(MacvtapMode::of))?;
             let is_macvtap = kind.traits().devices.backend() == Some(Backend::Macvtap);
             let macvtap_mode = if is_macvtap { mode } else { MacvtapMode::Bridge };
@@ -168,7 +170,7 @@ fn path(view: &View<'_>) -> Result<Path, Problem> {
             let may_be_named = kind.traits().devices.may_be_named();
             let is_named = may_be_named && nics::are_named(view, &table);
             let given = if is_named { nics::named(view, &table, kind, mtu)? } else { Path::given(kind, mtu) };
-            Ok(Path { xdp_mode, xdp_prints, macvtap_mode, vf: vf && may_be_named, ..given })
+            Ok(Path { xdp_mode, xdp_prints, bpf_jit, macvtap_mode, vf: vf && may_be_named, ..given })
         }
         Devices::Named => nics::named(view, &table, kind, mtu),
     }
@@ -203,7 +205,8 @@ fn stations(view: &View<'_>, path: Option<PathTraits>) -> Option<BTreeMap<String
         if !kind.traits().is_machine {
             let remote = view.keep(machines::remote(&table))?;
             let address = if kind == StationKind::Host { view.keep(machines::address(&table))? } else { None };
-            return Some((named.name.clone(), Station { remote, address, ..Station::here(kind) }));
+            let tap = if kind == StationKind::Host { view.keep(machines::tap(&table))? } else { None };
+            return Some((named.name.clone(), Station { remote, address, tap, ..Station::here(kind) }));
         }
         let machine = view.keep(machines::machine(&table))?;
         let threads = view.keep(machines::threads(&table, machine.net))?;

@@ -239,7 +239,7 @@ impl Sheet {
             && let Err(problem) = self.check_names(&path, &key.at, faults)
         {
             if lacks_name(&path) {
-                return faults.add_unknown(&path, problem, vec![nameless(&path)]);
+                return faults.add_unknown(problem, vec![nameless(&path)]);
             }
             let is_known = !problem.knock_on;
             faults.add(problem);
@@ -280,7 +280,7 @@ impl Sheet {
             KeyOrTable::Unknown => {
                 let Unknown { above, problem, meant } = unknown(&path, &key.at, node, &|root| self.called(root));
                 let keys = meant.map_or_else(Vec::new, |meant| meant_keys(meant, &path[above.len() + 1..], node));
-                faults.add_unknown(above, problem, keys);
+                faults.add_unknown(problem, keys);
             }
             KeyOrTable::Table => match &node.value {
                 Toml::Table(rows) => rows.iter().for_each(|(key, node)| self.walk(&path, key, node, leaves, faults)),

@@ -44,11 +44,6 @@ pub(crate) fn unknown<'a>(path: &'a [String], at: &At, node: &Node, names: Names
         .unwrap_or(path.len());
     let (above, wrong) = (&path[..depth - 1], path[depth - 1].as_str());
     let mut shown = path[..depth].join(".");
-    if above.is_empty() && schema::LATER.contains(&wrong) {
-        let help = format!("it has: {}, case, matrix", synonyms::list(schema::children(above)));
-        let problem = Problem::new(Reason::NotBuilt, at, format!("`{wrong}` is not in this version"), help);
-        return Unknown { above, problem, meant: Some(shown) };
-    }
     let mut known = schema::children(above);
     if above.is_empty() {
         known.extend(["case", "matrix"]);

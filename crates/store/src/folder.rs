@@ -5,12 +5,14 @@
 use crate::held::{Held, file_name};
 use crate::samples::{Batches, SamplesFile};
 use crate::{StoreError, held, hlog, samples};
+use rustix::process::geteuid;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use tardy_model::FORMAT;
@@ -71,6 +73,20 @@ impl RunFolder {
         match folder.make_new(TRIALS)? {
             Some(_) => Ok(RunFolder::of(folder)),
             None => Err(StoreError::NotEmpty { path: path.to_owned() }),
+        }
+    }
+
+    /// Refuses a folder of this user's that [`RunFolder::create`] would refuse because something is
+    /// in it. Nothing is made: what comes before the run may take long, or fail.
+    ///
+    /// # Errors
+    /// [`StoreError::NotEmpty`].
+    pub fn refuse_used(path: &Path) -> Result<(), StoreError> {
+        let is_own = |about: Metadata| about.is_dir() && about.uid() == geteuid().as_raw();
+        let is_used = || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
+        match fs::symlink_metadata(path).is_ok_and(is_own) && is_used() {
+            true => Err(StoreError::NotEmpty { path: path.to_owned() }),
+            false => Ok(()),
         }
     }
 

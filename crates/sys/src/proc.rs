@@ -276,6 +276,28 @@ pub fn kernel_release() -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
+/// What says whether the kernel compiles BPF programs as it loads them. Only the machine's first
+/// network namespace has it.
+pub const BPF_JIT: &str = "/proc/sys/net/core/bpf_jit_enable";
+
+/// Whether the kernel compiles BPF programs as it loads them: 0 if it interprets them. `None` where
+/// it does not say.
+pub fn bpf_jit() -> Option<u8> {
+    fs::read_to_string(BPF_JIT).ok()?.trim().parse().ok()
+}
+
+/// Whether the kernel has an interpreter of BPF programs, by the names of its functions
+/// (kernel/bpf/core.c); `None` where it shows none of these.
+pub fn interprets_bpf() -> Option<bool> {
+    let names = fs::read_to_string("/proc/kallsyms").ok()?;
+    let has = |name: &str| names.lines().any(|line| line.split_ascii_whitespace().nth(2) == Some(name));
+    if has("___bpf_prog_run") {
+        return Some(true);
+    }
+    // What is there in its place.
+    has("__bpf_prog_ret0_warn").then_some(false)
+}
+
 /// Which boot of the machine this is: a random number that each one gets.
 ///
 /// # Errors

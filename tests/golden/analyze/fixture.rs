@@ -120,6 +120,7 @@ fn machine(at_ns: i64) -> MachineState {
         ]),
         rt_limit: Some(RtLimit { period_ns: 1_000_000_000, runtime_ns: 950_000_000 }),
         cpu_dma_latency_us: Some(0),
+        bpf_jit: Some(1),
         other_runs: 0,
     }
 }

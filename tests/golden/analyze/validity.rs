@@ -388,6 +388,8 @@ fn what_happened_around_the_trial() {
     assert_is(&verdict(|record, _| record.after.other_runs = 1), "other-runs", Level::Note, "1 other run of tardy");
     let qos = verdict(|record, _| record.after.cpu_dma_latency_us = Some(2_000));
     assert_is(&qos, "pm-qos", Level::Warning, "from 0 µs to 2000 µs");
+    let jit = verdict(|record, _| record.after.bpf_jit = Some(0));
+    assert_is(&jit, "bpf-jit", Level::Warning, "went from 1 to 0");
 }
 
 #[test]

@@ -392,15 +392,6 @@ fn a_word_of_the_file_was_no_kind_or_a_kind_had_no_word() {
 }
 
 #[test]
-fn no_word_is_both_there_and_planned() {
-    for key in KEYS {
-        let Kind::Choice { built, later } = &key.kind else { continue };
-        let both: Vec<_> = built.iter().filter(|word| later.contains(word)).collect();
-        assert!(both.is_empty(), "{} has {both:?} and plans it", key.pattern);
-    }
-}
-
-#[test]
 fn another_path_was_refused_for_a_key_of_the_file_s_own() {
     let host_to_host = ready_made("host-to-host").expect("it is ready-made");
     let over = |set: &[&str]| load(&host_to_host, &set.iter().map(|set| (*set).to_owned()).collect::<Vec<_>>());

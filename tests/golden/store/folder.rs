@@ -61,6 +61,7 @@ fn record(cell: &str, n: u32) -> TrialRecord {
         tasks: BTreeMap::new(),
         rt_limit: None,
         cpu_dma_latency_us: None,
+        bpf_jit: None,
         other_runs: 0,
     };
     TrialRecord {

@@ -248,6 +248,25 @@ fn unread_bound(asked_us: i32) -> Option<Verdict> {
     Some(Verdict::new(PM_QOS.id, Level::Warning, says).with("asked_us", i64::from(asked_us)))
 }
 
+/// `bpf-jit`: whether the kernel compiles BPF programs was changed during the trial.
+pub(super) const BPF_JIT: Rule = Rule { id: "bpf-jit", spoils: Spoils::Measuring, judge: bpf_jit };
+
+fn bpf_jit(evidence: &Evidence<'_>) -> Vec<Verdict> {
+    evidence.each_host(|evidence, host| {
+        let found = evidence.states(host).map(|states| states.map(|state| state.bpf_jit));
+        let Some([Some(before), Some(after)]) = found else { return Vec::new() };
+        if before == after {
+            return Vec::new();
+        }
+        let says = format!(
+            "net.core.bpf_jit_enable went from {before} to {after}: programs that were loaded before stay as they were, and \
+             what is loaded now is not like them"
+        );
+        let verdict = Verdict::new(BPF_JIT.id, Level::Warning, says);
+        vec![verdict.with("before", i64::from(before)).with("after", i64::from(after))]
+    })
+}
+
 /// `PM_QOS_CPU_LATENCY_DEFAULT_VALUE` in include/linux/pm_qos.h, µs: nobody asks for a bound.
 const NO_BOUND_US: i32 = 2_000_000_000;
 

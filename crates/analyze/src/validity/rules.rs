@@ -12,7 +12,7 @@ use tardy_model::validity::Validity;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
 /// All rules, in the order in which their verdicts are reported: the most severe causes first.
-pub const RULES: [Rule; 56] = [
+pub const RULES: [Rule; 57] = [
     broken::FAILED,
     broken::LATE_START,
     broken::RECEIVER_BROKE,
@@ -58,6 +58,7 @@ pub const RULES: [Rule; 56] = [
     shared_cpu::SHARED_CPU,
     cpus::OTHER_RUNS,
     cpus::PM_QOS,
+    cpus::BPF_JIT,
     launching::LAUNCH_IGNORED,
     launching::MOVED_POINT,
     broken::PRINTK,

@@ -90,13 +90,9 @@ pub fn experiment() -> Chapter {
         let rows = KEYS.iter().filter(|key| table_of(key.pattern) == name).map(|key| {
             let whole = if key.whole { " *whole*" } else { "" };
             let rival = key.rival.map(|rival| format!(" Not together with `{rival}`.")).unwrap_or_default();
-            let later = match key.kind.later() {
-                [] => String::new(),
-                words => format!(" *later:* `{}`", words.join("`, `")),
-            };
             vec![
                 format!("`{}`{whole}", with_name(key.pattern)),
-                escaped(&key.kind.words()) + &later,
+                escaped(&key.kind.words()),
                 escaped(&key.default.words()),
                 escaped(key.doc) + &rival,
             ]

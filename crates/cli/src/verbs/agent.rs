@@ -71,7 +71,7 @@ pub fn steward() -> Result<Exit> {
 /// Has XDP programs hand packets from one device to the other until stdin ends.
 pub fn forward(args: &Forward) -> Result<Exit> {
     process::leave_terminal();
-    let Forward { netns, mode, printk, devices } = args;
+    let Forward { netns, mode, printk, jit, devices } = args;
     let [a, b] = &devices[..] else {
         return Err(Failure::new(Exit::Usage, "forward: name two network devices".to_owned()).into());
     };
@@ -84,6 +84,15 @@ pub fn forward(args: &Forward) -> Result<Exit> {
     process::enter_netns(&Path::new("/run/netns").join(netns)).map_err(|error| cannot(error.to_string()))?;
     let mode = XdpMode::ALL.into_iter().find(|known| known.name() == mode).unwrap_or(XdpMode::Native);
     let forwarding = Forwarding::between([a, b], mode, *printk).map_err(|error| cannot(error.to_string()))?;
+    if let Some(wanted) = jit {
+        let compiled = forwarding.is_compiled().map_err(|error| cannot(error.to_string()))?;
+        if compiled != (wanted == "on") {
+            let does = if compiled { "compiles" } else { "interprets" };
+            let why =
+                format!("path.bpf_jit = \"{wanted}\", and the kernel {does} the programs: was it set again meanwhile?");
+            return Err(cannot(why).into());
+        }
+    }
     super::print("ready\n")?;
     // Nobody writes anything: it ends.
     let _ = std::io::copy(&mut stdin().lock(), &mut std::io::sink());

@@ -141,8 +141,15 @@ fn elsewhere(host: &str, args: &Doctor) -> Result<Exit> {
         2 => return Err(Failure::new(Exit::Usage, format!("`{host}`: {}", said.trim())).into()),
         _ => return Err(Failure::new(Exit::Cannot, format!("`{host}`: {}", said.trim())).into()),
     };
-    super::print(&said)?;
+    super::print(&if args.fix { in_comments(host, &said) } else { said })?;
     Ok(exit)
+}
+
+/// What another machine printed as its fixes. They are for that machine, and in its words: whoever
+/// has a shell read them here would run them here.
+fn in_comments(host: &str, said: &str) -> String {
+    let lines: String = said.lines().map(|line| format!("# {line}\n")).collect();
+    format!("# For `{host}`, as it says: read each line before you run it there. Here, all are comments.\n{lines}")
 }
 
 /// What an experiment needs of this machine.
@@ -273,6 +280,9 @@ fn table(found: &Diagnosis, is_root: bool) -> String {
         0 => writeln!(text, "FINE     none of {} would spoil figures", super::count(found.checks.len(), "check")),
         n => writeln!(text, "SPOILS   {n} of {} would spoil figures", super::count(found.checks.len(), "check")),
     };
+    if found.cpus.is_empty() {
+        text += "         no CPU was looked at by itself: --cpu N watches one, and --for EXPERIMENT looks at what that uses\n";
+    }
     if found.checks.iter().any(|check| check.fix.as_ref().is_some_and(|fix| !fix.commands.is_empty())) {
         text += "         `tardy doctor --fix` prints the commands that fix something until the next boot\n";
     }

@@ -385,6 +385,8 @@ pub fn facts(guest: &Guest) -> FactsByHost {
         usable: (0..guest.cpus()).collect(),
         rt_limit: Some(limit).filter(|_| !guest.append.contains("sched_rt_")),
         release: Some(guest.kernel.release.clone()),
+        // As Debian's kernels begin (CONFIG_BPF_JIT_DEFAULT_ON).
+        bpf_jit: Some(1),
         ..Facts::default()
     };
     let machines = guest.machines.iter().map(|(host, of)| (*host, machine::facts(&of.machine)));

@@ -39,6 +39,9 @@ pub fn call(args: Run) -> Result<Exit> {
     let here = args.guest.place.is_none();
     let mut experiment = object::load(&args.experiment, args.xdp_object.as_deref())
         .map_err(|error| if here { verbs::with_machine(error, &args.experiment) } else { error })?;
+    if let Some(out) = &args.out {
+        RunFolder::refuse_used(out)?;
+    }
     let state = verbs::state();
     let stop = exit::on_signal(state.clone()).context("signal handlers")?;
     let guest = guest::asked(&args.guest, &experiment)?;

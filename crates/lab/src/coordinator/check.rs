@@ -8,6 +8,7 @@
 use super::copies::{isolated, sizes_of};
 use super::under_way::Run;
 use crate::copying::{self, CopyRefused, Room};
+use crate::bpf_jit;
 use crate::host::ask::Ask;
 use crate::host::devices::DeviceError;
 use crate::host::hosts::Hosts;
@@ -96,6 +97,27 @@ pub fn look(experiment: &Experiment, kinds: &Kinds, hosts: &mut Hosts<'_>) -> Re
     Ok(found)
 }
 
+/// What leads to each virtual machine that is there already, by the name of its host, as the
+/// manifest has it.
+///
+/// # Errors
+/// If the kernel knows it behind another device.
+pub fn behind(
+    experiment: &Experiment,
+    found: &FactsByHost,
+    hosts: &Hosts<'_>,
+) -> Result<BTreeMap<String, BTreeMap<String, String>>, RunError> {
+    let mut all = BTreeMap::new();
+    for (name, station) in experiment.cells.iter().flat_map(|cell| &cell.setup.stations) {
+        let read = station.tap.as_ref().and_then(|tap| Some((tap, found.here().behind.get(tap)?)));
+        let (Some((tap, behind)), Some(host)) = (read, hosts.name(station.host)) else { continue };
+        let macs = found.of(station.host)?.own.iter().map(|own| own.mac.as_str());
+        let facts = behind.checked(name, tap, macs).map_err(LookError::from)?;
+        all.insert(host.to_owned(), facts);
+    }
+    Ok(all)
+}
+
 /// What a host is asked for: the devices that paths are to take there, in the order of the cells,
 /// and the programs of loads.
 ///
@@ -112,6 +134,10 @@ pub fn ask(experiment: &Experiment, kinds: &Kinds, host: HostId) -> Result<Ask, 
         }
         let is_own = |station: &Station| station.host == host && station.kind == StationKind::Host;
         ask.addresses |= cell.setup.stations.values().any(is_own);
+        // The device is this machine's, wherever the station is.
+        let taps = cell.setup.stations.values().filter_map(|station| station.tap.clone());
+        ask.behind.extend(taps.filter(|_| host == HostId::HERE));
+        ask.sets_bpf_jit |= bpf_jit::is_set(&cell.setup, host);
         ask.programs.extend(loads::programs_at(&cell.setup, host)?);
     }
     Ok(ask)

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Short trials around a measured one: what tx stamps add, and tardy's own exchange over the
-//! measured path. The exchange is round trips whose packets the kernels of both ends stamp. It
-//! shows how far the clocks of two machines are apart without anything of ssh and of threads that
-//! wake up in it, and another source that excludes it is wrong.
+//! measured path. The exchange is round trips whose packets the kernels of both ends stamp; where
+//! the devices of both stamp the measured packets, it is packets each way that have their stamps.
+//! It shows how far the clocks of two machines are apart without anything of ssh and of threads
+//! that wake up in it, and another source that excludes it is wrong.
 
 use super::under_way::Run;
 use crate::agent::AgentError;
 use crate::host::HostId;
 use crate::host::clocks::{Compared, Exchange, Known, best};
+use crate::host::ways::{OneWay, best_of_ways};
 use crate::loads::Loads;
 use crate::not_found::NotFound;
 use crate::observer;
@@ -26,11 +28,13 @@ use tardy_model::port::Port;
 use tardy_model::sample::Batch;
 use tardy_model::stream::{CpuChoice, Kind, Launch, Policy, Reply, Rx, Stream, Tx, Wait};
 use tardy_model::time::{Nanos, Offset, OffsetReading, OtherSource};
-use tardy_model::trial::ObserverRecord;
+use tardy_model::trial::{ObserverRecord, StreamRecord};
 use tardy_spec::experiment::{Cell, Setup};
 
-/// Round trips of an exchange with each machine.
-const ROUND_TRIPS: u32 = 64;
+/// Round trips of an exchange with each machine, or packets each way.
+const PACKETS: u32 = 64;
+/// From one packet to the next of one way.
+const APART: Nanos = Nanos(1_000_000);
 /// One that takes longer is lost.
 const TIMEOUT: Nanos = Nanos(200_000_000);
 /// Payload bytes, both ways.
@@ -42,7 +46,35 @@ pub(super) type Pair = [HostId; 2];
 /// By how much the clock of the second host of a pair is ahead of that of the first, by the
 /// exchange over the path: of those from which packets came back. `None` if a clock was set
 /// meanwhile.
-pub(super) type ByPath = BTreeMap<Pair, Option<OffsetReading>>;
+pub(super) type ByPath = BTreeMap<Pair, Option<PathReading>>;
+
+/// A reading over the path, and of what it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PathReading {
+    reading: OffsetReading,
+    packets: Packets,
+}
+
+/// What went over the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Packets {
+    RoundTrips,
+    /// Packets each way that had the stamps of both devices.
+    OfDevices,
+    /// Packets each way, and not all had them.
+    OneWay,
+}
+
+impl Packets {
+    /// In words for the trial's record.
+    fn method(self) -> String {
+        match self {
+            Packets::RoundTrips => format!("{PACKETS} round trips over the path, with the stamps of both kernels"),
+            Packets::OfDevices => format!("{PACKETS} packets each way over the path, with the stamps of both devices"),
+            Packets::OneWay => format!("{PACKETS} packets each way over the path, some with the kernels' stamps alone"),
+        }
+    }
+}
 
 impl Run<'_, '_> {
     /// Measures what tx stamps add, behind the first trial on a path, between hosts, by a port.
@@ -148,13 +180,40 @@ fn exchanging(setup: &Setup, plan: &Plan, pairs: &BTreeSet<Pair>) -> Option<Setu
         return None;
     }
     let at = |host: HostId| setup.stations.iter().filter(move |(_, of)| of.host == host).map(|(name, _)| name);
-    let joined = |[one, other]: &Pair| {
-        let mut ends = at(*one).flat_map(|from| at(*other).map(move |to| (from, to)));
-        let (from, to) = ends.find(|(from, to)| plan.ends.between(from, to, None).is_ok())?;
-        question(setup, from, to)
+    let joined = |pair: &Pair| -> Vec<Stream> {
+        let mut ends = at(pair[0]).flat_map(|from| at(pair[1]).map(move |to| (from, to)));
+        let Some((from, to)) = ends.find(|(from, to)| plan.ends.between(from, to, None).is_ok()) else {
+            return Vec::new();
+        };
+        match have_devices_stamps(setup, *pair) {
+            true => [(from, to), (to, from)].into_iter().filter_map(|(from, to)| one_way(setup, from, to)).collect(),
+            false => question(setup, from, to).into_iter().collect(),
+        }
     };
-    let streams: Vec<Stream> = pairs.iter().filter_map(joined).collect();
+    let streams: Vec<Stream> = pairs.iter().flat_map(joined).collect();
     (!streams.is_empty()).then(|| Setup { streams, loads: Vec::new(), ..setup.clone() })
+}
+
+/// True if a measured stream between the two hosts is stamped by the devices of both: they are set
+/// to do so then. Nothing is set for the exchange's sake.
+fn have_devices_stamps(setup: &Setup, pair: Pair) -> bool {
+    let host = |station: &str| setup.stations.get(station).map(|of| of.host);
+    setup.streams.iter().any(|stream| {
+        let joins = host(&stream.from).zip(host(&stream.to)).is_some_and(|(from, to)| in_order([from, to]) == pair);
+        joins && [Point::TxHw, Point::RxHw].iter().all(|point| stream.stamps.contains(point))
+    })
+}
+
+/// The packets of one way of an exchange by devices' stamps.
+fn one_way(setup: &Setup, from: &str, to: &str) -> Option<Stream> {
+    let stamps = [LEFT, CAME].into_iter().flatten().collect();
+    Some(Stream {
+        name: format!("clock of {to} by {from}"),
+        kind: Kind::Cyclic,
+        cycle: APART,
+        stamps,
+        ..question(setup, from, to)?
+    })
 }
 
 /// The round trips of an exchange. They take the way of the station's own stream, with its
@@ -171,7 +230,7 @@ fn question(setup: &Setup, from: &str, to: &str) -> Option<Stream> {
         kind: Kind::Pingpong,
         port: Port::Udp,
         cycle: Nanos::ZERO,
-        count: ROUND_TRIPS,
+        count: PACKETS,
         size: SIZE,
         tag: like.tag.filter(|_| like.port == Port::Udp),
         launch: Launch::None,
@@ -225,6 +284,26 @@ fn exchanges(batch: &Batch) -> Vec<Exchange> {
     (0..batch.len()).filter_map(of_row).collect()
 }
 
+/// The stamps of a packet of one way, at either end; the nearest to the wire first.
+const LEFT: [Point; 3] = [Point::TxHw, Point::TxKernel, Point::Send];
+const CAME: [Point; 3] = [Point::RxHw, Point::RxKernel, Point::Receive];
+
+/// The packets of one way that came, and whether all of them had the stamps of both devices. Of
+/// each, the stamps nearest to the wire count.
+fn ways(batch: &Batch, record: &StreamRecord) -> (Vec<OneWay>, bool) {
+    let of_clocks = record.tx_conversion.bound_ns.saturating_add(record.rx_conversion.bound_ns);
+    let of_devices = [(Point::TxHw, record.tx_hw_bound_ns), (Point::RxHw, record.rx_hw_bound_ns)];
+    let at = |row, points: [Point; 3]| points.into_iter().find_map(|at| Some((at, batch.stamp_ns(row, at)?)));
+    let of_row = |row: usize| {
+        let ((left, left_ns), (came, came_ns)) = (at(row, LEFT)?, at(row, CAME)?);
+        let own = of_devices.iter().filter(|(point, _)| [left, came].contains(point)).map(|(_, bound_ns)| *bound_ns);
+        let bound_ns = own.clone().fold(of_clocks, i64::saturating_add);
+        Some((OneWay { left_ns, came_ns, bound_ns }, own.count() == of_devices.len()))
+    };
+    let (ways, whose): (Vec<OneWay>, Vec<bool>) = (0..batch.len()).filter_map(of_row).unzip();
+    (ways, whose.into_iter().all(|by_devices| by_devices))
+}
+
 /// What an exchange came to.
 #[derive(Default)]
 struct Exchanged {
@@ -257,24 +336,41 @@ fn by_path(
     let run = |stations: &mut Stations| stations.run(&ordered, &mut loads, stop, None, &mut |_, _| {});
     let ran = stations.with_known_clocks(Known(about.clone()), run)?;
     let mut all = Exchanged::default();
+    // The stamps of both are in this machine's clock by these.
+    let about_ns = |host: HostId| about.get(&host).map_or(0, |of| of.reading.ahead_ns);
+    let whole = |[from, to]: Pair, more: OffsetReading| {
+        let ahead_ns = more.ahead_ns.saturating_add(about_ns(to)).saturating_sub(about_ns(from));
+        OffsetReading { at_tai_ns: more.at_tai_ns.saturating_add(about_ns(from)), ahead_ns, ..more }
+    };
+    let mut each_way: BTreeMap<Pair, [(Vec<OneWay>, bool); 2]> = BTreeMap::new();
     for (ordered, ran) in ordered.iter().zip(&ran) {
         let pair = [host_of(setup, &ordered.stream.from)?, host_of(setup, &ordered.stream.to)?];
         let (batch, record) = halves::join(&ordered.stream, ran.base, &ran.halves);
+        if !ordered.stream.kind.is_answered() {
+            let is_back = in_order(pair) != pair;
+            each_way.entry(in_order(pair)).or_default()[usize::from(is_back)] = ways(&batch, &record);
+            continue;
+        }
         let exchanges = exchanges(&batch);
         if exchanges.is_empty() {
             all.silent.push(pair);
             continue;
         }
-        // The stamps of both are in this machine's clock by these.
-        let about_ns = |host: HostId| about.get(&host).map_or(0, |of| of.reading.ahead_ns);
-        let [from_ns, to_ns] = pair.map(about_ns);
-        let whole = |more: OffsetReading| {
-            let ahead_ns = more.ahead_ns.saturating_add(to_ns).saturating_sub(from_ns);
+        let reading = best(&exchanges).map(|more| {
             let of_stamps = [record.tx_conversion.bound_ns, record.rx_conversion.bound_ns];
             let bound_ns = of_stamps.into_iter().fold(more.bound_ns, i64::saturating_add);
-            OffsetReading { at_tai_ns: more.at_tai_ns.saturating_add(from_ns), ahead_ns, bound_ns }
-        };
-        all.found.insert(pair, best(&exchanges).map(whole));
+            PathReading { reading: whole(pair, OffsetReading { bound_ns, ..more }), packets: Packets::RoundTrips }
+        });
+        all.found.insert(pair, reading);
+    }
+    for (pair, [(there, by_devices_there), (back, by_devices_back)]) in each_way {
+        if there.is_empty() || back.is_empty() {
+            all.silent.push(pair);
+            continue;
+        }
+        let packets = if by_devices_there && by_devices_back { Packets::OfDevices } else { Packets::OneWay };
+        let reading = best_of_ways(&there, &back).map(|more| PathReading { reading: whole(pair, more), packets });
+        all.found.insert(pair, reading);
     }
     Ok(all)
 }
@@ -284,11 +380,14 @@ fn by_path(
 /// # Errors
 /// If a stream names a station that is not there.
 pub(super) fn add(setup: &Setup, ran: &mut [StreamHalves], before: &ByPath, behind: &ByPath) -> Result<(), RunError> {
-    let method = format!("{ROUND_TRIPS} round trips over the path, with the stamps of both kernels");
     let of_path = |pair: Pair| {
         let [first, last] = [before, behind].map(|found| found.get(&pair).copied().flatten());
-        let (method, is_reported) = (method.clone(), false);
-        first.zip(last).map(|(first, last)| OtherSource { method, first, last, is_reported })
+        first.zip(last).map(|(first, last)| {
+            // After the trial a device may have stopped stamping.
+            let packets = if first.packets == last.packets { first.packets } else { Packets::OneWay };
+            let (method, is_reported) = (packets.method(), false);
+            OtherSource { method, first: first.reading, last: last.reading, is_reported }
+        })
     };
     for (stream, ran) in setup.streams.iter().zip(ran) {
         let (from, to) = (host_of(setup, &stream.from)?, host_of(setup, &stream.to)?);

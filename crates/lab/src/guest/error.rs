@@ -49,10 +49,10 @@ pub enum GuestError {
     Machine { name: String, why: String },
     /// They do not fit.
     #[error(
-        "the experiment's virtual machines have {needed_mib} MiB of memory together, and {available_mib} MiB are available: give them less \
-         (station.*.memory), or write fewer of them"
+        "the experiment's virtual machines have {needed_mib} MiB of memory together, and they may have {most_mib} MiB, nine tenths of the \
+         {available_mib} MiB that are available: give them less (station.*.memory), or write fewer of them"
     )]
-    Memory { needed_mib: u64, available_mib: u64 },
+    Memory { needed_mib: u64, available_mib: u64, most_mib: u64 },
     /// It did not come up.
     #[error(
         "station `{name}`, a virtual machine, {what}{}; {console}; try another kernel (station.{of}.kernel), or leave \

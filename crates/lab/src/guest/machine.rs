@@ -11,6 +11,7 @@ use super::qemu::{self, Accelerator, VirtualMachine};
 use super::{console, probe, watch};
 use crate::command::Command;
 use crate::connection::Patient;
+use crate::host::ask::Ask;
 use crate::host::distant::Distant;
 use crate::host::place::Place;
 use crate::host::qemu::{self as process, Qemu};
@@ -171,8 +172,9 @@ pub fn check_memory<'m>(
 ) -> Result<(), GuestError> {
     let needed_mib: u64 = machines.map(|machine| machine.memory_mib).fold(0, u64::saturating_add);
     let available_mib = available_bytes.map_or(u64::MAX, |bytes| bytes >> 20);
-    match needed_mib > available_mib / 10 * 9 {
-        true => Err(GuestError::Memory { needed_mib, available_mib }),
+    let most_mib = available_mib / 10 * 9;
+    match needed_mib > most_mib {
+        true => Err(GuestError::Memory { needed_mib, available_mib, most_mib }),
         false => Ok(()),
     }
 }
@@ -320,6 +322,13 @@ pub fn boot(asked: &Asked<'_>, options: &BootOptions<'_>, here: &mut dyn Host) -
     let files = Step::new(&Place::of(HostId::HERE), "what the virtual machine is given to boot", Vec::new());
     let of = Station { host, machine: Some(machine.clone()), ..Station::here(StationKind::Guest) };
     let planned = (station::kind(StationKind::Guest).build)(names, &of, name);
+    if let Some(passed) = &machine.passed {
+        // It may have come into use since it was looked at.
+        here.look(&Ask { devices: vec![vfio::claim(passed)], ..Ask::default() })?;
+        if let Some(why) = vfio::refusal(passed, &vfio::read(&passed.device)) {
+            return Err(GuestError::Machine { name: name.to_owned(), why }.into());
+        }
+    }
     let handed = machine.passed.as_ref().and_then(|passed| {
         vfio::handed(passed, &vfio::read(&passed.device), &names.machine_mac(host, Backend::Vfio.slot()))
     });

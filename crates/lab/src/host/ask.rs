@@ -30,6 +30,12 @@ pub struct Ask {
     /// A station is the machine's own network: which addresses has it?
     #[serde(default)]
     pub addresses: bool,
+    /// Paths are to set whether the kernel compiles BPF programs: other runs may not until the end.
+    #[serde(default)]
+    pub sets_bpf_jit: bool,
+    /// Network devices behind which virtual machines are that the user already has.
+    #[serde(default)]
+    pub behind: BTreeSet<String>,
 }
 
 /// A network device that is to be taken.

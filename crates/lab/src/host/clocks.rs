@@ -3,6 +3,7 @@
 //! asks it twice.
 
 use super::HostId;
+use super::ways::FASTEST_PPM;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
@@ -134,9 +135,6 @@ pub struct Track {
 
 /// As many readings are kept.
 const KEPT: usize = 128;
-/// The kernel adjusts a clock's frequency by at most 500 ppm, so two clocks move by at most this
-/// against each other, in parts per million.
-const FASTEST_PPM: i64 = 1_000;
 
 impl Track {
     /// Adds a reading. One that no two clocks can come to which only drift begins anew.

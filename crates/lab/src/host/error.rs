@@ -4,6 +4,8 @@
 use super::devices::DeviceError;
 use super::place::Away;
 use super::runner::{CommandError, Failure};
+use crate::behind::BehindError;
+use crate::bpf_jit::JitError;
 use crate::command::{Batch, Command};
 use crate::journal::JournalError;
 use crate::not_found::NotFound;
@@ -19,6 +21,12 @@ pub enum LookError {
     /// A network device is not available.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// The way into a virtual machine that is there already.
+    #[error(transparent)]
+    Behind(#[from] BehindError),
+    /// What the machine is set to is not this run's to change.
+    #[error(transparent)]
+    Jit(#[from] JitError),
     /// So says another host.
     #[error(transparent)]
     Away(#[from] Away),

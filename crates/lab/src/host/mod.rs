@@ -22,6 +22,7 @@ pub mod ssh;
 pub mod steward;
 pub(crate) mod tool;
 pub mod trunk;
+pub mod ways;
 
 use crate::command::Command;
 use crate::connection::Connection;

@@ -7,6 +7,8 @@ use super::ask::{Ask, Observe, Observed};
 use super::devices::{self, Claim, DeviceError};
 use super::runner::{BatchLog, Processes};
 use super::{ApplyError, Away, Host, HostId, LookError, child};
+use crate::behind;
+use crate::bpf_jit::Jit;
 use crate::command::{Command, OURSELVES};
 use crate::connection::Connection;
 use crate::machine::Facts;
@@ -52,10 +54,11 @@ pub struct Steward {
     /// A process in the network namespace to which devices go back.
     home: u32,
     // In this order they are dropped: what is applied is put back first, then the slot is let go
-    // of, and then the devices, which nobody may take before they are as they were.
+    // of, and then the devices and the setting, which nobody may take before they are as they were.
     applied: Option<Applied<Processes<'static>>>,
     slot: Option<Slot>,
     claim: Option<Claim>,
+    jit: Option<Jit>,
     reader: Option<Reader>,
     /// Processes whose children are switches of the run's own.
     switches: Vec<Identity>,
@@ -78,6 +81,7 @@ impl Steward {
             program: program.to_owned(),
             home,
             claim: None,
+            jit: None,
             applied: None,
             slot: None,
             reader: None,
@@ -168,8 +172,15 @@ impl Host for Steward {
         // set.
         let claim = self.claim.get_or_insert_default();
         claim.also(asked.iter().map(|device| device.device.as_str()))?;
+        if ask.sets_bpf_jit && self.jit.is_none() {
+            self.jit = Some(Jit::claim(&self.state)?);
+        }
         let nics = devices::look(&asked)?;
         claim.also(nics.values().map(|nic| nic.name.as_str()))?;
+        let mut behind = BTreeMap::new();
+        for device in &ask.behind {
+            behind.insert(device.clone(), behind::read(device)?);
+        }
         let steering = nics.keys().map(|device| (device.clone(), steering(device))).collect();
         let queues = |(device, nic): (&String, &nic::Nic)| Some((device.clone(), nic::tx_queues(&nic.name)?));
         Ok(Facts {
@@ -179,6 +190,7 @@ impl Host for Steward {
             tx_queues: nics.iter().filter_map(queues).collect(),
             nics,
             own: if ask.addresses { devices::own() } else { Vec::new() },
+            behind,
             reached: None,
             paths,
             no_programs: ask
@@ -190,6 +202,8 @@ impl Host for Steward {
             idle_states: Some(cpus::states().len() as u32),
             available_bytes: proc::available_memory_bytes(),
             rt_limit: state::rt_limit(),
+            bpf_jit: proc::bpf_jit(),
+            interprets: if ask.sets_bpf_jit { proc::interprets_bpf() } else { None },
             tai_offset_s: Some(clock::tai_offset_s()),
             now: Some(clock::now()),
         })

@@ -29,8 +29,13 @@ pub(super) const KIND: PathMethods = PathMethods {
 const QEMU: &str = "0x1af4";
 const DRIVER: &str = "igb";
 
-/// True if this network device is such a port.
+/// True if this network device is such a port of a guest's that tardy booted. Elsewhere a device of
+/// this name is somebody's own, whoever emulates it, and a file takes none without the caller's
+/// word.
 pub(super) fn is_port(device: &str) -> bool {
+    if !tardy_sys::machine::is_init() {
+        return false;
+    }
     let folder = Path::new("/sys/class/net").join(device).join("device");
     let driver = fs::read_link(folder.join("driver")).ok();
     let vendor = fs::read_to_string(folder.join("subsystem_vendor")).unwrap_or_default();

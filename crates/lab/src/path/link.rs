@@ -2,6 +2,7 @@
 //! What every kind of path gives: its steps and its ends.
 
 use super::keeper::Keeper;
+use crate::bpf_jit::NoJit;
 use crate::host::HostId;
 use crate::host::place::Place;
 use crate::names::{LinkNumber, Names};
@@ -241,6 +242,9 @@ pub enum PathError {
         /// The stations there are.
         stations: Vec<String>,
     },
+    /// What the machine is set to is not known.
+    #[error(transparent)]
+    NoJit(#[from] NoJit),
     /// The stations are on two machines, which this kind of path does not join.
     #[error("{kind} joins stations of one machine, and `{first}` and `{second}` are on two: use path \"wire\"")]
     TwoHosts { kind: &'static str, first: String, second: String },

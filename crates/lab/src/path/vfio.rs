@@ -62,9 +62,7 @@ fn asks(setup: &Setup, host: HostId) -> Result<Vec<DeviceAsk>, PathError> {
         device: near.to_owned(),
         mtu: setup.path.mtu,
         take: setup.path.take,
-        // A guest's own ports are those of path igb. Where there are none, another device may have
-        // their names.
-        path: if passed.is_guests { PathKind::Igb } else { setup.path.kind }.name().to_owned(),
+        path: of_kind(passed.is_guests),
         peer: None,
     };
     Ok(setup.path.passed().filter(|_| host == HostId::HERE).map(ask).into_iter().collect())
@@ -118,6 +116,8 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, found: &FactsByH
 pub struct FunctionFacts {
     /// The network device; else why there is none.
     pub nic: Result<Nic, String>,
+    /// Other network devices of its function.
+    pub others: Vec<String>,
     /// The address of its function; `None` if it is on no PCI bus.
     pub address: Option<String>,
     pub driver: Option<String>,
@@ -160,7 +160,10 @@ pub fn read(device: &str) -> FunctionFacts {
         let driver = link(&entry.path().join("driver"))?;
         (Some(&name) != address.as_ref()).then_some((name, driver))
     });
+    let links = fs::read_dir(folder.join("net")).into_iter().flatten().flatten();
+    let others = links.map(|entry| entry.file_name().to_string_lossy().into_owned()).filter(|other| other != name);
     FunctionFacts {
+        others: others.collect(),
         beside: beside.collect(),
         driver: link(&folder.join("driver")),
         driver_override: text("driver_override").filter(|text| !text.is_empty() && text != "(null)"),
@@ -173,6 +176,17 @@ pub fn read(device: &str) -> FunctionFacts {
         address,
         nic,
     }
+}
+
+/// What is asked of the host's steward, so that no other run has the device meanwhile.
+pub fn claim(passed: &Passed) -> DeviceAsk {
+    DeviceAsk { device: passed.device.clone(), mtu: 0, take: false, path: of_kind(passed.is_guests), peer: None }
+}
+
+/// A guest's own ports are those of path igb. Where there are none, another device may have their
+/// names.
+fn of_kind(is_guests: bool) -> String {
+    if is_guests { PathKind::Igb } else { PathKind::Vfio }.name().to_owned()
 }
 
 /// Why a virtual machine cannot have it, and what helps; `None` if it can. Pure.
@@ -193,6 +207,12 @@ pub fn refusal(passed: &Passed, found: &FunctionFacts) -> Option<String> {
     if found.address.is_none() || found.driver.is_none() {
         return Some(format!(
             "`{device}` is no function of a PCI device, and only such a one can be given to a virtual machine: name a network card"
+        ));
+    }
+    if let Some(other) = found.others.first().filter(|_| !passed.vf) {
+        return Some(format!(
+            "`{device}` and `{other}` are one PCI function, so the virtual machine would take both: name another network card, or a virtual \
+             function (path.vf = true)"
         ));
     }
     let Some(group) = &found.group else {
@@ -238,15 +258,19 @@ pub fn handed(passed: &Passed, found: &FunctionFacts, mac: &str) -> Option<Hande
     let here = Place::of(HostId::HERE);
     let (address, nic) = (found.address.clone()?, found.nic.as_ref().ok()?);
     let link = LinkWas { name: nic.name.clone(), mtu: nic.mtu, up: nic.up };
-    let step = |why, script: String, action| {
-        Step::new(&here, why, vec![here.shell(&script, &[])]).undone_by(vec![Inverse::here(action)])
+    // A script that fails may have done a part of its actions. By a command of its own that changes
+    // nothing: its failure alone means that nothing is to be undone.
+    let step = |why, look: String, script: String, action| {
+        let does = [look, script].map(|script| here.shell(&script, &[])).to_vec();
+        Step::new(&here, why, does).undone_by(vec![Inverse::here(action)])
     };
     let mut steps = Vec::new();
     let was = if passed.vf {
         let vf = binding::first_vf(&address, found.vf_offset)?;
         let make = binding::make_vf(&address, &link.name, mac);
+        let look = binding::look_for_vfs(&address);
         let was = SriovWas { address, autoprobe: found.autoprobe, link };
-        steps.push(step("a virtual function of the device", make, Action::DeleteVirtualFunctions(Box::new(was))));
+        steps.push(step("a virtual function of the device", look, make, Action::DeleteVirtualFunctions(Box::new(was))));
         FunctionWas { address: vf, driver: None, driver_override: None, link: None }
     } else {
         let (driver, driver_override) = (found.driver.clone(), found.driver_override.clone());
@@ -255,7 +279,8 @@ pub fn handed(passed: &Passed, found: &FunctionFacts, mac: &str) -> Option<Hande
     let address = was.address.clone();
     let why =
         "the function to vfio-pci, by which QEMU gives it to the virtual machine; back with the driver that it had";
-    steps.push(step(why, binding::bind(&address), Action::GiveBackFunction(Box::new(was))));
+    let (look, bind) = (binding::look(&address), binding::bind(&address));
+    steps.push(step(why, look, bind, Action::GiveBackFunction(Box::new(was))));
     Some(Handed { steps, address })
 }
 

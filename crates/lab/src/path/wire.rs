@@ -86,9 +86,15 @@ pub struct StampsAsked {
 /// What is asked of the device of each station.
 pub fn asked(setup: &Setup) -> BTreeMap<&str, StampsAsked> {
     let mut asked: BTreeMap<&str, StampsAsked> = BTreeMap::new();
+    let host = |station: &String| setup.stations.get(station).map(|of| of.host);
     for stream in &setup.streams {
-        asked.entry(&stream.from).or_default().tx |= stream.stamps.contains(&Point::TxHw);
-        asked.entry(&stream.to).or_default().rx |= stream.stamps.contains(&Point::RxHw);
+        let [tx, rx] = [Point::TxHw, Point::RxHw].map(|point| stream.stamps.contains(&point));
+        // The exchange over the path then takes the devices' stamps too, and has packets both ways.
+        let both = tx && rx && host(&stream.from) != host(&stream.to);
+        let of_sender = asked.entry(&stream.from).or_default();
+        (of_sender.tx, of_sender.rx) = (of_sender.tx | tx, of_sender.rx | both);
+        let of_receiver = asked.entry(&stream.to).or_default();
+        (of_receiver.tx, of_receiver.rx) = (of_receiver.tx | both, of_receiver.rx | rx);
     }
     if setup.observes_ptp {
         // PTP stamps its own packets, both ways.

@@ -11,11 +11,13 @@ use super::link::{Laid, PathError};
 use super::meeting::Meeting;
 use super::methods::{PathMethods, PlannedStations};
 use super::veth::Joint;
+use crate::bpf_jit;
 use crate::command::{Command, OURSELVES};
+use crate::host::place::Place;
 use crate::machine::FactsByHost;
 use crate::names::Names;
 use crate::step::{Action, Inverse, Question, Step, offloads_off};
-use tardy_model::path::Backend;
+use tardy_model::path::{Backend, BpfJit};
 use tardy_spec::experiment::Setup;
 
 pub(super) const KIND: PathMethods = PathMethods::made(lay);
@@ -24,7 +26,7 @@ pub(super) const KIND: PathMethods = PathMethods::made(lay);
 ///
 /// # Errors
 /// If there are not exactly one namespace and one machine.
-fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost) -> Result<Laid, PathError> {
+fn lay(setup: &Setup, stations: &PlannedStations, names: Names, found: &FactsByHost) -> Result<Laid, PathError> {
     let meeting = Meeting::of(setup, stations, names, Backend::Tap)?;
     let [_, uplink] = names.bridge();
     let mut behind = vec![
@@ -36,6 +38,9 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost)
     ];
     let mut forward = vec!["forward", "--mode", setup.path.xdp_mode.name(), "--netns", meeting.behind_netns];
     forward.extend(setup.path.xdp_prints.then_some("--printk"));
+    if setup.path.bpf_jit != BpfJit::AsSet {
+        forward.extend(["--jit", setup.path.bpf_jit.name()]);
+    }
     forward.extend([&uplink[..], &meeting.backend]);
     let keeper = Keeper {
         place: meeting.behind.clone(),
@@ -43,11 +48,16 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost)
         command: Command::new(OURSELVES, &forward),
         is_optional: false,
     };
-    let read_back = vec![features(&meeting.near), features(&meeting.machine)];
+    let mut read_back = vec![features(&meeting.near), features(&meeting.machine)];
     if meeting.near_behind.is_none() {
         // The driver of a veth pair takes redirected packets only at a link that polls.
         behind.insert(1, polling_step(&meeting.near));
     }
+    let (jit, machine) = (setup.path.bpf_jit, Place::of(meeting.behind.host));
+    if let Some(set) = bpf_jit::step(jit, &machine, found.of(machine.host)?)? {
+        behind.insert(0, set);
+    }
+    read_back.extend(bpf_jit::question(jit, &machine));
     let inside = meeting.inside(&[(&uplink, None), (&meeting.backend, None)], true);
     Ok(Laid { keepers: vec![keeper], read_back, inside, ..meeting.laid(behind) })
 }

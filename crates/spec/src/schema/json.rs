@@ -166,7 +166,7 @@ fn kind(kind: &Kind) -> Value {
         Kind::Size { .. } => text(format!("^{NUMBER}({})$", one_of(units::SIZE_UNITS))),
         Kind::Share => share_or(text(format!("^{NUMBER} *%$"))),
         Kind::Flag => json!({"type": "boolean"}),
-        Kind::Choice { built, .. } => json!({"enum": built}),
+        Kind::Choice { built } => json!({"enum": built}),
         Kind::Cpu => json!({"anyOf": [
             {"enum": ["auto", "same", "different", "any"]},
             {"type": "integer", "minimum": 0, "maximum": LAST_CPU}
@@ -269,7 +269,7 @@ impl Kind {
             Kind::Size { min, max } => format!("a size in {SIZE_UNITS}, `\"{min}B\"` to `\"{max}B\"`"),
             Kind::Share => "a share: `\"0.1%\"` or `0.001`".to_owned(),
             Kind::Flag => "`true` or `false`".to_owned(),
-            Kind::Choice { built, .. } => format!("`\"{}\"`", built.join("\"`, `\"")),
+            Kind::Choice { built } => format!("`\"{}\"`", built.join("\"`, `\"")),
             Kind::Device => "a network device's name".to_owned(),
             Kind::Ssh => "a machine, as `ssh` takes it".to_owned(),
             Kind::Object => "a file, or `\"FILE:SECTION\"`, and `@MEMBER` or `@MEMBER,MEMBER` behind it".to_owned(),
@@ -301,14 +301,6 @@ impl Kind {
             }
             Kind::Limit => "a share: `\"60%\"` or `0.6`; of `guest-timer`, a duration: `\"5ms\"`".to_owned(),
             Kind::Limits => "a limit as `\"p99.9 < 80us\"`, or a list of limits".to_owned(),
-        }
-    }
-
-    /// Words of the glossary that this version knows and refuses here.
-    pub fn later(&self) -> &'static [&'static str] {
-        match self {
-            Kind::Choice { later, .. } => later,
-            _ => &[],
         }
     }
 }

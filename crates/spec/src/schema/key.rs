@@ -123,12 +123,7 @@ pub enum Kind {
     /// `true` or `false`, not in quotes.
     Flag,
     /// One of several words.
-    Choice {
-        /// Those that this version has.
-        built: &'static [&'static str],
-        /// Those of the glossary that it has not.
-        later: &'static [&'static str],
-    },
+    Choice { built: &'static [&'static str] },
     /// The number of a CPU, or a word for how it is chosen.
     Cpu,
     /// A scheduling policy, with its parameters.

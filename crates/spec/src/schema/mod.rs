@@ -22,9 +22,6 @@ pub(crate) use key::{Value, checked_name, figure_called, limit_meant, metric};
 /// What `optional` of a case means, in one line.
 pub const OPTIONAL: &str = "If a machine cannot set the case up, its cells are not available, and that does not make the run invalid; whatever was measured counts as usual.";
 
-/// Words of the glossary that begin a key and that this version has not built.
-pub(crate) const LATER: &[&str] = &[];
-
 /// What a dotted key is in the table.
 pub(crate) enum KeyOrTable {
     /// A key, with what the table has about it.

@@ -10,7 +10,7 @@ use tardy_model::copy::{
 use tardy_model::ethernet::ETHERTYPE;
 use tardy_model::frame::{HEAD, MOST_PACKETS};
 use tardy_model::load::{LoadWord, MOST_INSTANCES};
-use tardy_model::path::{MacvtapMode, PathKind};
+use tardy_model::path::{BpfJit, MacvtapMode, PathKind};
 use tardy_model::port::Port;
 use tardy_model::shaper::{MOST_CLASSES, PRIORITIES, ShaperWord};
 use tardy_model::station::{KERNELS, Net, StationKind};
@@ -18,8 +18,8 @@ use tardy_model::stream::{Launch, Wait};
 use tardy_model::time::Ptp;
 use tardy_model::xdp::{Core, DeviceHint, FRAMES, LEAST_FRAMES, MOST_FRAMES};
 
-const fn choice(built: &'static [&'static str], later: &'static [&'static str]) -> Kind {
-    Kind::Choice { built, later }
+const fn choice(built: &'static [&'static str]) -> Kind {
+    Kind::Choice { built }
 }
 
 const fn number(min: i64, max: i64) -> Kind {
@@ -77,18 +77,19 @@ pub const KEYS: &[Key] = &[
     key("kind", choice(&["packets", "copy"], &[]), Text("packets"), "What is measured: packets between stations, or copies of memory by several threads at once (`[copy]`).").whole(),
     key("seed", number(0, i64::MAX), Integer(1), "Seed of phases, nonces and the order of trials.").whole(),
 
-    key("reference", choice(&["R1", "R2", "R2-load", "R3", "R4", "R5"], &[]), None("none"), "A table of the reference results, shown next to this run's figures, clearly as other hardware.").whole(),
+    key("reference", choice(&["R1", "R2", "R2-load", "R3", "R4", "R5"]), None("none"), "A table of the reference results, shown next to this run's figures, clearly as other hardware.").whole(),
 
-    key("station.*.kind", choice(&StationKind::WORDS, &[]), Text("netns"), "What the station is: `netns` is a fresh network namespace, `guest` a virtual machine that lives for the whole run, `host` a machine's own network, which every station is on path `network`."),
+    key("station.*.kind", choice(&StationKind::WORDS), Text("netns"), "What the station is: `netns` is a fresh network namespace, `guest` a virtual machine that lives for the whole run, `host` a machine's own network, which every station is on path `network`."),
     key("station.*.address", Kind::Word, None("that by which ssh goes"), "Station `host`: which address of its machine is meant."),
     key("station.*.ssh", Kind::Ssh, None("this machine"), "Another machine on which the station is, as OpenSSH's client takes it (`lab2`, `root@lab2`): tardy goes there with your own keys and configuration; `tardy run` asks for `--allow-hosts`."),
+    key("station.*.tap", Kind::Device, None("not said"), "Station `host` with `ssh`, in a virtual machine that you already have: the network device of this machine behind which it is (`vnet3`, a tap or a macvtap); tardy describes the way through it, and changes nothing of it."),
     key("station.*.sudo", Kind::Flag, Flag(false), "With `ssh`: become root there by `sudo -n`, which must ask for no password."),
     key("station.*.nic", Kind::Device, None("what the path says"), "Paths `wire` and `vfio`: the station's network device, where `path.a` or `path.b` does not name it; it is moved into the station's namespace and given back; `tardy run` asks for `--allow-nics`."),
     key("station.*.softirq", Kind::Cpu, Text("any"), "CPU that takes in the packets that arrive here: any (as the kernel does), same or different (as the thread that receives the stream under test here), auto, or a number."),
-    key("station.*.kernel", choice(&KERNELS, &[]), Text("debian:6.12"), "Station `guest`: the kernel that it boots; `running` is that of this machine."),
+    key("station.*.kernel", choice(&KERNELS), Text("debian:6.12"), "Station `guest`: the kernel that it boots; `running` is that of this machine."),
     key("station.*.cpus", number(1, MOST_CPUS), Integer(1), "Station `guest`: its processors."),
     key("station.*.memory", Kind::Size { min: LEAST_MEMORY, max: MOST_MEMORY }, Text("256MiB"), "Station `guest`: its memory; whole MiB."),
-    key("station.*.net", choice(&Net::WORDS, &[]), Text("virtio"), "Station `guest`: its network devices: `virtio` (QEMU moves the packets), `vhost` (the host's kernel does), or an emulated `e1000e` or `igb`."),
+    key("station.*.net", choice(&Net::WORDS), Text("virtio"), "Station `guest`: its network devices: `virtio` (QEMU moves the packets), `vhost` (the host's kernel does), or an emulated `e1000e` or `igb`."),
     key("station.*.net_queues", number(1, MOST_GUEST_QUEUES), Integer(1), "Station `guest`: queues of each network device; more than one with `virtio` or `vhost`."),
     key("station.*.append", Kind::Words, None("nothing"), "Station `guest`: more words for its kernel's command line, as `[\"idle=poll\"]`."),
     key("station.*.bystanders", number(0, MOST_BYSTANDERS), Integer(0), "Station `guest`: how many further machines like it run meanwhile, without network devices."),
@@ -100,13 +101,14 @@ pub const KEYS: &[Key] = &[
     key("station.*.emulator.cpu", Kind::Cpu, Text("any"), "Station `guest`: the CPU of this host on which QEMU's other threads run, a number or `any`; without vhost its main loop moves the packets."),
     key("station.*.emulator.policy", Kind::Policy, Text("other"), "Station `guest`: scheduling of QEMU's other threads, as `vcpu.policy`."),
 
-    key("path.kind", choice(&PathKind::WORDS, &[]), Text("veth"), "How the two stations are joined: a pair of virtual links, two network devices that a cable joins, what joins the machines already (`network`), two simulated devices, which take schedules and keep none, the two emulated igb ports of a guest, or one of the ways into a station of kind `guest`: `tap`, `bridge`, `macvtap`, `ovs`, `ovs-netdev`, `xdp`, `vfio`."),
+    key("path.kind", choice(&PathKind::WORDS), Text("veth"), "How the two stations are joined: a pair of virtual links, two network devices that a cable joins, what joins the machines already (`network`), two simulated devices, which take schedules and keep none, the two emulated igb ports of a guest, or one of the ways into a station of kind `guest`: `tap`, `bridge`, `macvtap`, `ovs`, `ovs-netdev`, `xdp`, `vfio`."),
     key("path.queues", number(1, 64), Integer(4), "Transmit and receive queues of each end of path `veth` or `netdevsim`; a device of path `wire` keeps its own."),
     key("path.mtu", number(576, 65_535), Integer(1500), "Greatest IP packet on the path, bytes."),
     key("path.napi", Kind::Flag, Flag(false), "Path `veth`: packets go through NAPI, as on a real device, and each queue has its own kernel thread that polls it."),
-    key("path.xdp_mode", choice(&["native", "generic"], &[]), Text("native"), "Path `xdp`: where the programs that hand packets on run: in the devices' drivers, or behind them, on the kernel's own packet buffers."),
+    key("path.xdp_mode", choice(&["native", "generic"]), Text("native"), "Path `xdp`: where the programs that hand packets on run: in the devices' drivers, or behind them, on the kernel's own packet buffers."),
     key("path.xdp_printk", Kind::Flag, Flag(false), "Path `xdp`: the programs print a line for each packet (bpf_printk), a mistake that is often left in one: what does it cost?"),
-    key("path.macvtap_mode", choice(&MacvtapMode::WORDS, &[]), Text("bridge"), "Path `macvtap`: what it lets pass between several on one link, as `ip link` calls it; one in mode `passthru` has the link for itself, and its machine is one of its own."),
+    key("path.bpf_jit", choice(&BpfJit::WORDS), Text("default"), "Path `xdp`: whether the kernel compiles BPF programs as it loads them (`net.core.bpf_jit_enable`), `on`, or interprets them, `off`. It is set for the whole machine while the path is there; a kernel that always compiles them refuses `off`. `default` leaves it as it is."),
+    key("path.macvtap_mode", choice(&MacvtapMode::WORDS), Text("bridge"), "Path `macvtap`: what it lets pass between several on one link, as `ip link` calls it; one in mode `passthru` has the link for itself, and its machine is one of its own."),
     key("path.vf", Kind::Flag, Flag(false), "Path `vfio`: the machine has a virtual function of the device (SR-IOV), and this machine keeps the device."),
     key("path.pcp_queues", Kind::Flag, Flag(false), "Tagged packets that arrive go into the receive queue of their priority, as far as there are queues (ethtool's receive filters); a device without them refuses it."),
     key("path.a", Kind::Device, None("the station's `nic`, needed for path `wire`"), "Path `wire`: the network device of the station that comes first by name; it is moved into the station's namespace and given back; `tardy run` asks for `--allow-nics`. Path `vfio`: that of the station that is no machine."),
@@ -115,16 +117,16 @@ pub const KEYS: &[Key] = &[
 
     key("cpu.dma_latency", Kind::Duration { min_ns: 0, max_ns: 2_000_000_000_000, word: Some("default") }, Text("default"), "How long a CPU of the stations' hosts may take at most to wake from idle (`/dev/cpu_dma_latency`), held while the cell is measured: whole microseconds; \"0us\" permits polling only; `default` leaves it to the machine."),
 
-    key("clocks.ptp", choice(&Ptp::WORDS, &[]), Text("off"), "Path `wire`: `observe` runs a ptp4l (linuxptp) on the device of each end, which steers no clock, as a further source of how far the clocks of both ends are apart; `off` runs none."),
+    key("clocks.ptp", choice(&Ptp::WORDS), Text("off"), "Path `wire`: `observe` runs a ptp4l (linuxptp) on the device of each end, which steers no clock, as a further source of how far the clocks of both ends are apart; `off` runs none."),
 
-    key("shaper.kind", choice(&ShaperWord::WORDS, &[]), Text("none"), "The queue discipline of the device that streams leave by; `none` leaves the device's own."),
+    key("shaper.kind", choice(&ShaperWord::WORDS), Text("none"), "The queue discipline of the device that streams leave by; `none` leaves the device's own."),
     key("shaper.classes", number(1, MOST_CLASSES as i64), None("needed for taprio, mqprio and cbs"), "Traffic classes."),
     key("shaper.map", Kind::Classes { each_of: Some(PRIORITIES) }, None("the lowest priorities in the last class"), "The class of each priority from 0 on (SO_PRIORITY of the sending socket)."),
     key("shaper.class_queues", Kind::Queues, None("one queue for each class, in order"), "The transmit queues of each class: how many, and the first."),
     key("shaper.entries", Kind::Entries, None("needed for taprio"), "taprio: the cycle's entries, in order: the classes whose gates are open, and how long."),
     key("shaper.gate_cycle", SOME, None("the sum of the entries"), "taprio: how long the entries are to last together."),
     key("shaper.base_time", SPAN, Text("0us"), "taprio: a cycle begins this long after each multiple of its length on the TAI clock; the first one in the future."),
-    key("shaper.mode", choice(&["software", "txtime-assist", "offload"], &[]), Text("software"), "taprio: who keeps the gates: the kernel, launch times that taprio gives and etf keeps, or the device."),
+    key("shaper.mode", choice(&["software", "txtime-assist", "offload"]), Text("software"), "taprio: who keeps the gates: the kernel, launch times that taprio gives and etf keeps, or the device."),
     key("shaper.txtime_delay", SPAN, None("needed for `txtime-assist`"), "taprio with txtime-assist: a packet's launch time is at least this long after it was enqueued."),
     key("shaper.port_rate", Kind::Rate, Text("1Gbit"), "What the device sends: from it follow how long a frame takes, and the credits of cbs."),
     key("shaper.ptp_priority", number(0, 15), Integer(0), "The priority of PTP frames; their class must not be shut out."),
@@ -138,12 +140,12 @@ pub const KEYS: &[Key] = &[
     key("shaper.cbs.idleslope", Kind::Rate, None("needed for cbs"), "cbs: what each of them may send in the long run; the other credits follow."),
     key("shaper.cbs.offload", Kind::Flag, Flag(false), "cbs: the device does it."),
 
-    key("stream.*.kind", choice(&["cyclic", "pingpong"], &[]), Text("cyclic"), "`cyclic`: time-triggered, open loop; `pingpong`: request and response, the next request when a reply has come."),
+    key("stream.*.kind", choice(&["cyclic", "pingpong"]), Text("cyclic"), "`cyclic`: time-triggered, open loop; `pingpong`: request and response, the next request when a reply has come."),
     key("stream.*.reflect", Kind::Flag, Flag(false), "The receiver of a cyclic stream sends each packet back; the schedule goes on whatever comes back."),
     key("stream.*.from", Kind::Word, Required, "The station that sends."),
     key("stream.*.to", Kind::Word, Required, "The station that receives."),
-    key("stream.*.port", choice(&Port::WORDS, &[]), Text("udp"), "What the engine sends and receives through; `tcp` for ping-pongs; `packet` for tardy's own Ethernet frames; `xdp` for the same through AF_XDP sockets; `sim` simulates path and clocks."),
-    key("stream.*.ip", choice(&["ipv4", "ipv6"], &[]), Text("ipv4"), "Version of the Internet protocol."),
+    key("stream.*.port", choice(&Port::WORDS), Text("udp"), "What the engine sends and receives through; `tcp` for ping-pongs; `packet` for tardy's own Ethernet frames; `xdp` for the same through AF_XDP sockets; `sim` simulates path and clocks."),
+    key("stream.*.ip", choice(&["ipv4", "ipv6"]), Text("ipv4"), "Version of the Internet protocol."),
     key("stream.*.cycle", Kind::Cycle { min_ns: 1, max_ns: DAY }, Text("500us"), "Time between scheduled instants, or how many there are a second: `\"1kHz\"` is `\"1ms\"`. A rate must be a whole number of ns; the effective file has the time."),
     key("stream.*.count", number(1, MOST_PACKETS as i64), Integer(10_000), "Intended packets in a trial.").rival("duration"),
     key("stream.*.duration", SOME, None("count × cycle"), "Length of a trial, instead of `count`; refused for a ping-pong, whose length is what it measures.").rival("count"),
@@ -156,8 +158,8 @@ pub const KEYS: &[Key] = &[
     key("stream.*.vlan", number(0, LAST_VLAN), None("no tag"), "VLAN id of its packets, 0 for a tag that has a priority only: port `packet` and `xdp` write the tag, under `udp` a VLAN device does."),
     key("stream.*.pcp", number(0, 7), Integer(0), "Priority (PCP) in the VLAN tag."),
     key("stream.*.ethertype", number(LEAST_ETHERTYPE, 65_535), Integer(ETHERTYPE as i64), "Ports `packet` and `xdp`: EtherType of the frames; the default is IEEE 802's Local Experimental 1, 0x88B5."),
-    key("stream.*.launch", choice(&Launch::WORDS, &[]), Text("none"), "Each packet carries its scheduled instant as launch time (SO_TXTIME): not to leave before it (`strict`), or to have left by it (`deadline`)."),
-    key("stream.*.overrun", choice(&["burst", "skip"], &[]), Text("burst"), "Packets whose slot has passed when the sender wakes: `burst` sends them at once, `skip` leaves them not_sent."),
+    key("stream.*.launch", choice(&Launch::WORDS), Text("none"), "Each packet carries its scheduled instant as launch time (SO_TXTIME): not to leave before it (`strict`), or to have left by it (`deadline`)."),
+    key("stream.*.overrun", choice(&["burst", "skip"]), Text("burst"), "Packets whose slot has passed when the sender wakes: `burst` sends them at once, `skip` leaves them not_sent."),
     key("stream.*.sync", number(1, MOST_SYNC), None("64 with rx.wait `scheduled`, else no such frames"), "rx.port `xdp`: every n-th packet, and the first 8, is a synchronisation frame, which says when it arrived and so carries the schedule of the others."),
     key("stream.*.deadline", Kind::Duration { min_ns: 1, max_ns: DAY, word: Some("cycle") }, Text("cycle"), "Received later than scheduled + this is late; `cycle` is one cycle."),
     key("stream.*.max_loss", Kind::Share, Text("0.1%"), "Share of packets that may be lost before a trial is invalid."),
@@ -165,20 +167,20 @@ pub const KEYS: &[Key] = &[
     key("stream.*.stamps", Kind::Points { word: "default" }, Text("default"), "Points to stamp; a named one that is not available is refused. `default` is what `metrics` and `[expect]` need, of what the machine has, and what the measuring threads read from their clocks."),
     key("stream.*.metrics", Kind::Metrics { word: "default" }, Text("default"), "Metrics that must be in the results; `default` is the usual ones that `stamps` allows."),
     key("stream.*.lead", Kind::Metric, None("the metric of its first limit on a latency in `[expect]`, else `scheduled..rx_kernel`, or the whole round trip"), "The metric that leads where one is shown: the headline, the pictures, the progress line, and `repeats`."),
-    key("stream.*.tx.port", choice(&Port::WORDS, &[]), None("as `port`"), "What its packets are sent through, and so what they look like: `xdp` sends what `packet` sends, past every queue discipline."),
+    key("stream.*.tx.port", choice(&Port::WORDS), None("as `port`"), "What its packets are sent through, and so what they look like: `xdp` sends what `packet` sends, past every queue discipline."),
     key("stream.*.tx.cpu", Kind::Cpu, Text("auto"), "CPU of the sending thread: auto, same or different (as the receiver's), any (not pinned), or a number."),
     key("stream.*.tx.policy", Kind::Policy, Text("other"), "Scheduling of the sending thread: other, fifo:90, rr:50, deadline:RUNTIME/DEADLINE/PERIOD."),
     key("stream.*.tx.advance", SPAN, Text("0us"), "The sender aims to wake this long before the scheduled instant."),
     key("stream.*.tx.spin", SPAN, Text("0us"), "The sender spins for the last stretch of this length instead of sleeping."),
-    key("stream.*.tx.wait", choice(&Wait::WORDS, &[]), Text("block"), "How the station that asked waits for replies; `scheduled` is for a receiver on port `xdp`."),
+    key("stream.*.tx.wait", choice(&Wait::WORDS), Text("block"), "How the station that asked waits for replies; `scheduled` is for a receiver on port `xdp`."),
     key("stream.*.tx.queue", number(0, 63), None("all of them, or all of the stream's class"), "tx.port `xdp`: the one transmit queue of the device that is sent through; otherwise packets stay on one queue while it has room."),
     key("stream.*.tx.frames", SOME_FRAMES, Integer(FRAMES as i64), "tx.port `xdp`: frames of 4096 bytes in the memory that it sends from, a power of two."),
-    key("stream.*.rx.port", choice(&Port::WORDS, &[]), None("as `port`"), "What they are received through: `xdp` gets by AF_XDP sockets what `packet` or `xdp` sends, each packet stamped by an XDP program (`rx_xdp`)."),
+    key("stream.*.rx.port", choice(&Port::WORDS), None("as `port`"), "What they are received through: `xdp` gets by AF_XDP sockets what `packet` or `xdp` sends, each packet stamped by an XDP program (`rx_xdp`)."),
     key("stream.*.rx.cpu", Kind::Cpu, Text("different"), "CPU of the receiving thread: auto, same or different (as the sender's), any (not pinned), or a number."),
     key("stream.*.rx.policy", Kind::Policy, Text("other"), "Scheduling of the receiving thread, as `tx.policy`."),
-    key("stream.*.rx.wait", choice(&Wait::WORDS, &[]), Text("block"), "How the receiver, or the reflector, waits; port `xdp` has `poll`, `select`, `epoll`, `spin`, `busypoll` and `scheduled`, which sleeps until just after the next bulk of packets should have arrived."),
+    key("stream.*.rx.wait", choice(&Wait::WORDS), Text("block"), "How the receiver, or the reflector, waits; port `xdp` has `poll`, `select`, `epoll`, `spin`, `busypoll` and `scheduled`, which sleeps until just after the next bulk of packets should have arrived."),
     key("stream.*.rx.bulk", number(1, MOST_BULK), Integer(8), "rx.wait `scheduled`: packets that the receiver fetches at one wake-up."),
-    key("stream.*.rx.core", choice(&Core::WORDS, &[]), None("as `rx.cpu` says"), "Port `xdp`, instead of `rx.cpu`: the receiving thread is on the CPU that runs the XDP program (`same`), or on another one (`remote`)."),
+    key("stream.*.rx.core", choice(&Core::WORDS), None("as `rx.cpu` says"), "Port `xdp`, instead of `rx.cpu`: the receiving thread is on the CPU that runs the XDP program (`same`), or on another one (`remote`)."),
     key("stream.*.rx.queue", number(0, 63), None("all of them"), "Port `xdp`: the one receive queue of the device that is received from; packets that come to another queue go on to the kernel and are lost."),
     key("stream.*.rx.frames", SOME_FRAMES, Integer(FRAMES as i64), "Port `xdp`: frames of 4096 bytes in the memory of each receive queue, a power of two: packets that may wait there."),
     key("stream.*.rx.object", Kind::Object, None("tardy's own"), "A BPF object of your own whose XDP program port `xdp` loads in place of tardy's, `\"FILE\"` or `\"FILE:SECTION\"`, relative to the experiment file; `@MEMBER,…` behind it names members that are times, the first being `rx_xdp`; `tardy run` asks for `--allow-commands`. What it leaves before packets becomes columns of `samples.parquet`, and each time a metric `MEMBER..receive`."),
@@ -216,7 +218,7 @@ pub const KEYS: &[Key] = &[
     key("stream.*.sim.phc_tick", SPAN, Text("1ns"), "They count in steps of this."),
     key("stream.*.sim.phc_read", SPAN, Text("100ns"), "It takes so long to read one next to the system's clock."),
 
-    key("load.*.kind", choice(&LoadWord::WORDS, &[]), Required, "What the background load does."),
+    key("load.*.kind", choice(&LoadWord::WORDS), Required, "What the background load does."),
     key("load.*.count", number(0, MOST_INSTANCES as i64), Integer(1), "Instances at once; 0 is none."),
     key("load.*.from", Kind::Word, Required, "The station where it runs, or starts from."),
     key("load.*.to", Kind::Word, None("needed by kinds of the network"), "The other station."),
@@ -272,7 +274,7 @@ pub const KEYS: &[Key] = &[
     key("copy.sim.beyond", number(0, MOST_BUFFER), Integer(0), "CopyBackend `sim`: buffers of more bytes are half as fast; 0 for none."),
 
     key("validity.*.limit", Kind::Limit, None("the rule's own"), "From where on the rule's verdict has its full weight, for a rule that has a limit.").whole(),
-    key("validity.*.level", choice(LEVELS, &[]), None("the rule's own"), "The most that the rule's verdicts weigh; `competing-cpu = \"warning\"` is the short form.").whole(),
+    key("validity.*.level", choice(LEVELS), None("the rule's own"), "The most that the rule's verdicts weigh; `competing-cpu = \"warning\"` is the short form.").whole(),
 
     key("expect.*.lost", COUNT, None("no limit"), "At most this many packets lost."),
     key("expect.*.not_sent", COUNT, None("no limit"), "At most this many packets not sent."),

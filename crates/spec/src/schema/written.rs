@@ -33,7 +33,7 @@ impl Kind {
             Kind::Size { min, max } => Value::Integer(written.size(min, max)?),
             Kind::Share => Value::Share(written.share()?),
             Kind::Flag => Value::Flag(written.flag()?),
-            Kind::Choice { built, later } => Value::Text(written.choice(built, later)?),
+            Kind::Choice { built } => Value::Text(written.choice(built)?),
             Kind::Cpu => Value::Cpu(written.cpu()?),
             Kind::Policy => Value::Policy(written.policy()?),
             Kind::Points { word } => written.points(word)?,
@@ -197,17 +197,12 @@ impl<'w> Written<'w> {
         }
     }
 
-    fn choice(self, built: &[&str], later: &[&str]) -> Result<String, Problem> {
+    fn choice(self, built: &[&str]) -> Result<String, Problem> {
         let Toml::Text(text) = &self.node.value else {
             return Err(self.not("a word", &format!("write one of: \"{}\"", built.join("\", \""))));
         };
         if built.contains(&text.as_str()) {
             return Ok(text.clone());
-        }
-        if later.contains(&text.as_str()) {
-            let message = format!("`{}`: `{text}` is not in this version", self.key);
-            let help = synonyms::of_value(self.key, text).unwrap_or_else(|| format!("it has: {}", built.join(", ")));
-            return Err(Problem::new(Reason::NotBuilt, &self.node.at, message, help));
         }
         let help =
             synonyms::of_value(self.key, text).unwrap_or_else(|| synonyms::suggestion(text, built.iter().copied()));

@@ -365,6 +365,7 @@ fn guest() -> Vec<u8> {
         ended: None,
         rt_limit: None,
         cpu_dma_latency_us: None,
+        bpf_jit: None,
         other_runs: 0,
     };
     let record = TrialRecord {

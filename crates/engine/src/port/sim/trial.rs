@@ -162,6 +162,7 @@ fn machine(sim: &Sim, clocks: ClockReading, passed_ns: i64, run_ns: [i64; 2]) ->
         ended: None,
         rt_limit: Some(RtLimit { period_ns: 1_000_000_000, runtime_ns: 950_000_000 }),
         cpu_dma_latency_us: None,
+        bpf_jit: None,
         other_runs: 0,
     }
 }
