@@ -34,6 +34,7 @@ fn machine(clocks: tardy_model::time::ClockReading) -> MachineState {
         ended: None,
         rt_limit: None,
         cpu_dma_latency_us: None,
+        bpf_jit: None,
         other_runs: 0,
     }
 }

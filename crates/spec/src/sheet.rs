@@ -274,8 +274,8 @@ impl Sheet {
         match schema::lookup(&path) {
             // Of a path, a stream or another table that has a kind.
             KeyOrTable::Unknown | KeyOrTable::Key(_) if is_other_kind => {
-                let Unknown { above, problem, .. } = unknown(&path, &key.at, node, &|root| self.called(root));
-                faults.add_unknown(above, problem, Vec::new());
+                let Unknown { problem, .. } = unknown(&path, &key.at, node, &|root| self.called(root));
+                faults.add_unknown(problem, Vec::new());
             }
             KeyOrTable::Unknown => {
                 let Unknown { above, problem, meant } = unknown(&path, &key.at, node, &|root| self.called(root));

@@ -7,8 +7,8 @@
 
 use super::copies::{isolated, sizes_of};
 use super::under_way::Run;
-use crate::copying::{self, CopyRefused, Room};
 use crate::bpf_jit;
+use crate::copying::{self, CopyRefused, Room};
 use crate::host::ask::Ask;
 use crate::host::devices::DeviceError;
 use crate::host::hosts::Hosts;

@@ -109,6 +109,7 @@ fn simulated(clocks: ClockReading) -> MachineState {
         ended: None,
         rt_limit: None,
         cpu_dma_latency_us: None,
+        bpf_jit: None,
         other_runs: 0,
     }
 }
