@@ -78,6 +78,123 @@ fn a_simulated_copy_is_the_same_live_and_from_its_folder_in_every_format() {
     }
 }
 
+/// A simulated copy in its folder.
+fn simulated(out: &Path, sets: &[&str]) -> std::path::PathBuf {
+    let all = [&["copy.backend=sim", "copy.iterations=50", "copy.threads=2"], sets].concat();
+    let sets: Vec<&str> = all.iter().flat_map(|set| ["--set", set]).collect();
+    let output = call(&[&["run", "copy", "--trials", "5"], &sets[..]].concat(), out);
+    assert_eq!(says(&output).0, Some(0), "{}", says(&output).1);
+    out.to_owned()
+}
+
+#[test]
+fn half_the_bandwidth_was_no_difference_to_compare() {
+    let keep = tempfile::tempdir().expect("a folder");
+    let run = |name: &str, sets: &[&str]| simulated(&keep.path().join(name), sets);
+    let (whole, other) = (run("whole", &[]), run("other", &["copy.sim.jitter=0.02"]));
+    let half = run("half", &["copy.sim.rate=40Gbit"]);
+    let compare = |b: &Path, conditions: &[&str]| {
+        let conditions = conditions.iter().flat_map(|condition| ["--fail-if", condition]);
+        let mut command = Command::new(tardy());
+        command.arg("compare").arg(&whole).arg(b).args(conditions).env("COLUMNS", "200").stdin(Stdio::null());
+        let output = command.output().expect("it runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned() + &says(&output).1)
+    };
+    let (code, said) = compare(&half, &["bandwidth < -5%"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("Mbit/s, B − A -50.0 %, lower: each of 5 trials is below each of 5 of A"), "{said}");
+    assert!(said.contains("met       bandwidth < -5% (all, copy): B's median is -50.0 % off A's"), "{said}");
+    assert_eq!(compare(&half, &[]).0, Some(0), "a difference alone is no failure");
+    for within in ["bandwidth < -60%", "bandwidth > +1%", "all: copy bandwidth > +0%"] {
+        let (code, said) = compare(&half, &[within]);
+        assert!(code == Some(0) && said.contains("which is within the limit"), "{within}: {code:?} {said}");
+    }
+    let (code, said) = compare(&other, &["bandwidth < -5%"]);
+    assert!(code == Some(0) && said.contains("not met"), "{said}");
+    for (wrong, why) in [
+        ("bandwidth < -5ns", "of a bandwidth the limit is per cent"),
+        ("bandwidth < 5%", "write by how much B is less"),
+        ("other bandwidth < -5%", "`other` is no stream of A or B"),
+        ("band < -5%", "and not `bandwidth`"),
+    ] {
+        let (code, said) = compare(&half, &[wrong]);
+        assert!(code == Some(2) && said.contains(why), "{wrong}: {code:?} {said}");
+    }
+    let few = keep.path().join("few");
+    let flags = ["run", "copy", "--set", "copy.backend=sim", "--set", "copy.iterations=50", "--set", "copy.threads=2"];
+    call(&[&flags[..], &["--set", "copy.sim.rate=40Gbit", "--trials", "1"]].concat(), &few);
+    let (code, said) = compare(&few, &["bandwidth < -5%"]);
+    assert!(code == Some(4) && said.contains("a claim needs 4 of each"), "{code:?} {said}");
+}
+
+#[test]
+fn a_bandwidth_could_not_be_limited() {
+    let keep = tempfile::tempdir().expect("a folder");
+    let run = |name: &str, limit: &str| {
+        let limit = format!("expect.copy.bandwidth={limit}");
+        let sets = ["--set", "copy.backend=sim", "--set", "copy.iterations=50", "--set", limit.as_str()];
+        let output = call(&[&["run", "copy", "--trials", "3"], &sets[..]].concat(), &keep.path().join(name));
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned() + &says(&output).1)
+    };
+    let (code, said) = run("kept", "70Gbit");
+    assert_eq!(code, Some(0), "{said}");
+    let (code, said) = run("broken", "90Gbit");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("copy bandwidth at least, limit 90000.0 Mbit/s, got 8"), "{said}");
+    let set = ["run", "host-to-host", "--set", "expect.ctl.bandwidth=1Gbit"];
+    let (code, said) = says(&call(&set, &keep.path().join("packets")));
+    assert!(code == Some(2) && said.contains("has no meaning for packets"), "{said}");
+}
+
+#[test]
+fn a_run_of_packets_compared_with_a_copy_had_code_0_and_nothing_to_show() {
+    let keep = tempfile::tempdir().expect("a folder");
+    let copy = simulated(&keep.path().join("copy"), &[]);
+    let packets = keep.path().join("packets");
+    let sets = ["--set", "stream.ctl.port=sim", "--set", "stream.ctl.count=200"];
+    let ran = call(&[&["run", "host-to-host", "--trials", "1"], &sets[..]].concat(), &packets);
+    assert!(packets.join("results.json").exists(), "{}", says(&ran).1);
+    let output = Command::new(tardy()).arg("compare").args([&packets, &copy]).output().expect("it runs");
+    let (code, said) = says(&output);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("sends packets") && said.contains("compare runs of one kind"), "{said}");
+}
+
+#[test]
+fn threads_bound_to_two_cpus_were_one_line_that_named_one() {
+    let usable = std::fs::read_to_string("/proc/self/status").expect("its status");
+    let usable = usable.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("its CPUs").trim();
+    if !usable.contains(['-', ',']) {
+        tardy_tests::skip("threads_bound_to_two_cpus_were_one_line_that_named_one", "there is one CPU");
+        return;
+    }
+    let keep = tempfile::tempdir().expect("a folder");
+    let flags =
+        ["--threads", "4", "--bind", "--iterations", "20", "--from", "locked", "--to", "locked", "--trials", "2"];
+    let output = call(&[&["copy", "--json"], &flags[..]].concat(), &keep.path().join("run"));
+    let results: Value = serde_json::from_slice(&output.stdout).expect("results");
+    let rows = results["cells"][0]["placement"].as_array().expect("rows");
+    assert!(rows.len() >= 2, "{rows:#?}");
+    for row in rows {
+        assert_eq!(row["thread"], "copy.threads");
+        let seen: Vec<String> = row["cpus_seen"].as_array().expect("CPUs").iter().map(Value::to_string).collect();
+        assert_eq!(seen, [row["cpu_asked"].as_str().expect("a CPU")], "{row}");
+    }
+}
+
+#[test]
+fn the_ready_made_sweep_names_the_line_and_the_l2_together() {
+    let keep = tempfile::tempdir().expect("a folder");
+    let sets = ["copy.backend=sim", "copy.sim.multiple=64", "copy.sim.beyond=1048576", "copy.iterations=50"];
+    let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
+    let output = call(&[&["run", "copy-sizes", "--json"], &sets[..]].concat(), &keep.path().join("run"));
+    let results: Value = serde_json::from_slice(&output.stdout).expect("results");
+    let cliffs = results["verdicts"].as_array().expect("verdicts").iter().find(|verdict| verdict["id"] == "cliffs");
+    let says = cliffs.expect("its verdict")["says"].as_str().expect("words");
+    assert!(says.contains("a multiple of the cache line (64 bytes) are 2.0 times faster"), "{says}");
+    assert!(says.contains("fit into the L2 (1048576 bytes) are 2.0 times faster"), "{says}");
+}
+
 #[test]
 fn the_reference_is_next_to_this_runs_sums_and_walls() {
     let keep = tempfile::tempdir().expect("a folder");

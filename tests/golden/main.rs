@@ -6,6 +6,7 @@ mod agents;
 /// against its injected cause.
 mod analyze {
     mod cells;
+    mod cliffs;
     mod copies;
     pub(crate) mod fixture;
     mod harm;

@@ -120,11 +120,11 @@ impl TrialPass<'_> {
     /// Adds the next rows of a stream; each stream's batches come in the order of `seq`. Rows of a
     /// stream that the record does not name are ignored.
     pub fn push(&mut self, stream: &str, batch: &Batch) {
-        if let Some(pass) = self.streams.get_mut(stream) {
-            pass.push(batch);
-        }
-        if let Some(pass) = self.copies.get_mut(stream) {
-            pass.push(batch);
+        match (self.copies.get_mut(stream), self.streams.get_mut(stream)) {
+            // They come to the stream once they can be in the order of time.
+            (Some(copy), _) => copy.push(batch),
+            (None, Some(pass)) => pass.push(batch),
+            (None, None) => {}
         }
         self.own_trace.push(stream, batch);
     }
@@ -263,7 +263,11 @@ impl CellAnalysis {
 
     /// Ends a trial: judges it and takes it into the cell.
     pub fn end(&mut self, pass: TrialPass<'_>) -> TrialAnswer {
-        let TrialPass { record, streams, mut copies, own_trace } = pass;
+        let TrialPass { record, mut streams, mut copies, own_trace } = pass;
+        for (stream, copy) in &copies {
+            let Some(pass) = streams.get_mut(stream) else { continue };
+            copy.in_time().for_each(|batch| pass.push(&batch));
+        }
         let digests: BTreeMap<String, StreamDigest> =
             streams.into_iter().map(|(stream, pass)| (stream, pass.finish())).collect();
         let (mut results, mut histograms) = (BTreeMap::new(), BTreeMap::new());

@@ -3,6 +3,8 @@
 //! to. A copying thread passes again and again over its buffers; each pass is an iteration, and a
 //! row of the samples, with the points `begin` and `end`.
 
+mod bounds;
+
 use crate::placement::ThreadRecord;
 use crate::stream::Policy;
 use crate::time::Nanos;
@@ -284,12 +286,16 @@ pub struct CopySim {
 impl Copying {
     /// How many threads there are.
     pub const fn all_threads(&self) -> u32 {
-        self.controllers * self.channels * self.threads
+        self.controllers.saturating_mul(self.channels).saturating_mul(self.threads)
     }
 
     /// What a row stands for, bytes: a pass, or all that a thread of dmatest does.
     pub const fn pass_bytes(&self) -> u64 {
-        self.bytes * self.buffers as u64 * (self.iterations / self.rounds()) as u64
+        let passes = match self.backend {
+            CopyBackend::Dmatest => self.iterations,
+            CopyBackend::Cpu | CopyBackend::Sim => 1,
+        };
+        self.bytes.saturating_mul(self.buffers as u64).saturating_mul(passes as u64)
     }
 
     /// Rows of a thread. The kernel says of a thread of its own what it did, and not of each time.
@@ -302,7 +308,7 @@ impl Copying {
 
     /// Rows of all threads of a trial.
     pub const fn all_iterations(&self) -> u64 {
-        self.all_threads() as u64 * self.rounds() as u64
+        (self.all_threads() as u64).saturating_mul(self.rounds() as u64)
     }
 
     /// The row of a thread's pass: passes of one number are next to each other.
@@ -414,11 +420,13 @@ pub struct CopyResult {
     pub sum_error: f64,
     /// How many threads copied at once, as a mean: the CPU time of all over the wall time.
     pub parallelism: f64,
-    /// How many the sum takes for granted: all of them, each as long as the wall.
-    pub assumed: f64,
-    /// How many times less they ran in parallel than the sum takes for granted.
+    /// How many the sum takes for granted: all that did a pass, each as long as the wall.
+    pub assumed: u32,
+    /// How many times less they ran in parallel than the sum takes for granted: assumed over
+    /// parallelism.
     pub times_less: f64,
-    /// May the bandwidths be added up?
+    /// May the bandwidths be added up? The sum must be right, and the threads must have run in
+    /// parallel.
     pub may_be_added_up: bool,
     /// How long none, one, two … threads were in a pass at once, ns. In a pass they may wait for a
     /// CPU.

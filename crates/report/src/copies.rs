@@ -15,7 +15,7 @@ use tardy_model::result::{CellResult, StreamResult};
 const SOFTWARE: &str = "tardy_softdma";
 
 /// Millions of bits a second, as copies are printed.
-fn mbit_s(bytes_s: f64) -> u64 {
+pub(crate) fn mbit_s(bytes_s: f64) -> u64 {
     (bytes_s * 8.0 / 1e6).round().max(0.0) as u64
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn lines(copy: &CopyResult, separator: Option<char>) -> Vec<(&'static
         between(copy, separator),
     );
     let sum = format!("{}, each thread's own added up: wrong by {}", rate(copy.sum_bytes_s), percent(copy.sum_error),);
-    let parallel = format!("{:.2} threads copied at once; the sum assumes {:.2}", copy.parallelism, copy.assumed);
+    let parallel = format!("{:.2} threads copied at once; the sum assumes {}", copy.parallelism, copy.assumed);
     let mut lines = vec![("wall", wall), ("sum", sum), ("parallel", parallel)];
     if copy.threads > 1 {
         lines.push(("in flight", in_flight(copy)));
@@ -142,7 +142,7 @@ pub(crate) fn table(picture: &Picture<'_>, separator: Option<char>) -> Option<Ta
             number(mbit_s(copy.sum_bytes_s), separator),
             percent(copy.sum_error),
             format!("{:.2}", copy.parallelism),
-            format!("{:.2}", copy.assumed),
+            copy.assumed.to_string(),
             copy.threads.to_string(),
             copy.buffers.to_string(),
             number(copy.buffer_bytes, separator),

@@ -414,7 +414,7 @@ pub(crate) fn machines(cell: &CellResult) -> Option<Table> {
 pub(crate) fn expectations(results: &Results) -> Table {
     let mut table = Table::new(7, &["cell", "stream", "of", "limit", "got", "met", "why"]);
     for e in &results.expectations {
-        let of = if e.of == "count" { e.metric.clone() } else { format!("{} {}", e.metric, e.of) };
+        let of = if e.of == "count" { e.metric.clone() } else { format!("{} {}", e.metric, e.of.replace('_', " ")) };
         let met = match e.met {
             None => "not judged",
             Some(true) => "yes",

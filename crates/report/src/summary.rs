@@ -6,6 +6,7 @@ use crate::column::{Column, Value, lead, point_of, title};
 use crate::figure::{self, Digits};
 use crate::picture::{Facts, Picture};
 use std::collections::{BTreeMap, BTreeSet};
+use tardy_model::expect::AT_LEAST;
 use tardy_model::machine::RulerRecord;
 use tardy_model::manifest::CellEntry;
 use tardy_model::result::{
@@ -49,13 +50,22 @@ pub(crate) fn not_judged(results: &Results) -> impl Iterator<Item = &Expectation
 pub(crate) fn limited(e: &ExpectationResult) -> String {
     match e.of.as_str() {
         "count" => format!("{} {}", e.stream, e.metric),
+        AT_LEAST => format!("{} {} at least", e.stream, e.metric),
         of => format!("{} {} {of}", e.stream, e.metric),
     }
 }
 
 /// The limit, without rounding.
 pub(crate) fn limit(e: &ExpectationResult) -> String {
-    e.limit_ns.map(figure::exact).or_else(|| e.limit.map(|n| n.to_string())).unwrap_or(figure::ABSENT.to_owned())
+    e.limit_ns.map(figure::exact).or_else(|| e.limit.map(|n| counted(e, n))).unwrap_or(figure::ABSENT.to_owned())
+}
+
+/// A number that was counted, or a bandwidth.
+fn counted(e: &ExpectationResult, n: u64) -> String {
+    match e.of.as_str() {
+        AT_LEAST => format!("{:.1} Mbit/s", n as f64 / 1e6),
+        _ => n.to_string(),
+    }
 }
 
 /// What was got, without rounding, in the unit of its limit.
@@ -63,7 +73,7 @@ pub(crate) fn got(e: &ExpectationResult) -> String {
     let like = e.limit_ns.unwrap_or_default();
     e.got_ns
         .map(|got| figure::exact_like(got, like))
-        .or_else(|| e.got.map(|n| n.to_string()))
+        .or_else(|| e.got.map(|n| counted(e, n)))
         .unwrap_or(figure::ABSENT.to_owned())
 }
 

@@ -11,7 +11,7 @@ use tardy_model::copy::{
     Background, Bind, COPY, CopyBackend, CopySim, Copying, MOST_ITERATIONS, MOST_THREADS, Method, Pages, Residence,
     Submit,
 };
-use tardy_model::expect::{Count, Expectation, Limit};
+use tardy_model::expect::{BANDWIDTH, Count, Expectation, Limit};
 use tardy_model::path::PathKind;
 use tardy_model::point::Metric;
 use tardy_model::shaper::Shaper;
@@ -178,13 +178,13 @@ fn sim(table: &Table<'_>) -> Result<CopySim, Problem> {
     })
 }
 
-/// Limits of how long a pass takes, and of passes that are not done.
+/// Limits of how long a pass takes, of the bandwidth, and of passes that are not done.
 fn expectations(view: &View<'_>) -> Vec<Expectation> {
     let mut found = Vec::new();
     let mut add = |limit| found.push(Expectation { stream: COPY.to_owned(), limit });
     for (field, assignment) in view.below("expect.copy.") {
         let refused = |what: &str| {
-            let help = "write \"begin..end\" = \"p99 < 3us\", or not_sent = 0".to_owned();
+            let help = "write \"begin..end\" = \"p99 < 3us\", bandwidth = \"10Gbit\" or not_sent = 0".to_owned();
             Err(view.combination(
                 &[assignment.key.clone(), "kind".to_owned()],
                 format!("`{}`: {what}", assignment.key),
@@ -194,6 +194,9 @@ fn expectations(view: &View<'_>) -> Vec<Expectation> {
         match (&assignment.value, field.parse::<Metric>()) {
             (Value::Integer(most), _) if field == Count::NotSent.name() => {
                 add(Limit::Count { count: Count::NotSent, at_most: u64::try_from(*most).unwrap_or(0) });
+            }
+            (Value::Integer(least), _) if field == BANDWIDTH => {
+                add(Limit::Bandwidth { at_least_bits_s: u64::try_from(*least).unwrap_or(0) });
             }
             (Value::Limits(limits), Ok(metric)) if metric == Metric::PASS => {
                 for (of, limit_ns, inclusive) in limits.iter().copied() {

@@ -10,7 +10,7 @@ use crate::stamps::{self, Lack};
 use crate::{check, copying, load, machines, nics, shaper};
 use std::collections::BTreeMap;
 use tardy_model::ethernet::Tag;
-use tardy_model::expect::{Count, Expectation, Limit, Of};
+use tardy_model::expect::{BANDWIDTH, Count, Expectation, Limit, Of};
 use tardy_model::frame::MOST_PACKETS;
 use tardy_model::path::{Backend, BpfJit, Devices, MacvtapMode, PathKind, PathTraits};
 use tardy_model::point::{Metric, Point};
@@ -237,7 +237,7 @@ fn streams(view: &View<'_>, names: &[Named]) -> (Vec<Stream>, Vec<Expectation>) 
         stream.lead = view.keep(lead(view, name, &stream)).flatten();
         let of_limits = expected.iter().filter_map(|expectation| match expectation.limit {
             Limit::Metric { metric, .. } => Some(metric),
-            Limit::Count { .. } => None,
+            Limit::Count { .. } | Limit::Bandwidth { .. } => None,
         });
         for metric in of_limits.chain(stream.lead) {
             if !stream.metrics.contains(&metric) {
@@ -441,6 +441,12 @@ fn expectations(view: &View<'_>, name: &Named, stream: &Stream) -> Vec<Expectati
     });
     for (field, assignment) in rows {
         match (&assignment.value, field.parse::<Metric>()) {
+            (Value::Integer(_), _) if field == BANDWIDTH => {
+                let message = format!("`{}` has no meaning for packets: a copy has a bandwidth", assignment.key);
+                let help = "leave it out; how long packets take is limited as \"scheduled..receive\" = \"p99 < 80us\"";
+                let keys = [assignment.key.clone(), "kind".to_owned()];
+                view.keep::<()>(Err(view.combination(&keys, message, help.to_owned())));
+            }
             (Value::Integer(most), _) => {
                 let Some(count) = Count::ALL.into_iter().find(|count| count.name() == field) else { continue };
                 add(Limit::Count { count, at_most: u64::try_from(*most).unwrap_or(0) });

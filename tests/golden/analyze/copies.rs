@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Copies: whether bandwidths may be added up, against what was put in; and cliffs over the sizes
-//! of a buffer, against where they were put.
+//! Copies: whether bandwidths may be added up, against what was put in, and which thread copied
+//! when.
 
-use tardy_analyze::copying::cliffs::{AtSize, Cause, find};
 use tardy_analyze::copying::parallel::{Copied, OnePass, Together, together};
 use tardy_analyze::copying::timeline::{CopyTimeline, MOST_SLICES, PARTS};
 use tardy_analyze::envelope::{EnvelopePass, Grain};
@@ -43,7 +42,7 @@ fn threads_that_copied_one_after_the_other_had_no_more_than_one() {
     is(all.sum_rate, 8e9);
     is(all.times_less(), 8.0);
     is(all.parallelism, 1.0);
-    is(all.assumed(), 8.0);
+    assert_eq!(all.assumed(), 8);
     assert!(all.overlaps.iter().all(|(_, share)| *share == 0.0), "{:?}", all.overlaps);
     assert_eq!(all.in_flight_ns[1], 80_000);
     assert!(!all.may_be_added_up());
@@ -65,7 +64,68 @@ fn time_in_flight_is_not_time_busy() {
     let both = of(&[shared(0), shared(0)]);
     is(both.parallelism, 1.0);
     is(both.overlaps[0].1, 1.0);
-    assert!(both.may_be_added_up(), "each was as slow as it was: {both:?}");
+    is(both.error(), 0.0);
+    assert!(!both.may_be_added_up(), "they took turns: {both:?}");
+    is(both.times_less(), 2.0);
+}
+
+/// One pass of this length, on a CPU all the time.
+fn once(from_ns: i64, to_ns: i64, bytes_per_pass: u64) -> Copied {
+    Copied { passes: vec![OnePass { start_ns: from_ns, end_ns: to_ns }], bytes_per_pass, busy_ns: to_ns - from_ns }
+}
+
+#[test]
+fn a_sum_of_unequal_threads_assumed_more_threads_than_there_were() {
+    // One has done its pass when the other is half way.
+    let both = of(&[once(0, 1_000, 1_000), once(0, 2_000, 1_000)]);
+    is(both.sum_rate, 1.5e9);
+    is(both.wall_rate, 1e9);
+    is(both.error(), 0.5);
+    is(both.parallelism, 1.5);
+    assert_eq!(both.assumed(), 2);
+    is(both.times_less(), 2.0 / 1.5);
+    assert!(!both.may_be_added_up());
+    // Of unequal speed, and in passes all the time.
+    let both = of(&[once(0, 2_000, 1_000), once(0, 2_000, 4_000)]);
+    is(both.error(), 0.0);
+    is(both.times_less(), 1.0);
+    assert!(both.may_be_added_up());
+}
+
+#[test]
+fn threads_that_took_turns_within_their_passes_could_be_added_up() {
+    // Sixteen are in a pass all the time, on two CPUs.
+    let turn = || Copied { busy_ns: 1_000, ..once(0, 8_000, 1_000) };
+    let all = of(&(0..16).map(|_| turn()).collect::<Vec<_>>());
+    is(all.error(), 0.0);
+    is(all.parallelism, 2.0);
+    is(all.times_less(), 8.0);
+    assert!(!all.may_be_added_up());
+}
+
+#[test]
+fn a_thread_that_stopped_early_copied_with_the_other_only_until_then() {
+    let both = of(&[thread(0), Copied { passes: thread(0).passes[..1].to_vec(), busy_ns: 1_000, ..thread(0) }]);
+    is(both.sum_rate, 2e9);
+    is(both.wall_rate, 1.1e9);
+    is(both.times_less(), 2.0 / 1.1);
+    assert!(!both.may_be_added_up());
+}
+
+#[test]
+fn a_thread_that_never_ran_counted_as_one_that_the_sum_assumes() {
+    let all = of(&[thread(0), Copied { bytes_per_pass: 1_000, ..Copied::default() }, thread(0)]);
+    assert_eq!(all.assumed(), 2);
+    is(all.times_less(), 1.0);
+    assert!(all.may_be_added_up(), "{all:?}");
+    assert_eq!(all.in_flight_ns, [0, 0, 10_000, 0]);
+}
+
+#[test]
+fn one_thread_that_waited_for_its_cpu_is_all_there_is() {
+    let one = of(&[Copied { busy_ns: 2_000, ..thread(0) }]);
+    is(one.error(), 0.0);
+    assert!(one.may_be_added_up());
 }
 
 #[test]
@@ -87,81 +147,6 @@ fn nothing_is_known_of_threads_that_ended_no_pass() {
     assert_eq!(together(&[]), None);
     let none = Copied { passes: vec![OnePass { start_ns: 5, end_ns: 5 }], ..Copied::default() };
     assert_eq!(together(&[none]), None, "no time went by");
-}
-
-/// Bandwidths at these sizes, three repetitions with a noise of one in a hundred.
-fn at(sizes: &[u64], rate: impl Fn(u64) -> f64) -> Vec<AtSize> {
-    let noisy = |bytes: u64| [0.99, 1.0, 1.01].map(|noise| rate(bytes) * noise).to_vec();
-    sizes.iter().map(|bytes| AtSize { bytes: *bytes, touched: 0, rates: noisy(*bytes) }).collect()
-}
-
-const AROUND_LINES: [u64; 9] = [6_500, 6_528, 6_560, 6_580, 6_592, 6_620, 6_656, 6_680, 6_720];
-
-#[test]
-fn a_cliff_at_the_cache_line_is_found_where_it_was_put() {
-    let found = find(&at(&AROUND_LINES, |bytes| if bytes % 64 == 0 { 2e9 } else { 1e9 }), &Sizes::USUAL);
-    assert_eq!(found.len(), 1, "{found:?}");
-    assert_eq!(found[0].cause, Cause::MultipleOf { what: "cache line", bytes: 64 });
-    is(found[0].times, 2.0);
-}
-
-#[test]
-fn a_cliff_at_the_page_is_found_where_it_was_put() {
-    let sizes = [4_000, 4_096, 4_160, 8_128, 8_192, 8_256, 12_224, 12_288, 12_352];
-    let found = find(&at(&sizes, |bytes| if bytes % 4_096 == 0 { 3e9 } else { 1e9 }), &Sizes::USUAL);
-    assert_eq!(found.len(), 1, "{found:?}");
-    assert_eq!(found[0].cause, Cause::MultipleOf { what: "page", bytes: 4_096 });
-}
-
-#[test]
-fn a_cliff_at_the_l2_size_is_found_where_it_was_put() {
-    let sizes: Vec<u64> = (14..24).map(|power| 1 << power).collect();
-    let l2 = Sizes::USUAL.cache_bytes[1];
-    let found = find(&at(&sizes, |bytes| if bytes > l2 { 1e9 } else { 2e9 }), &Sizes::USUAL);
-    assert_eq!(found.len(), 1, "{found:?}");
-    assert_eq!(found[0].cause, Cause::Beyond { what: "L2", bytes: l2 });
-    assert_eq!(found[0].bytes, [2 << 20, 1 << 20]);
-}
-
-#[test]
-fn a_cliff_over_two_sizes_is_one_and_is_of_all_that_is_touched() {
-    // Four buffers of each side are touched again and again, and what is beyond L1 is slower.
-    let sizes: Vec<u64> = (9..15).map(|power| 1 << power).collect();
-    let l1 = Sizes::USUAL.cache_bytes[0];
-    let mut sweep = at(&sizes, |bytes| match bytes * 8 {
-        touched if touched < l1 => 4e9,
-        touched if touched < 2 * l1 => 2e9,
-        _ => 1e9,
-    });
-    sweep.iter_mut().for_each(|at| at.touched = at.bytes * 8);
-    let found = find(&sweep, &Sizes::USUAL);
-    assert_eq!(found.len(), 1, "{found:?}");
-    assert_eq!(found[0].cause, Cause::BothBeyond { what: "L1", bytes: l1 });
-    assert_eq!(found[0].bytes, [8_192, 2_048]);
-    is(found[0].times, 4.0);
-}
-
-#[test]
-fn without_a_cliff_none_is_named() {
-    assert_eq!(find(&at(&AROUND_LINES, |_| 1e9), &Sizes::USUAL), []);
-    // Larger buffers are a little faster each time, as on most machines.
-    let sizes: Vec<u64> = (10..20).map(|power| 1 << power).collect();
-    assert_eq!(find(&at(&sizes, |bytes| 1e9 * (bytes as f64).powf(0.1)), &Sizes::USUAL), []);
-}
-
-#[test]
-fn a_jump_of_which_one_repetition_knows_nothing_is_none() {
-    let mut sweep = at(&AROUND_LINES, |bytes| if bytes % 64 == 0 { 2e9 } else { 1e9 });
-    sweep[4].rates[0] = 0.9e9;
-    let found = find(&sweep, &Sizes::USUAL);
-    assert!(!found.iter().any(|cliff| matches!(cliff.cause, Cause::MultipleOf { .. })), "{found:?}");
-}
-
-#[test]
-fn two_repetitions_are_too_few_to_name_a_cliff() {
-    let mut sweep = at(&AROUND_LINES, |bytes| if bytes % 64 == 0 { 2e9 } else { 1e9 });
-    sweep.iter_mut().for_each(|at| at.rates.truncate(2));
-    assert_eq!(find(&sweep, &Sizes::USUAL), []);
 }
 
 /// What two threads did when, of passes (begin, end) in ns after the trial's base time.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether the bandwidths of threads that copied may be added up. Each thread's own bandwidth says
 //! how fast it was while it was in its passes; their sum is what all of them had together only if
-//! they were in passes all the time. Pure: it takes what was recorded.
+//! they were in passes all the time. And what a thread does in a pass is to copy only while it has
+//! a CPU. Pure: it takes what was recorded.
 
 /// One pass of a thread over all of its buffers, by one clock, ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,17 +38,23 @@ pub struct Together {
     pub wall_rate: f64,
     /// What each had while it was in passes, added up.
     pub sum_rate: f64,
+    /// Threads that did a pass.
+    pub passed: usize,
     /// How many were busy at once, as a mean: all busy times over the wall time.
     pub parallelism: f64,
     /// How long a number of threads were in a pass at once, by that number, ns.
     pub in_flight_ns: Vec<i64>,
     /// For each pair of threads, by their numbers: how long both were in a pass at once, over the
-    /// shorter of both times.
+    /// shorter of both times. Empty where it would take too long to look at all of them.
     pub overlaps: Vec<((usize, usize), f64)>,
 }
 
-/// A sum that differs from the wall's rate by less may be added up.
+/// A sum that differs from the wall's rate by no more may be added up, of threads that ran in
+/// parallel but for this share.
 pub const MAY_DIFFER: f64 = 0.05;
+
+/// Stretches of passes that are looked at for the overlaps, each once a thread.
+const MOST_LOOKS: usize = 1 << 31;
 
 impl Copied {
     fn bytes(&self) -> u64 {
@@ -69,7 +76,7 @@ impl Copied {
 
 /// How long they are together, ns.
 fn length_ns(spans: &[OnePass]) -> i64 {
-    spans.iter().map(OnePass::took_ns).sum()
+    spans.iter().map(OnePass::took_ns).fold(0, i64::saturating_add)
 }
 
 /// What threads came to; `None` if no pass was ended, or no time went by.
@@ -79,16 +86,20 @@ pub fn together(threads: &[Copied]) -> Option<Together> {
     let to_ns = passes().map(|pass| pass.end_ns).max()?;
     let wall_ns = to_ns.checked_sub(from_ns).filter(|ns| *ns > 0)?;
     let bytes = threads.iter().map(Copied::bytes).fold(0, u64::saturating_add);
-    let busy: i64 = threads.iter().map(|thread| thread.busy_ns).sum();
+    let busy = threads.iter().map(|thread| thread.busy_ns.max(0)).fold(0, i64::saturating_add);
     let spans: Vec<Vec<OnePass>> = threads.iter().map(Copied::spans).collect();
     let rate = |bytes: u64, ns: i64| if ns > 0 { bytes as f64 * 1e9 / ns as f64 } else { 0.0 };
     let own = threads.iter().zip(&spans).map(|(thread, spans)| rate(thread.bytes(), length_ns(spans)));
-    let pairs = (0..threads.len()).flat_map(|one| (one + 1..threads.len()).map(move |other| (one, other)));
+    // Each pair is looked through; threads that pause between all their passes may have too many.
+    let looks = spans.iter().map(Vec::len).fold(0, usize::saturating_add).saturating_mul(threads.len());
+    let shown = if looks <= MOST_LOOKS { threads.len() } else { 0 };
+    let pairs = (0..shown).flat_map(|one| (one + 1..shown).map(move |other| (one, other)));
     Some(Together {
         wall_ns,
         bytes,
         wall_rate: rate(bytes, wall_ns),
         sum_rate: own.sum(),
+        passed: spans.iter().filter(|spans| !spans.is_empty()).count(),
         parallelism: busy as f64 / wall_ns as f64,
         in_flight_ns: in_flight(&spans, wall_ns),
         overlaps: pairs.map(|pair| (pair, overlap(&spans[pair.0], &spans[pair.1]))).collect(),
@@ -96,24 +107,30 @@ pub fn together(threads: &[Copied]) -> Option<Together> {
 }
 
 impl Together {
-    /// The sum over what was had together.
+    /// As many threads as the sum takes to copy at once: each that did a pass, all of the time.
+    pub fn assumed(&self) -> usize {
+        self.passed
+    }
+
+    /// How many times less they copied at once than that. One thread is by itself however long it
+    /// waited.
     pub fn times_less(&self) -> f64 {
-        if self.wall_rate > 0.0 { self.sum_rate / self.wall_rate } else { 1.0 }
+        if self.parallelism > 0.0 {
+            self.passed as f64 / self.parallelism
+        } else {
+            f64::from(u8::from(self.passed > 0))
+        }
     }
 
     /// By which share of the wall's rate the sum is wrong.
     pub fn error(&self) -> f64 {
-        self.times_less() - 1.0
+        if self.wall_rate > 0.0 { self.sum_rate / self.wall_rate - 1.0 } else { 0.0 }
     }
 
+    /// The sum must be right, and for its reason: where threads take turns within their passes, it
+    /// is what they had together, but none of the bandwidths is what a thread has on its CPU.
     pub fn may_be_added_up(&self) -> bool {
-        self.error().abs() <= MAY_DIFFER
-    }
-
-    /// As many threads as the sum takes to be busy at once: were it right, that many would have
-    /// been.
-    pub fn assumed(&self) -> f64 {
-        self.parallelism * self.times_less()
+        self.error().abs() <= MAY_DIFFER && (self.passed < 2 || self.times_less() <= 1.0 + MAY_DIFFER)
     }
 }
 
@@ -127,20 +144,21 @@ fn in_flight(spans: &[Vec<OnePass>], wall_ns: i64) -> Vec<i64> {
     let (mut now, mut last_ns) = (0_i64, edges.first().map_or(0, |edge| edge.0));
     for (at_ns, change) in edges {
         let many = usize::try_from(now).unwrap_or(0).min(spans.len());
-        found[many] += at_ns - last_ns;
+        found[many] = found[many].saturating_add(at_ns.saturating_sub(last_ns));
         (now, last_ns) = (now + change, at_ns);
     }
-    let counted: i64 = found.iter().sum();
-    found[0] += (wall_ns - counted).max(0);
+    let counted = found.iter().copied().fold(0, i64::saturating_add);
+    found[0] = found[0].saturating_add(wall_ns.saturating_sub(counted).max(0));
     found
 }
 
 /// How long both were in a pass at once, over the shorter of both times.
 fn overlap(one: &[OnePass], other: &[OnePass]) -> f64 {
     let shorter = length_ns(one).min(length_ns(other));
-    let (mut a, mut b, mut both) = (one.iter().peekable(), other.iter().peekable(), 0);
+    let (mut a, mut b, mut both) = (one.iter().peekable(), other.iter().peekable(), 0_i64);
     while let (Some(first), Some(second)) = (a.peek(), b.peek()) {
-        both += (first.end_ns.min(second.end_ns) - first.start_ns.max(second.start_ns)).max(0);
+        let common_ns = first.end_ns.min(second.end_ns).saturating_sub(first.start_ns.max(second.start_ns));
+        both = common_ns.max(0).saturating_add(both);
         // Who ends first has nothing in common with what comes later.
         if first.end_ns <= second.end_ns {
             a.next()

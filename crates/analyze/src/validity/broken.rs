@@ -123,7 +123,12 @@ fn interrupted(evidence: &Evidence<'_>) -> Vec<Verdict> {
     }
     let verdict = |(stream, record): (&String, &tardy_model::trial::StreamRecord)| {
         let rows = evidence.results.get(stream).map_or(0, |result| result.outcomes.intended);
-        let says = format!("the trial was interrupted after {rows} of {} packets of {stream}", record.intended);
+        // Of a copy all rows are there, and those of passes that were not begun say so.
+        let done = evidence.results.get(stream).map_or(0, |result| result.outcomes.received);
+        let says = match &record.copy {
+            Some(_) => format!("the trial was interrupted after {done} of {} passes of {stream}", record.intended),
+            None => format!("the trial was interrupted after {rows} of {} packets of {stream}", record.intended),
+        };
         Verdict::new(INTERRUPTED.id, Level::Note, says)
             .with("stream", stream.as_str())
             .with("rows", rows)

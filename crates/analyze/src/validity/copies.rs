@@ -3,6 +3,7 @@
 //! realtime policy kept each other from their CPUs, or the kernel stopped them.
 
 use super::{Evidence, Rule, Spoils};
+use crate::copying::parallel::MAY_DIFFER;
 use crate::says;
 use tardy_model::copy::{CopyRecord, CopyResult};
 use tardy_model::result::StreamResult;
@@ -30,29 +31,34 @@ fn added_up(evidence: &Evidence<'_>) -> Vec<Verdict> {
 
 fn verdict(stream: &str, of: &CopyResult) -> Verdict {
     let at_once = format!("{:.2} threads copied at once", of.parallelism);
-    let (level, says) = match of.may_be_added_up {
-        true => {
-            let off = says::share(of.sum_error.abs());
-            (Level::Ok, format!("the bandwidths may be added up: the sum is off by {off}; {at_once}"))
-        }
-        false => {
-            let pair = of.least_overlaps.first().map_or_else(String::new, |pair| {
-                let [a, b] = pair.threads;
-                format!(
-                    ", and threads {a} and {b} were in a pass together for {} of the shorter time",
-                    says::share(pair.share)
-                )
-            });
-            let all = of.in_flight_ns.last().map_or(0.0, |ns| *ns as f64 / of.wall_ns.max(1) as f64);
-            let says = format!(
-                "the bandwidths may not be added up: they ran {:.1} times less in parallel than the sum assumes; {at_once}, all {} \
-                 were in a pass together for {} of the time{pair}",
-                of.times_less,
-                of.threads,
-                says::share(all),
-            );
-            (Level::Warning, says)
-        }
+    let idle = match of.threads.saturating_sub(of.assumed) {
+        0 => String::new(),
+        idle => format!("; {} did no pass", says::count(idle.into(), "thread", "threads")),
+    };
+    let (level, says) = if of.may_be_added_up {
+        let off = says::share(of.sum_error.abs());
+        (Level::Ok, format!("the bandwidths may be added up: the sum is off by {off}; {at_once}{idle}"))
+    } else {
+        let pair = of.least_overlaps.first().map_or_else(String::new, |pair| {
+            let [a, b] = pair.threads;
+            format!(
+                ", and threads {a} and {b} were in a pass together for {} of the shorter time",
+                says::share(pair.share)
+            )
+        });
+        let all_ns = of.in_flight_ns.get(of.assumed as usize).copied().unwrap_or(0);
+        let all = all_ns as f64 / of.wall_ns.max(1) as f64;
+        let together = format!("all {} were in a pass together for {} of the time{pair}", of.assumed, says::share(all));
+        // In passes all the time, and yet not copying: they took turns on their CPUs.
+        let turns = match of.sum_error.abs() <= MAY_DIFFER {
+            true => "; so each one's own bandwidth is that of its share of a CPU",
+            false => "",
+        };
+        let why = match of.times_less > 1.0 + MAY_DIFFER {
+            true => format!("they ran {:.1} times less in parallel than the sum assumes", of.times_less),
+            false => format!("the sum is wrong by {:+.1} %", of.sum_error * 100.0),
+        };
+        (Level::Warning, format!("the bandwidths may not be added up: {why}; {at_once}, {together}{turns}{idle}"))
     };
     let verdict = Verdict::new(ADDED_UP.id, level, says)
         .with("stream", stream)

@@ -282,5 +282,6 @@ pub const KEYS: &[Key] = &[
     key("expect.*.late", COUNT, None("no limit"), "At most this many packets received after their deadline."),
     key("expect.*.duplicate", COUNT, None("no limit"), "At most this many packets received more than once."),
     key("expect.*.reordered", COUNT, None("no limit"), "At most this many packets received after a later one."),
+    key("expect.*.bandwidth", Kind::Rate, None("no limit"), "Of a copy: at least this much by all threads together, over the wall time of the median trial."),
     key("expect.*.*", Kind::Limits, None("no limit"), "Limit of a metric, \"p99.9 < 80us\" (min mean stddev max p50 p90 p99 p99.9 p99.99), or a list of such."),
 ];
