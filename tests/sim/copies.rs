@@ -165,7 +165,7 @@ fn without_a_cliff_the_run_says_that_there_is_none() {
 
 #[test]
 fn one_stall_of_many_threads_was_as_many_events() {
-    // Eight threads, of which each is in a pass of another number when all are stopped, once a trial.
+    // Once a trial eight threads are stopped, of which each is in a pass of another number.
     let text =
         "name = \"stalled\"\nkind = \"copy\"\n[copy]\nbackend = \"sim\"\nthreads = 8\niterations = 1000\n".to_owned();
     let experiment = tardy_spec::load(&Source { name: "stalled.toml".into(), text }, &[]).expect("sound");

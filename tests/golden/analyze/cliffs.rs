@@ -148,7 +148,7 @@ fn slope(at: &AtSize) -> f64 {
 
 #[test]
 fn in_a_thousand_runs_without_a_cliff_none_is_named() {
-    // Noise of 15 % spreads the trials of one size over a half: then it is one run in fifty at most.
+    // Noise of 15 % spreads the trials of one size over a half: then it is one run in fifty.
     for (noise, is_busy, most) in [(0.01, false, 0), (0.05, false, 0), (0.05, true, 2), (0.15, false, 20)] {
         let named: Vec<Vec<Cliff>> =
             (0..1_000).map(|seed| swept(seed, noise, is_busy, slope)).filter(|found| !found.is_empty()).collect();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The bandwidth of a copy in two runs. Each trial has one, so a difference is judged by how the
 //! trials of both lie to each other: nothing is known of how they are distributed, and if every one
-//! of B is below every one of A, that is so by chance in one of so many orders.
+//! of B is below every one of A, that comes by chance in few of the orders that all may have.
 
 use tardy_model::comparison::{BandwidthComparison, Claim};
 use tardy_model::result::StreamResult;
@@ -44,8 +44,8 @@ fn median(trials: &[f64]) -> Option<f64> {
     sorted.get(sorted.len().checked_sub(1)? / 2).copied().filter(|rate| *rate > 0.0)
 }
 
-/// True if so many trials of each are in one of so many orders that a claim can be made. Of the
-/// orders of all, two have those of one run before those of the other.
+/// True if these numbers of trials have enough orders for a claim to be made. Of the orders of
+/// all, two have those of one run before those of the other.
 pub(super) fn are_enough(a: usize, b: usize) -> bool {
     let orders = (1..=a.min(b)).map(|n| (a.max(b) + n) as f64 / n as f64).product::<f64>();
     a > 0 && b > 0 && orders >= 2.0 * SELDOM

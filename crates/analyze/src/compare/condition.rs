@@ -271,8 +271,8 @@ impl Condition {
         }
     }
 
-    /// True if each of B's bandwidths is beyond each of A's by more than the limit, and whether their
-    /// medians are.
+    /// Whether each of B's bandwidths is beyond each of A's by more than the limit, and whether
+    /// their medians are.
     pub(super) fn rates_beyond(&self, [a, b]: [&[f64]; 2], medians: [f64; 2]) -> [bool; 2] {
         let Limit::Share(share) = self.limit else { return [false; 2] };
         let share = share as f64 / (MILLION * 100) as f64;

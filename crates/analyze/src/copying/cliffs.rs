@@ -47,14 +47,14 @@ pub struct Cliff {
 pub const LEAST_TIMES: f64 = 1.25;
 /// Repetitions at a size that are needed to know its noise.
 const LEAST_RATES: usize = 3;
-/// A size is directly next to another if it is at most so many times as large.
+/// A size is directly next to another if it is at most this many times as large.
 pub const NEXT: f64 = 1.1;
-/// A fall over several sizes takes at most so many times the size: what goes on for longer is a
+/// A fall over several sizes takes at most this many times the size: what goes on for longer is a
 /// slope, and every machine has one.
 const STEEP: f64 = 2.5;
 /// Levels that differ by less are one.
 const LEVEL: f64 = 1.05;
-/// A cache overflows at so many times its size at the latest.
+/// A cache overflows at this many times its size at the latest.
 const SLACK: f64 = 1.25;
 
 /// The machine's parts that a multiple may be of, the greatest first: one of a page is one of a
@@ -102,7 +102,7 @@ fn noise(levels: &[Option<Rates>]) -> f64 {
 }
 
 /// Where bandwidth jumps, each cause once; the multiples first. Sizes with too few repetitions say
-/// nothing, and nothing is said across them.
+/// nothing, and no cliff is named across them.
 pub fn find(at: &[AtSize], sizes: &Sizes) -> Vec<Cliff> {
     let mut at: Vec<&AtSize> = at.iter().collect();
     at.sort_by_key(|at| at.bytes);

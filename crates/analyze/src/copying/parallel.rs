@@ -53,7 +53,7 @@ pub struct Together {
 /// parallel but for this share.
 pub const MAY_DIFFER: f64 = 0.05;
 
-/// Stretches of passes that are looked at for the overlaps, each once a thread.
+/// Stretches of passes that the overlaps are made of at most, each once a thread.
 const MOST_LOOKS: usize = 1 << 31;
 
 impl Copied {
@@ -90,7 +90,7 @@ pub fn together(threads: &[Copied]) -> Option<Together> {
     let spans: Vec<Vec<OnePass>> = threads.iter().map(Copied::spans).collect();
     let rate = |bytes: u64, ns: i64| if ns > 0 { bytes as f64 * 1e9 / ns as f64 } else { 0.0 };
     let own = threads.iter().zip(&spans).map(|(thread, spans)| rate(thread.bytes(), length_ns(spans)));
-    // Each pair is looked through; threads that pause between all their passes may have too many.
+    // Each pair is compared; threads that pause between all their passes may have too many.
     let looks = spans.iter().map(Vec::len).fold(0, usize::saturating_add).saturating_mul(threads.len());
     let shown = if looks <= MOST_LOOKS { threads.len() } else { 0 };
     let pairs = (0..shown).flat_map(|one| (one + 1..shown).map(move |other| (one, other)));
