@@ -11,11 +11,12 @@ use tardy_model::copy::{COPY, CopyResult, Sizes};
 use tardy_model::machine::MachineState;
 use tardy_model::point::Metric;
 use tardy_model::result::Results;
+use tardy_model::sample::Batch;
 use tardy_model::trial::TrialRecord;
 use tardy_spec::Source;
 use tardy_spec::experiment::{Cell, Experiment};
 
-fn experiment(more: &str) -> Experiment {
+pub(crate) fn experiment(more: &str) -> Experiment {
     let text = format!(
         "name = \"simulated\"\nkind = \"copy\"\ntrials = 5\n[copy]\nbackend = \"sim\"\niterations = 200\n{more}\n"
     );
@@ -41,15 +42,20 @@ fn machine(clocks: tardy_model::time::ClockReading) -> MachineState {
 
 /// All trials of a cell, judged.
 fn judged(cell: &Cell, trials: u32) -> CellAnswer {
+    judged_as(cell, trials, |_, _| ())
+}
+
+/// The same, with something else in each record and its samples than was simulated.
+pub(crate) fn judged_as(cell: &Cell, trials: u32, spoil: impl Fn(&mut TrialRecord, &mut Batch)) -> CellAnswer {
     let copy = cell.setup.copy.as_ref().expect("a copy");
     let asked = BTreeMap::from([(COPY.to_owned(), vec![Metric::PASS])]);
     let mut analysis = CellAnalysis::new(cell.id.clone(), cell.axes.clone(), asked, cell.expect.clone());
     for n in 1..=trials {
         let (stop, cpus) = (AtomicBool::new(false), vec![None; copy.all_threads() as usize]);
         let order = CopyOrder { copy, cpus: &cpus, usable: &[], sizes: Sizes::USUAL, nonce: u64::from(n), stop: &stop };
-        let copied = trial(&order, &mut CopyMemory::default(), &mut || ()).expect("it needs nothing");
+        let mut copied = trial(&order, &mut CopyMemory::within(u64::MAX), &mut || ()).expect("it needs nothing");
         let [before, after] = copied.record.tx_clocks.map(machine);
-        let record = TrialRecord {
+        let mut record = TrialRecord {
             format: tardy_model::FORMAT,
             cell: cell.id.clone(),
             n,
@@ -70,6 +76,7 @@ fn judged(cell: &Cell, trials: u32) -> CellAnswer {
             observer: Vec::new(),
             inspection: None,
         };
+        spoil(&mut record, &mut copied.batch);
         analysis.trial(&record, [(COPY, copied.batch)]);
     }
     analysis.finish()
@@ -183,7 +190,7 @@ fn locks(submit: &str) -> CopyResult {
     let copy = experiment.cells[0].setup.copy.as_ref().expect("a copy");
     let (stop, cpus) = (AtomicBool::new(false), [None; 8]);
     let order = CopyOrder { copy, cpus: &cpus, usable: &[], sizes: Sizes::USUAL, nonce: 1, stop: &stop };
-    let copied = trial(&order, &mut CopyMemory::default(), &mut || ()).expect("memory and threads");
+    let copied = trial(&order, &mut CopyMemory::within(u64::MAX), &mut || ()).expect("memory and threads");
     let record = copied.record.copy.as_ref().expect("its record");
     let mut pass = tardy_analyze::copying::CopyPass::new(record);
     pass.push(&copied.batch);

@@ -339,7 +339,7 @@ fn figure(
     if found.is_unbounded() && matches!(of, Of::Max | Of::Mean | Of::Stddev) {
         let received = found.greatest_received_ns().filter(|_| of == Of::Max);
         let received = received.map_or_else(String::new, |ns| format!("; of those received it is {}", says::time(ns)));
-        return Err(format!("{of} is infinite: {}{received}", missing(outcomes)));
+        return Err(format!("{of} is infinite: {}{received}", missing(metric, outcomes)));
     }
     let (name, quantile) = match of {
         Of::Min => return figures.min_ns.map(|ns| ns as f64).ok_or_else(|| "there are no values".to_owned()),
@@ -357,7 +357,7 @@ fn figure(
     };
     quantile.map_err(|q| {
         if found.infinite.iter().any(|infinite| infinite == name) {
-            return format!("{name} is infinite: {}", missing(outcomes));
+            return format!("{name} is infinite: {}", missing(metric, outcomes));
         }
         if let Some(bounds) = found.between_ns.get(name) {
             return says::between(name, bounds);
@@ -365,7 +365,14 @@ fn figure(
         let values = says::count(found.count, "value", "values");
         let needed = packets_for(q, NEEDED);
         let advice = match needed > outcomes.intended {
+            true if metric == Metric::PASS => {
+                format!("{metric} would need about {needed} passes, more if slow ones come in bursts")
+            }
             true => format!("{metric} would need about {needed} packets, more if they come in bursts"),
+            false if metric == Metric::PASS => {
+                "slow passes came together, and passes that come together are one event: take several times as many"
+                    .to_owned()
+            }
             // More of the same would do, and nobody knows how many.
             false => {
                 "late packets came together, and packets that come together are one event: send several times as many"
@@ -376,6 +383,9 @@ fn figure(
     })
 }
 
-fn missing(outcomes: &Outcomes) -> String {
+fn missing(metric: Metric, outcomes: &Outcomes) -> String {
+    if metric == Metric::PASS {
+        return format!("{} of {} passes were not done", outcomes.not_sent, outcomes.intended);
+    }
     format!("{} of {} packets were lost and {} not sent", outcomes.lost, outcomes.intended, outcomes.not_sent)
 }
