@@ -7,6 +7,11 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use tardy_engine::copy::dmatest::lines::{message, summary};
+use tardy_engine::copy::region_bytes;
+use tardy_lab::copying::{CopyRefused, Room, all_bytes, is_limited, most_held_bytes, place};
+use tardy_model::copy::{Copying, Sizes};
+use tardy_model::machine::RtLimit;
+use tardy_spec::Source;
 
 fn call(arguments: &[&str], out: &Path) -> Output {
     let mut command = Command::new(tardy());
@@ -26,6 +31,7 @@ fn what_cannot_be_copied_is_refused_with_code_2_and_says_why() {
         (vec!["copy", "--bytes", "16000000MiB"], "MiB are available: take fewer threads"),
         (vec!["copy", "--threads", "1000", "--buffers", "1000000"], "MiB are available: take fewer threads"),
         (vec!["copy", "--threads", "2000"], "write at most 1024"),
+        (vec!["copy", "--bytes", "8000GiB"], "MiB are available: take fewer threads"),
         (vec!["copy", "--bind", "4095"], "names CPU 4095, and this process may use only"),
         (vec!["copy", "--policy", "fifo:200"], "the priority is not 1 to 99"),
         (vec!["copy", "--policy", "deadline:1ms/2ms/2ms"], "a copy has no period"),
@@ -313,4 +319,99 @@ fn what_the_kernel_prints_of_its_threads_is_read_as_it_is_written() {
     ] {
         assert_eq!(summary(other), None, "{other}");
     }
+}
+
+/// A copy with these keys.
+fn copying(keys: &str) -> Copying {
+    let text = format!("name = \"c\"\nkind = \"copy\"\n[copy]\n{keys}\n");
+    let experiment = tardy_spec::load(&Source { name: "c.toml".into(), text }, &[]).expect("sound");
+    experiment.cells[0].setup.copy.clone().expect("a copy")
+}
+
+#[test]
+fn realtime_copies_on_all_cpus_stopped_a_machine_without_a_limit() {
+    let placed = |keys: &str, online: &[u32], is_limited: bool| {
+        let room = Room {
+            usable: &[0, 1],
+            isolated: &[],
+            nodes: &[0],
+            available_bytes: None,
+            sizes: &Sizes::USUAL,
+            online,
+            is_limited,
+        };
+        place("c", &copying(keys), room).map_err(|refused| refused.to_string())
+    };
+    for keys in ["policy = \"fifo:99\"\nthreads = 2", "policy = \"rr:1\"\nthreads = 16\nbind = \"spread\""] {
+        let why = placed(keys, &[0, 1], false).expect_err("nobody else would run");
+        assert!(why.contains("on all CPUs of this machine (0, 1)") && why.contains("copy.longest, 20s"), "{why}");
+        assert!(why.contains("sysctl kernel.sched_rt_runtime_us=950000"), "{why}");
+        assert!(placed(keys, &[0, 1], true).is_ok(), "the kernel leaves others some time");
+        assert!(placed(keys, &[0, 1, 2], false).is_ok(), "a CPU is left");
+        assert!(placed(keys, &[], false).is_ok(), "nothing is known");
+    }
+    for keys in [
+        "policy = \"fifo:99\"",
+        "policy = \"fifo:99\"\nthreads = 4\nbind = \"spread\"\ncpus = [1]",
+        "policy = \"other\"\nthreads = 16",
+    ] {
+        assert!(placed(keys, &[0, 1], false).is_ok(), "{keys}");
+    }
+    let limit = |runtime_ns| Some(RtLimit { period_ns: 1_000_000_000, runtime_ns });
+    assert!(is_limited(limit(950_000_000), Some("6.1.0-18-amd64")));
+    assert!(!is_limited(limit(1_000_000_000), Some("6.11.5")) && !is_limited(None, Some("5.10.0")));
+    assert!(!is_limited(None, None) && is_limited(None, Some("6.12.1")) && is_limited(None, Some("7.0")));
+}
+
+#[test]
+fn the_memory_of_a_copys_background_did_not_count() {
+    let copy = copying("background = \"memory\"");
+    let (with, without) = (all_bytes(&copy, &Sizes::USUAL, 32), all_bytes(&copying(""), &Sizes::USUAL, 32));
+    assert_eq!(with - without, 32 * (64 << 20));
+    let cpus: Vec<u32> = (0..32).collect();
+    let room = |available| Room {
+        usable: &cpus,
+        isolated: &[],
+        nodes: &[0],
+        available_bytes: Some(available),
+        sizes: &Sizes::USUAL,
+        online: &cpus,
+        is_limited: true,
+    };
+    assert!(matches!(place("c", &copy, room(with)), Err(CopyRefused::Memory { .. })));
+    assert!(place("c", &copy, room(with / 4 * 5 + 5)).is_ok());
+    assert!(place("c", &copying(""), room(with)).is_ok());
+}
+
+#[test]
+fn what_cells_leave_for_each_other_is_no_more_than_one_may_have() {
+    let (large, many) = (copying("bytes = \"64MiB\"\nbuffers = 1"), copying("threads = 16"));
+    let held = |available| most_held_bytes([&large, &many].into_iter().map(|copy| (copy, Sizes::USUAL)), available, 2);
+    let most = [&large, &many].map(|copy| region_bytes(copy, &Sizes::USUAL)).into_iter().max().expect("two");
+    // Where it is not known how much there is, what the largest needs.
+    assert_eq!(held(None), most);
+    let others = [&large, &many].map(|copy| all_bytes(copy, &Sizes::USUAL, 2) - region_bytes(copy, &Sizes::USUAL));
+    let available = 100 << 30;
+    assert_eq!(held(Some(available)), available / 5 * 4 - others.into_iter().max().expect("two"));
+}
+
+#[test]
+fn a_size_in_gib_was_refused_and_had_to_be_written_in_mib() {
+    assert_eq!(copying("bytes = \"1GiB\"").bytes, 1 << 30);
+    assert_eq!(copying("bytes = \"1.5GB\"").bytes, 1_500_000_000);
+}
+
+#[test]
+fn copy_cpus_of_thousands_of_cells_did_not_count_as_memory() {
+    let list = |of: std::ops::Range<u32>| of.map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
+    let text = |cpus: u32| {
+        let (cpus, iterations) = (list(0..cpus), list(1..1_001));
+        format!(
+            "name = \"c\"\nkind = \"copy\"\n[copy]\nbind = \"spread\"\ncpus = [{cpus}]\n[matrix]\n\"copy.iterations\" = [{iterations}]\n"
+        )
+    };
+    let load = |cpus| tardy_spec::load(&Source { name: "c.toml".into(), text: text(cpus) }, &[]);
+    assert_eq!(load(1_000).expect("a large machine has a thousand").cells.len(), 1_000);
+    let error = load(20_000).expect_err("a thousand times 80 000 bytes").to_string();
+    assert!(error.contains("would take more than 64 MiB of memory"), "{error}");
 }

@@ -16,7 +16,7 @@ use tardy_model::trial::TrialRecord;
 use tardy_spec::Source;
 use tardy_spec::experiment::{Cell, Experiment};
 
-fn experiment(more: &str) -> Experiment {
+pub(crate) fn experiment(more: &str) -> Experiment {
     let text = format!(
         "name = \"simulated\"\nkind = \"copy\"\ntrials = 5\n[copy]\nbackend = \"sim\"\niterations = 200\n{more}\n"
     );
@@ -44,7 +44,7 @@ fn machine(clocks: tardy_model::time::ClockReading) -> MachineState {
 fn recorded(cell: &Cell, copy: &Copying, n: u32) -> (TrialRecord, Batch) {
     let (stop, cpus) = (AtomicBool::new(false), vec![None; copy.all_threads() as usize]);
     let order = CopyOrder { copy, cpus: &cpus, usable: &[], sizes: Sizes::USUAL, nonce: u64::from(n), stop: &stop };
-    let copied = trial(&order, &mut CopyMemory::default(), &mut || ()).expect("it needs nothing");
+    let copied = trial(&order, &mut CopyMemory::within(u64::MAX), &mut || ()).expect("it needs nothing");
     let [before, after] = copied.record.tx_clocks.map(machine);
     let record = TrialRecord {
         format: tardy_model::FORMAT,
@@ -72,11 +72,17 @@ fn recorded(cell: &Cell, copy: &Copying, n: u32) -> (TrialRecord, Batch) {
 
 /// All trials of a cell, judged.
 fn judged(cell: &Cell, trials: u32) -> CellAnswer {
+    judged_as(cell, trials, |_, _| ())
+}
+
+/// The same, with something else in each record and its samples than was simulated.
+pub(crate) fn judged_as(cell: &Cell, trials: u32, spoil: impl Fn(&mut TrialRecord, &mut Batch)) -> CellAnswer {
     let copy = cell.setup.copy.as_ref().expect("a copy");
     let asked = BTreeMap::from([(COPY.to_owned(), vec![Metric::PASS])]);
     let mut analysis = CellAnalysis::new(cell.id.clone(), cell.axes.clone(), asked, cell.expect.clone());
     for n in 1..=trials {
-        let (record, batch) = recorded(cell, copy, n);
+        let (mut record, mut batch) = recorded(cell, copy, n);
+        spoil(&mut record, &mut batch);
         analysis.trial(&record, [(COPY, batch)]);
     }
     analysis.finish()
@@ -226,7 +232,7 @@ fn locks(submit: &str) -> CopyResult {
     let copy = experiment.cells[0].setup.copy.as_ref().expect("a copy");
     let (stop, cpus) = (AtomicBool::new(false), [None; 8]);
     let order = CopyOrder { copy, cpus: &cpus, usable: &[], sizes: Sizes::USUAL, nonce: 1, stop: &stop };
-    let copied = trial(&order, &mut CopyMemory::default(), &mut || ()).expect("memory and threads");
+    let copied = trial(&order, &mut CopyMemory::within(u64::MAX), &mut || ()).expect("memory and threads");
     let record = copied.record.copy.as_ref().expect("its record");
     let mut pass = tardy_analyze::copying::CopyPass::new(record);
     pass.push(&copied.batch);

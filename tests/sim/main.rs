@@ -3,6 +3,7 @@
 
 mod answered;
 mod copies;
+mod copy_threads;
 mod engine;
 mod foreign;
 mod ports;

@@ -105,3 +105,50 @@ fn a_cpu_that_goes_offline_under_a_bound_thread_spoils_the_copy() {
     let left = rig.does_there("for of in /proc/[0-9]*/comm; do cat $of 2>/dev/null; done | sed -n '/tardy/p'");
     assert_eq!(left.trim(), "", "{left}");
 }
+
+#[test]
+fn what_the_kernels_dmatest_refuses_is_one_error_that_says_what() {
+    const TEST: &str = "what_the_kernels_dmatest_refuses_is_one_error_that_says_what";
+    if !can_run(TEST) || !has_dmatest(TEST) {
+        return;
+    }
+    let refused = [
+        (["channels=3", "bytes=4KiB"], "1 × 3 were asked for (controllers × channels)"),
+        (["channels=1", "bytes=8GiB"], "refuses \"8589934592\" for its parameter test_buf_size"),
+    ];
+    for (keys, why) in refused {
+        let place = Place::new();
+        let mut command = Command::new(tardy());
+        command.args(["run", "copy", "--in", "guest", "--kernel", KERNEL, "--trials", "1", "--out"]);
+        command.arg(place.out()).env("TARDY_STATE", place.state());
+        for key in [&["backend=dmatest", "buffers=1", "iterations=10"], &keys[..]].concat() {
+            command.args(["--set", &format!("copy.{key}")]);
+        }
+        let ran = place.call(&mut command);
+        assert_eq!(ran.code, Some(3), "{}", ran.stderr);
+        assert!(ran.stderr.contains(why), "{}", ran.stderr);
+        assert_eq!(ran.stderr.matches("refused, nothing is measured of it").count(), 1, "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn copies_by_the_cpu_of_a_guest_made_no_sense() {
+    const TEST: &str = "copies_by_the_cpu_of_a_guest_made_no_sense";
+    if !can_run(TEST) {
+        return;
+    }
+    for how in ["guest", "guest:exact"] {
+        let place = Place::new();
+        let mut command = Command::new(tardy());
+        command.args(["run", "copy", "--in", how, "--kernel", KERNEL, "--json", "--trials", "1", "--out"]);
+        command.arg(place.out()).env("TARDY_STATE", place.state());
+        for key in ["threads=2", "bytes=256B", "iterations=50", "from=locked", "to=locked"] {
+            command.args(["--set", &format!("copy.{key}")]);
+        }
+        let ran = place.call(&mut command);
+        assert!(matches!(ran.code, Some(0 | 4)), "{how}: {:?}: {}", ran.code, ran.stderr);
+        let results: Value = serde_json::from_str(&ran.stdout).expect("results");
+        let copy = &results["cells"][0]["streams"]["copy"]["copy"];
+        assert_eq!(copy["bytes"], 2 * 50 * 48 * 256, "{how}: {copy:#}");
+    }
+}

@@ -36,7 +36,6 @@ use short_trials::ByPath;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
-use tardy_engine::copy::CopyMemory;
 use tardy_engine::port;
 use tardy_model::manifest::StationEntry;
 use tardy_model::shaper::Shaper;
@@ -142,7 +141,7 @@ impl Run<'_, '_> {
             let names = self.claim()?;
             self.preflight(names, not_put_back)?;
         }
-        let (mut at, mut memory) = (0, CopyMemory::default());
+        let (mut at, mut memory) = (0, self.copy_memory());
         while at < turns.len() && !self.stopped() {
             let turn = &turns[at];
             if self.refused.contains(&turn.cell.id) {

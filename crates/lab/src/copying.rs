@@ -2,8 +2,10 @@
 //! What a copy needs of the machine: memory for its buffers, CPUs for its threads. Pure.
 
 use std::fmt::Write as _;
-use tardy_engine::copy::{CopyError, dmatest, needed_bytes};
+use tardy_engine::copy::{CopyError, background_bytes, dmatest, needed_bytes, region_bytes};
 use tardy_model::copy::{Bind, CopyBackend, Copying, Sizes};
+use tardy_model::machine::RtLimit;
+use tardy_spec::schema::show_duration;
 
 /// Why this machine cannot run a cell of copies as it is written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,6 +24,13 @@ pub enum CopyRefused {
          command line): take \"spread\", or start with isolated CPUs"
     )]
     NotIsolated { cell: String },
+    #[error(
+        "cell `{cell}`: copy.policy = {policy} on all CPUs of this machine ({cpus}), and nothing here leaves other tasks any of the time \
+         (kernel.sched_rt_runtime_us limits no realtime thread): it would answer nobody for up to copy.longest, {longest}; take fewer \
+         threads than CPUs, write copy.bind = \"spread\" and leave one out in copy.cpus, or set the limit (sysctl \
+         kernel.sched_rt_runtime_us=950000)"
+    )]
+    Standstill { cell: String, policy: String, cpus: String, longest: String },
     #[error("cell `{cell}`: {}", CopyError::NoDmatest)]
     Dmatest { cell: String },
     #[error("cell `{cell}`: copy.{key} = {node}, and {}: take one of those, or leave it out", nodes_of(.known))]
@@ -55,6 +64,47 @@ pub struct Room<'a> {
     /// Memory that may be taken; `None` leaves that out.
     pub available_bytes: Option<u64>,
     pub sizes: &'a Sizes,
+    /// All CPUs of the machine that are online; empty where the kernel does not say.
+    pub online: &'a [u32],
+    /// True if realtime threads that never wait leave other tasks some of each CPU's time.
+    pub is_limited: bool,
+}
+
+/// The first kernel with the fair server, which leaves other tasks 50 ms of each second whatever
+/// the limit of realtime threads says.
+const FAIR_SERVER: (u32, u32) = (6, 12);
+
+/// True if realtime threads that never wait leave other tasks some of a CPU's time: by the limit of
+/// such threads, or by the kernel's fair server.
+pub fn is_limited(limit: Option<RtLimit>, release: Option<&str>) -> bool {
+    let version = |release: &str| {
+        let mut parts = release.split(|c: char| !c.is_ascii_digit());
+        Some((parts.next()?.parse::<u32>().ok()?, parts.next()?.parse::<u32>().ok()?))
+    };
+    let is_fair = release.and_then(version).is_some_and(|version| version >= FAIR_SERVER);
+    is_fair || limit.is_some_and(|limit| limit.runtime_ns < limit.period_ns)
+}
+
+/// Memory that the buffers of all cells together may hold at once, bytes: what one cell leaves may
+/// be used by the next, and each cell was asked about as if it had all of the memory.
+pub fn most_held_bytes<'c>(
+    copies: impl Iterator<Item = (&'c Copying, Sizes)>,
+    available_bytes: Option<u64>,
+    cpus: usize,
+) -> u64 {
+    let (mut regions, mut others) = (0, 0);
+    for (copy, sizes) in copies {
+        let of_regions = region_bytes(copy, &sizes);
+        regions = regions.max(of_regions);
+        others = others.max(all_bytes(copy, &sizes, cpus).saturating_sub(of_regions));
+    }
+    let room = available_bytes.map_or(0, |available| (available / OF * PART).saturating_sub(others));
+    regions.max(room)
+}
+
+/// All memory that a copy needs, that of its background on each CPU among it, bytes.
+pub fn all_bytes(copy: &Copying, sizes: &Sizes, cpus: usize) -> u64 {
+    needed_bytes(copy, sizes).saturating_add(background_bytes(copy, cpus))
 }
 
 /// Of what is available, so much may be taken: the rest is for what is recorded of other cells, and
@@ -67,8 +117,8 @@ const OF: u64 = 5;
 /// # Errors
 /// If there is no such CPU, or not the memory.
 pub fn place(cell: &str, copy: &Copying, room: Room<'_>) -> Result<Vec<Option<u32>>, CopyRefused> {
-    let Room { usable, isolated, nodes, available_bytes, sizes } = room;
-    let needed = needed_bytes(copy, sizes);
+    let Room { usable, nodes, available_bytes, sizes, online, is_limited, .. } = room;
+    let needed = all_bytes(copy, sizes, usable.len());
     let threads = copy.all_threads();
     if let Some(available) = available_bytes.filter(|available| needed > available / OF * PART) {
         let (needed_mib, available_mib) = (needed >> 20, available >> 20);
@@ -83,9 +133,24 @@ pub fn place(cell: &str, copy: &Copying, room: Room<'_>) -> Result<Vec<Option<u3
     {
         return Err(CopyRefused::Node { cell: cell.to_owned(), key, node, known: nodes.to_vec() });
     }
-    if copy.backend != CopyBackend::Cpu || copy.bind == Bind::Any {
+    if copy.backend != CopyBackend::Cpu {
         return Ok(vec![None; threads as usize]);
     }
+    let placed = if copy.bind == Bind::Any { vec![None; threads as usize] } else { bound(cell, copy, room)? };
+    let mut cpus: Vec<u32> = placed.iter().copied().flatten().collect();
+    cpus.sort_unstable();
+    cpus.dedup();
+    let busy = if copy.bind == Bind::Any { usable.len().min(threads as usize) } else { cpus.len() };
+    if !is_limited && copy.policy.is_realtime() && !online.is_empty() && busy >= online.len() {
+        let (policy, cpus, longest) = (copy.policy.to_string(), listed(online), show_duration(copy.longest));
+        return Err(CopyRefused::Standstill { cell: cell.to_owned(), policy, cpus, longest });
+    }
+    Ok(placed)
+}
+
+/// The CPU of each thread of a copy that binds them.
+fn bound(cell: &str, copy: &Copying, room: Room<'_>) -> Result<Vec<Option<u32>>, CopyRefused> {
+    let Room { usable, isolated, .. } = room;
     let mut cpus: Vec<u32> = if copy.cpus.is_empty() { usable.to_vec() } else { copy.cpus.clone() };
     if let Some(cpu) = cpus.iter().copied().find(|cpu| !usable.contains(cpu)) {
         return Err(CopyRefused::Cpu { cell: cell.to_owned(), cpu, usable: listed(usable) });
@@ -96,5 +161,5 @@ pub fn place(cell: &str, copy: &Copying, room: Room<'_>) -> Result<Vec<Option<u3
     if cpus.is_empty() {
         return Err(CopyRefused::NotIsolated { cell: cell.to_owned() });
     }
-    Ok((0..threads as usize).map(|thread| Some(cpus[thread % cpus.len()])).collect())
+    Ok((0..copy.all_threads() as usize).map(|thread| Some(cpus[thread % cpus.len()])).collect())
 }

@@ -148,7 +148,9 @@ pub(crate) fn reasons(stream: &StreamResult) -> Option<Block> {
         }
         if !metric.infinite.is_empty() {
             let which = metric.infinite.join(", ");
-            says.push(format!("{which} {}: the rank falls on a packet that was lost or never sent", figure::INFINITE));
+            let what =
+                if name == "begin..end" { "pass that was not done" } else { "packet that was lost or never sent" };
+            says.push(format!("{which} {}: the rank falls on a {what}", figure::INFINITE));
         }
         let (by_stamps, by_events): (Vec<&String>, Vec<&String>) =
             metric.unresolved.iter().partition(|name| metric.between_ns.contains_key(*name));

@@ -3,6 +3,7 @@
 //! pass of a thread over its buffers.
 
 use crate::{SysError, check};
+use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::{fs, io, ptr};
 use tardy_model::copy::Method;
@@ -113,26 +114,30 @@ impl Region {
         // SAFETY: mapped, readable and writable, and this is the only reference to it.
         unsafe { std::slice::from_raw_parts_mut(self.at.as_ptr(), self.bytes) }
     }
+}
 
-    /// True if most of it lies in huge pages, as the kernel shows it.
-    pub fn has_huge_pages(&self) -> bool {
-        let smaps = fs::read_to_string("/proc/self/smaps").unwrap_or_default();
-        let first = self.at.as_ptr() as usize;
-        let mut is_it = false;
-        for line in smaps.lines() {
-            let range = line.split_whitespace().next().and_then(|range| range.split_once('-'));
-            let ends = range.and_then(|(from, to)| {
-                Some((usize::from_str_radix(from, 16).ok()?, usize::from_str_radix(to, 16).ok()?))
-            });
-            if let Some((from, to)) = ends {
-                is_it = (from..to).contains(&first);
-            } else if let Some(kib) = line.strip_prefix("AnonHugePages:").filter(|_| is_it) {
-                let kib: usize = kib.trim().trim_end_matches(" kB").parse().unwrap_or(0);
-                return kib * 1_024 >= self.bytes / 10 * 9;
-            }
+/// Which of these regions lie in huge pages for the most part, as the kernel shows all of them at
+/// once.
+pub fn in_huge_pages(regions: &[&Region]) -> Vec<bool> {
+    let smaps = fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+    let mut found = vec![false; regions.len()];
+    let firsts: BTreeMap<usize, usize> =
+        regions.iter().enumerate().map(|(n, region)| (region.at.as_ptr() as usize, n)).collect();
+    let mut here: Vec<usize> = Vec::new();
+    for line in smaps.lines() {
+        let range = line.split_whitespace().next().and_then(|range| range.split_once('-'));
+        let ends = range
+            .and_then(|(from, to)| Some((usize::from_str_radix(from, 16).ok()?, usize::from_str_radix(to, 16).ok()?)));
+        if let Some((from, to)) = ends {
+            here = firsts.range(from..to).map(|(_, n)| *n).collect();
+        } else if let Some(kib) = line.strip_prefix("AnonHugePages:") {
+            let kib: usize = kib.trim().trim_end_matches(" kB").parse().unwrap_or(0);
+            // The kernel joins mappings that are next to each other into one.
+            let bytes = here.iter().map(|n| regions[*n].bytes).sum::<usize>();
+            here.iter().for_each(|n| found[*n] = kib * 1_024 >= bytes / 10 * 9);
         }
-        false
     }
+    found
 }
 
 impl Drop for Region {

@@ -5,7 +5,7 @@
 use super::{Evidence, Rule, Spoils};
 use crate::copying::parallel::MAY_DIFFER;
 use crate::says;
-use tardy_model::copy::{CopyRecord, CopyResult};
+use tardy_model::copy::{CopyRecord, CopyResult, CopyThread};
 use tardy_model::result::StreamResult;
 use tardy_model::verdict::{Level, Verdict};
 
@@ -88,19 +88,41 @@ fn starved(evidence: &Evidence<'_>) -> Vec<Verdict> {
     copies(evidence).filter_map(|(stream, record, of)| of_copy(stream, record, of)).collect()
 }
 
+/// The threads that share a CPU with others of the same copy: those that are bound to one CPU, and
+/// those that are not bound if there are more threads than CPUs.
+fn crowded(record: &CopyRecord) -> impl Iterator<Item = &CopyThread> {
+    let bound_to = |cpu: u32| record.threads.iter().filter(|of| of.thread.cpu_asked == Some(cpu)).count();
+    record.threads.iter().filter(move |of| match of.thread.cpu_asked {
+        Some(cpu) => bound_to(cpu) > 1,
+        // Where the kernel did not say on which it may run, it may have been any.
+        None => of.thread.affinity.is_empty() || record.threads.len() > of.thread.affinity.len(),
+    })
+}
+
 fn of_copy(stream: &str, record: &CopyRecord, of: &CopyResult) -> Option<Verdict> {
-    let threads = || record.threads.iter().filter(|of| is_realtime(&of.thread.policy_granted));
-    let waits = threads().filter_map(|of| of.thread.wait_ns);
-    let long = waits.clone().filter(|wait_ns| *wait_ns as f64 >= STARVED * of.wall_ns as f64).count();
-    // A thread alone waited for nobody of its own copy.
+    // A thread that has a CPU to itself waited for nobody of its own copy.
+    let threads: Vec<_> = crowded(record).filter(|of| is_realtime(&of.thread.policy_granted)).collect();
+    let waits = || threads.iter().filter_map(|of| of.thread.wait_ns);
+    let long = waits().filter(|wait_ns| *wait_ns as f64 >= STARVED * of.wall_ns as f64).count();
     if long == 0 || record.threads.len() < 2 {
         return None;
     }
-    let longest_ns = waits.max().unwrap_or(0);
-    let policy = threads().map(|of| of.thread.policy_granted.as_str()).next().unwrap_or_default();
+    let longest_ns = waits().max().unwrap_or(0);
+    let first = &threads.first()?.thread;
+    let policy = first.policy_granted.as_str();
+    let (had, help) = match first.cpu_asked {
+        Some(_) => (
+            "others of it that are bound to the same CPU had it",
+            "bind no more threads to a CPU than one (copy.cpus), or give them policy other",
+        ),
+        None => ("others of it had all CPUs", "take as many threads as there are CPUs, or policy other"),
+    };
+    let turns = match policy.starts_with("rr") {
+        true => "threads of one priority take turns, each for a slice of time (kernel.sched_rr_timeslice_ms)",
+        false => "a thread runs until its passes are done",
+    };
     let says = format!(
-        "{long} of {} threads waited for a CPU for up to {} of the {} that the copy took, while others of it had all CPUs: under \
-         {policy} a thread runs until its passes are done; take as many threads as there are CPUs, or policy other",
+        "{long} of {} threads waited for a CPU for up to {} of the {} that the copy took, while {had}: under {policy} {turns}; {help}",
         record.threads.len(),
         says::time(longest_ns),
         says::time(of.wall_ns),
@@ -125,7 +147,9 @@ pub(super) fn stopped(evidence: &Evidence<'_>) -> Vec<Verdict> {
     let of = |(stream, record, of): (&str, &CopyRecord, &CopyResult)| {
         let policy =
             record.threads.iter().map(|of| of.thread.policy_granted.as_str()).find(|policy| is_realtime(policy))?;
-        if of.longest_more_ns < STOP_NS {
+        // Where threads take turns on a CPU, a pass lasts through the slices of all others.
+        let take_turns = crowded(record).any(|of| of.thread.policy_granted.starts_with("rr"));
+        if of.longest_more_ns < STOP_NS || take_turns {
             return None;
         }
         let known = limit.map_or_else(

@@ -184,7 +184,15 @@ fn add(needs: &mut Needs, setup: &Setup, found: &FactsByHost) -> Result<(), Plac
         let usable = &found.here().usable;
         // What cannot be placed is refused in words of its own when it is run.
         let nodes = cpus::nodes();
-        let room = Room { usable, isolated: &isolated, nodes: &nodes, available_bytes: None, sizes: &Sizes::USUAL };
+        let room = Room {
+            usable,
+            isolated: &isolated,
+            nodes: &nodes,
+            available_bytes: None,
+            sizes: &Sizes::USUAL,
+            online: &[],
+            is_limited: true,
+        };
         let placed = copying::place("", copy, room).unwrap_or_default();
         needs.cpus.extend(placed.into_iter().flatten());
         needs.holds_us.insert(setup.dma_latency_us);

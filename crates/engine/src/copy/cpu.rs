@@ -2,11 +2,11 @@
 //! Backend `cpu`: threads that copy. Between two passes a thread takes one mark, which ends the one
 //! and begins the other, into memory that it has touched before; nothing else.
 
-use super::background::Disturbance;
+use super::background::{self, Disturbance};
 use super::order::{Asked, Copied, CopyError, CopyMemory, CopyOrder, thread_of};
 use super::submission::{Client, Submission};
-use super::window::windows;
-use crate::worker::{saw, usage, used};
+use super::window::{HUGE, windows};
+use crate::worker::{Usage, saw, usage, used, waited_between, waited_ns};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{Builder, ScopedJoinHandle};
@@ -14,7 +14,7 @@ use std::time::Duration;
 use tardy_model::copy::{CopyThread, Copying, LockTimes, Pages};
 use tardy_model::placement::ThreadRecord;
 use tardy_sys::mark::{Mark, Marker, Tied};
-use tardy_sys::memory::{BufferWalk, Region, Walk, can};
+use tardy_sys::memory::{BufferWalk, Region, Walk, can, in_huge_pages};
 use tardy_sys::{clock, thread};
 
 /// Stack of a copying thread.
@@ -27,38 +27,84 @@ const LOOK: Duration = Duration::from_millis(10);
 const MARKS: usize = 4_096;
 const ROUNDS: usize = 9;
 
+/// A thread looks whether it is to end at least once in this number of bytes, also in the middle of
+/// a pass.
+const LOOK_BYTES: u64 = 64 << 20;
+
+/// What a thread does when its gate opens.
+#[derive(Clone, Copy)]
+enum Told {
+    /// To pass until its mark is at this reading, or all passes are done.
+    Go {
+        until_ticks: u64,
+    },
+    GiveUp,
+}
+
 /// Where threads wait until all are ready.
 #[derive(Default)]
 struct Gate {
-    state: Mutex<(u32, Option<bool>)>,
-    changed: Condvar,
+    state: Mutex<Waiting>,
+    /// For the thread that waits for all others. They wait by themselves: none is woken, and waits
+    /// for a CPU, because another one has come.
+    came: Condvar,
+    opened: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    /// Numbers and thread ids of those that are ready.
+    ready: Vec<(usize, u32)>,
+    told: Option<Told>,
 }
 
 impl Gate {
-    /// One more is ready: waits, and returns whether to go on.
-    fn ready(&self) -> bool {
+    /// One more is ready: waits for what it is to do.
+    fn ready(&self, number: usize, tid: u32) -> Told {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.0 += 1;
-        self.changed.notify_all();
+        state.ready.push((number, tid));
+        self.came.notify_one();
         loop {
-            if let Some(go) = state.1 {
-                return go;
+            if let Some(told) = state.told {
+                return told;
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.opened.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// Waits until that number of threads is ready; false if that takes too long.
-    fn wait_for(&self, threads: u32) -> bool {
+    /// Waits until that number of threads is ready, and returns them; `None` if that takes too
+    /// long.
+    fn wait_for(&self, threads: u32) -> Option<Vec<(usize, u32)>> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.changed.wait_timeout_while(state, READY, |state| state.0 < threads);
-        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+        let waited = self.came.wait_timeout_while(state, READY, |state| state.ready.len() < threads as usize);
+        let (state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        (!waited.timed_out()).then(|| state.ready.clone())
     }
 
     /// Lets all of them go on, or give up.
-    fn open(&self, go: bool) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).1 = Some(go);
-        self.changed.notify_all();
+    fn open(&self, told: Told) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).told = Some(told);
+        self.opened.notify_all();
+    }
+}
+
+/// When a thread is to end before its passes are done.
+struct Ends<'a> {
+    marker: Marker,
+    until_ticks: u64,
+    /// A signal, and that it is late by the clock of the thread that waits for all.
+    told: [&'a AtomicBool; 2],
+}
+
+impl Ends<'_> {
+    #[inline]
+    fn are_told(&self) -> bool {
+        self.told.iter().any(|told| told.load(Relaxed))
+    }
+
+    /// The same, or its time is over: for the middle of a pass.
+    fn are_due(&self) -> bool {
+        self.are_told() || self.marker.mark().ticks >= self.until_ticks
     }
 }
 
@@ -67,6 +113,10 @@ struct Done {
     marks: Vec<Mark>,
     busy_ns: i64,
     thread: ThreadRecord,
+    /// How long it had waited for a CPU when its first pass began, and what it had used when its
+    /// last one ended.
+    began: Option<i64>,
+    after: Usage,
     regions: [Region; 2],
     locks: Vec<LockTimes>,
 }
@@ -81,18 +131,18 @@ pub(super) fn run(order: &CopyOrder<'_>, memory: &mut CopyMemory, look: &mut dyn
     let window = windows(copy, &order.sizes).map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     let buffers = BufferWalk { count: copy.buffers, bytes: usize::try_from(copy.bytes).unwrap_or(usize::MAX), window };
     memory.take(copy, window)?;
-    let walks: Vec<(Walk, bool)> = memory.walks(copy, buffers)?;
-    let huge: Vec<bool> = walks.iter().map(|(_, huge)| *huge).collect();
+    let (walks, huge) = memory.walks(copy, buffers)?;
     let submission = Submission::of(copy);
     let (gate, longest) = (Gate::default(), Duration::from_nanos(copy.longest.0.max(1) as u64));
     let is_late = AtomicBool::new(false);
     let before = clock::read_clocks();
     let first = marker.with_clock();
-    let (done, last) = std::thread::scope(|scope| -> Result<_, CopyError> {
-        let started = walks.into_iter().enumerate().map(|(number, (walk, _))| {
+    let (done, begun, background, last) = std::thread::scope(|scope| -> Result<_, CopyError> {
+        let started = walks.into_iter().enumerate().map(|(number, walk)| {
             let (cpu, gate, is_late) = (order.cpus.get(number).copied().flatten(), &gate, &is_late);
             let client = submission.as_ref().map(|of| of.client(number as u32, marker));
-            let body = move || body(copy, cpu, (walk, client), (marker, first), gate, &[order.stop, is_late]);
+            let told = [order.stop, is_late];
+            let body = move || body(copy, (number, cpu), (walk, client), (marker, first), gate, told);
             let named = Builder::new().name(format!("tardy-copy-{number}")).stack_size(STACK);
             named.spawn_scoped(scope, body).map_err(|error| CopyError::Thread {
                 number: number as u32,
@@ -103,23 +153,36 @@ pub(super) fn run(order: &CopyOrder<'_>, memory: &mut CopyMemory, look: &mut dyn
         let threads: Vec<_> = match started.into_iter().collect::<Result<Vec<_>, CopyError>>() {
             Ok(threads) => threads,
             Err(error) => {
-                gate.open(false);
+                gate.open(Told::GiveUp);
                 return Err(error);
             }
         };
-        if !gate.wait_for(copy.all_threads()) {
-            gate.open(false);
-            let why = format!("not all were ready within {} s", READY.as_secs());
-            return Err(CopyError::Thread { number: 0, why });
-        }
-        let disturbance = Disturbance::start(copy.background, order.usable, longest + READY).map_err(|error| {
-            gate.open(false);
-            CopyError::Thread { number: 0, why: format!("the kernel gave none for the background: {error}") }
-        })?;
+        let give_up = |why: String| {
+            // Also in the middle of the pass that comes before the trial.
+            is_late.store(true, Relaxed);
+            gate.open(Told::GiveUp);
+            CopyError::Thread { number: 0, why }
+        };
+        let Some(ready) = gate.wait_for(copy.all_threads()) else {
+            return Err(give_up(format!(
+                "not all were ready within {} s, in which each passes over its buffers once: take fewer threads, or fewer or smaller \
+                 buffers",
+                READY.as_secs()
+            )));
+        };
+        let mut disturbance = Disturbance::start(copy.background, order.usable, longest + READY, READY)
+            .map_err(|why| give_up(format!("a thread of the background: {why}")))?;
         look();
-        gate.open(true);
-        // Threads of a realtime policy may keep this one from every CPU but for the kernel's share
-        // for others: what it is late by, a pass is late by.
+        disturbance.look();
+        // They sleep. From here on, so that what a thread waited for before is not in it, and that
+        // one which does not get a CPU when all begin has waited for it.
+        let mut begun = vec![Usage::default(); ready.len()];
+        ready.iter().for_each(|(number, tid)| begun[*number] = usage(*tid));
+        let now = marker.with_clock();
+        let span = (copy.longest.0.max(1) as f64 / tick_ns(first, now)) as u64;
+        gate.open(Told::Go { until_ticks: now.ticks.saturating_add(span) });
+        // Threads of a realtime policy may keep this one from every CPU: each of them looks at the
+        // time too. This one ends passes that take long.
         let until = std::time::Instant::now() + longest;
         while threads.iter().any(|thread| !thread.is_finished()) {
             if std::time::Instant::now() >= until || order.stop.load(Relaxed) {
@@ -127,20 +190,29 @@ pub(super) fn run(order: &CopyOrder<'_>, memory: &mut CopyMemory, look: &mut dyn
             }
             std::thread::sleep(LOOK);
         }
+        // The background is still there: whoever reads the machine's tasks sees what it took.
         look();
-        drop(disturbance);
+        disturbance.look();
         let done = threads.into_iter().enumerate().map(|(number, thread)| {
             let why = "it broke off".to_owned();
             thread.join().ok().flatten().ok_or(CopyError::Thread { number: number as u32, why })
         });
-        Ok((done.collect::<Result<Vec<Done>, CopyError>>()?, marker.with_clock()))
+        let background = disturbance.record();
+        drop(disturbance);
+        Ok((done.collect::<Result<Vec<Done>, CopyError>>()?, begun, background, marker.with_clock()))
     })?;
+    let instant = |mark: &Mark| Tied::instant(first, last, mark.ticks).ns();
+    let passed = done.iter().filter(|of| of.marks.len() > 1);
+    let first_ns = passed.filter_map(|of| of.marks.first()).map(instant).min();
     let mut threads = Vec::with_capacity(done.len());
-    for (number, Done { marks, busy_ns, thread, regions, locks }) in done.into_iter().enumerate() {
-        let instants = || marks.iter().map(|mark| Tied::instant(first, last, mark.ticks).ns());
+    for ((number, done), before) in done.into_iter().enumerate().zip(begun) {
+        let Done { marks, busy_ns, mut thread, began, after, regions, locks } = done;
+        used(&mut thread, before, after);
+        let instants = || marks.iter().map(instant);
+        let behind_ns = instants().next().zip(first_ns).map_or(0, |(own, first)| (own - first).max(0));
+        leave_out(&mut thread, waited_between(before, began).unwrap_or(0) - behind_ns);
         let passes: Vec<(i64, i64)> = instants().zip(instants().skip(1)).collect();
         let cpus = changes(&marks);
-        let mut thread = thread;
         cpus.iter().for_each(|(_, cpu)| saw(&mut thread, *cpu));
         let of = CopyThread {
             done: passes.len() as u32,
@@ -155,7 +227,14 @@ pub(super) fn run(order: &CopyOrder<'_>, memory: &mut CopyMemory, look: &mut dyn
         threads.push((passes, of));
         memory.give_back(regions, (copy.pages, copy.nodes));
     }
-    Ok(Copied { threads, recording_ns, clocks: [before, clock::read_clocks()] })
+    let background = background.map(|load| background::since(first_ns.unwrap_or(first.tai_ns), load));
+    Ok(Copied { threads, recording_ns, background, clocks: [before, clock::read_clocks()] })
+}
+
+/// Leaves out what a thread waited for before the copy's first pass: it is no time of the copy's.
+fn leave_out(thread: &mut ThreadRecord, too_early_ns: i64) {
+    let less = |ns: Option<i64>| ns.map(|ns| (ns - too_early_ns.max(0)).max(0));
+    (thread.wait_ns, thread.over_ns) = (less(thread.wait_ns), less(thread.over_ns));
 }
 
 /// The CPU on which a pass ended, wherever it is another than before.
@@ -172,35 +251,25 @@ fn changes(marks: &[Mark]) -> Vec<(u32, u32)> {
 /// What a thread does; `None` if it was told to give up.
 fn body(
     copy: &Copying,
-    cpu: Option<u32>,
+    (number, cpu): (usize, Option<u32>),
     (mut walk, mut client): (Walk, Option<Client<'_>>),
     (marker, first): (Marker, Tied),
     gate: &Gate,
-    ends: &[&AtomicBool; 2],
+    told: [&AtomicBool; 2],
 ) -> Option<Done> {
     let mut marks = vec![Mark { ticks: 1, cpu: 0 }; copy.iterations as usize + 1];
+    let look_each = u32::try_from((LOOK_BYTES / copy.bytes.max(1)).max(1)).unwrap_or(u32::MAX);
     // Once without a mark: page tables and caches are filled as in the middle of the trial.
-    match &mut client {
-        Some(client) => {
-            client.pass(&mut walk, copy.method);
-            client.forget();
-        }
-        None => walk.pass(copy.method),
-    }
+    pass(&mut walk, &mut client, copy, look_each, &Ends { marker, until_ticks: u64::MAX, told });
+    client.iter_mut().for_each(Client::forget);
     let mut thread = placed(copy, cpu);
-    // From here on, so that a thread that does not get a CPU when all begin has waited for it.
-    let before = usage(thread.tid);
-    if !gate.ready() {
-        return None;
-    }
+    let Told::Go { until_ticks } = gate.ready(number, thread.tid) else { return None };
+    let ends = Ends { marker, until_ticks, told };
+    let began = waited_ns(thread.tid);
     let ran_ns = thread::cpu_time().0;
-    let passes = match &mut client {
-        Some(client) => passes(|| client.pass(&mut walk, copy.method), marker, &mut marks, ends),
-        None => passes(|| walk.pass(copy.method), marker, &mut marks, ends),
-    };
+    let passes = passes(|| pass(&mut walk, &mut client, copy, look_each, &ends), &mut marks, &ends);
     let busy_ns = thread::cpu_time().0 - ran_ns;
     let after = usage(thread.tid);
-    used(&mut thread, before, after);
     marks.truncate(passes + 1);
     let locks = client.map(|client| client.times(tick_ns(first, marker.with_clock()))).unwrap_or_default();
     // A CPU that went offline meanwhile is one that the kernel took away.
@@ -215,20 +284,48 @@ fn body(
     }
     let regions = walk.into_regions();
     thread.memory_locked = regions.iter().all(Region::is_locked);
-    Some(Done { marks, busy_ns, thread, regions, locks })
+    Some(Done { marks, busy_ns, thread, began, after, regions, locks })
+}
+
+/// One pass, in parts where it is long; false if it is to end in the middle.
+#[inline]
+fn pass(walk: &mut Walk, client: &mut Option<Client<'_>>, copy: &Copying, look_each: u32, ends: &Ends<'_>) -> bool {
+    if let Some(client) = client {
+        return client.pass(walk, copy.method, look_each, &|| ends.are_due());
+    }
+    if copy.buffers <= look_each {
+        walk.pass(copy.method);
+        return true;
+    }
+    let mut left = copy.buffers;
+    while left > 0 {
+        if left < copy.buffers && ends.are_due() {
+            return false;
+        }
+        let next = left.min(look_each);
+        walk.next(next, copy.method);
+        left -= next;
+    }
+    true
 }
 
 /// Passes until all are done, or until it is to end: how many.
 #[inline]
-fn passes(mut pass: impl FnMut(), marker: Marker, marks: &mut [Mark], ends: &[&AtomicBool; 2]) -> usize {
+fn passes(mut pass: impl FnMut() -> bool, marks: &mut [Mark], ends: &Ends<'_>) -> usize {
     let Some((first, marks)) = marks.split_first_mut() else { return 0 };
-    *first = marker.mark();
+    *first = ends.marker.mark();
+    // It may not have had a CPU before.
+    if first.ticks >= ends.until_ticks {
+        return 0;
+    }
     for (done, mark) in marks.iter_mut().enumerate() {
-        if ends[0].load(Relaxed) || ends[1].load(Relaxed) {
+        if ends.are_told() || !pass() {
             return done;
         }
-        pass();
-        *mark = marker.mark();
+        *mark = ends.marker.mark();
+        if mark.ticks >= ends.until_ticks {
+            return done + 1;
+        }
     }
     marks.len()
 }
@@ -272,30 +369,48 @@ fn cost(marker: Marker) -> f64 {
 }
 
 impl CopyMemory {
-    /// Has memory of this size for each thread.
+    /// Has memory of this size for each thread. What other trials may use again stays, as far as
+    /// all of it together is no more than this may hold.
     fn take(&mut self, copy: &Copying, window: [usize; 2]) -> Result<(), CopyError> {
-        let huge = copy.pages == Pages::Huge;
+        let (huge, threads) = (copy.pages == Pages::Huge, copy.all_threads() as usize);
         let asked: Asked = (copy.pages, copy.nodes);
         let fits = |of: &[Region; 2]| of.iter().zip(window).all(|(region, bytes)| region.bytes() >= bytes);
         // What does not fit goes before more is taken.
         self.regions.retain(|(of, had)| *had == asked && fits(of));
-        while self.regions.len() < copy.all_threads() as usize {
+        let bytes = |of: &[Region; 2]| of.iter().map(|region| region.bytes() as u64 + HUGE).sum::<u64>();
+        self.regions.sort_by_key(|(of, _)| bytes(of));
+        let each = window.into_iter().map(|bytes| bytes as u64 + HUGE).fold(0, u64::saturating_add);
+        let held = |regions: &[([Region; 2], Asked)]| regions.iter().map(|(of, _)| bytes(of)).sum::<u64>();
+        let missing = |had: usize| each.saturating_mul(threads.saturating_sub(had) as u64);
+        while !self.regions.is_empty()
+            && held(&self.regions).saturating_add(missing(self.regions.len())) > self.most_bytes
+        {
+            self.regions.pop();
+        }
+        while self.regions.len() < threads {
             let ([from, to], [of_from, of_to]) = (window, copy.nodes);
             self.regions.push(([Region::new(from, huge, of_from)?, Region::new(to, huge, of_to)?], asked));
         }
         Ok(())
     }
 
-    /// The walks of all threads, and whether they go over huge pages.
-    fn walks(&mut self, copy: &Copying, buffers: BufferWalk) -> Result<Vec<(Walk, bool)>, CopyError> {
-        let taken = self.regions.drain(..copy.all_threads() as usize);
-        let walk = |(number, ([from, to], _)): (usize, ([Region; 2], Asked))| {
-            let huge = from.has_huge_pages() && to.has_huge_pages();
-            let why = || "its buffers do not lie in its memory".to_owned();
-            let walk = Walk::new(from, to, buffers);
-            walk.map(|walk| (walk, huge)).ok_or_else(|| CopyError::Thread { number: number as u32, why: why() })
+    /// The walks of all threads, and whether each goes over huge pages.
+    fn walks(&mut self, copy: &Copying, buffers: BufferWalk) -> Result<(Vec<Walk>, Vec<bool>), CopyError> {
+        let taken: Vec<[Region; 2]> =
+            self.regions.drain(..copy.all_threads() as usize).map(|(regions, _)| regions).collect();
+        let huge = match copy.pages {
+            Pages::Huge => {
+                let all: Vec<&Region> = taken.iter().flatten().collect();
+                in_huge_pages(&all).chunks(2).map(|sides| sides.iter().all(|is_huge| *is_huge)).collect()
+            }
+            // They were not asked for.
+            Pages::Small => vec![false; taken.len()],
         };
-        taken.enumerate().map(walk).collect()
+        let walk = |(number, [from, to]): (usize, [Region; 2])| {
+            let why = || "its buffers do not lie in its memory".to_owned();
+            Walk::new(from, to, buffers).ok_or_else(|| CopyError::Thread { number: number as u32, why: why() })
+        };
+        Ok((taken.into_iter().enumerate().map(walk).collect::<Result<_, CopyError>>()?, huge))
     }
 
     fn give_back(&mut self, regions: [Region; 2], asked: Asked) {

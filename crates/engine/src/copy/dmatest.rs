@@ -70,7 +70,10 @@ fn channels(copy: &Copying) -> Result<Vec<String>, CopyError> {
             [] => "this machine has no DMA channel".to_owned(),
             all => format!("this machine has {}", all.iter().flatten().cloned().collect::<Vec<_>>().join(", ")),
         };
-        let why = format!("{has}, and {} controllers of {} channels were asked for", copy.controllers, copy.channels);
+        let why = format!(
+            "{has}, and {} × {} were asked for (controllers × channels): take fewer",
+            copy.controllers, copy.channels
+        );
         return Err(CopyError::Dmatest(why));
     }
     Ok(taken.into_iter().flat_map(|channels| channels.iter().take(copy.channels as usize).cloned()).collect())
@@ -87,8 +90,20 @@ fn set(parameter: &str, value: &str) -> Result<(), CopyError> {
     let path = Path::new(PARAMETERS).join(parameter);
     fs::write(&path, format!("{value}\n")).map_err(|error| match error.kind() {
         ErrorKind::NotFound if !Path::new(PARAMETERS).exists() => CopyError::NoDmatest,
-        _ => CopyError::Dmatest(format!("the kernel refuses \"{value}\" for its parameter {parameter}: {error}")),
+        _ => CopyError::Dmatest(format!(
+            "the kernel refuses \"{value}\" for its parameter {parameter}: {error}; what it says of it is in its log (dmesg)"
+        )),
     })
+}
+
+/// Ends what the kernel's test does, and has it give its channels back, when it is dropped.
+struct GivenBack;
+
+impl Drop for GivenBack {
+    fn drop(&mut self) {
+        // Whether it has ended or not: where even this is refused, nothing more can be done.
+        let _ = set("run", "N");
+    }
 }
 
 /// What the kernel prints, from here on.
@@ -160,6 +175,8 @@ pub(super) fn run(order: &CopyOrder<'_>, look: &mut dyn FnMut()) -> Result<(Copi
         ("norandom", "Y".to_owned()),
         ("noverify", "Y".to_owned()),
     ];
+    // Whatever goes wrong from here on, the kernel's test gives its channels back.
+    let _given_back = GivenBack;
     parameters.iter().try_for_each(|(name, value)| set(name, value))?;
     channels.iter().try_for_each(|channel| set("channel", channel))?;
     let mut printed = Printed::from_here_on(order.nonce)?;
@@ -213,5 +230,5 @@ pub(super) fn run(order: &CopyOrder<'_>, look: &mut dyn FnMut()) -> Result<(Copi
         threads.push((passes, of));
     }
     let provider = provider(&channels[0]);
-    Ok((Copied { threads, recording_ns: 0.0, clocks: [clocks, clock::read_clocks()] }, provider))
+    Ok((Copied { threads, recording_ns: 0.0, background: None, clocks: [clocks, clock::read_clocks()] }, provider))
 }

@@ -11,12 +11,14 @@ mod sim;
 mod submission;
 mod window;
 
+pub use background::background_bytes;
 pub use order::{CopyError, CopyMemory, CopyOrder};
-pub use window::{needed_bytes, windows};
+pub use window::{needed_bytes, region_bytes, windows};
 
 use order::Copied;
 use std::collections::BTreeMap;
 use tardy_model::copy::{CopyBackend, CopyRecord, CopyThread};
+use tardy_model::load::LoadRecord;
 use tardy_model::point::{Point, Source};
 use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
 use tardy_model::time::Conversion;
@@ -27,6 +29,8 @@ use tardy_model::trial::{Counters, StreamRecord, WarmUp};
 pub struct CopyTrial {
     pub batch: Batch,
     pub record: StreamRecord,
+    /// What disturbed it, if something did.
+    pub background: Option<LoadRecord>,
 }
 
 /// Runs one trial to its end, or until it has taken its longest. `look` is called when all threads
@@ -46,7 +50,7 @@ pub fn trial(order: &CopyOrder<'_>, memory: &mut CopyMemory, look: &mut dyn FnMu
 /// Samples and record of what was copied.
 fn recorded(order: &CopyOrder<'_>, copied: Copied, provider: Option<String>) -> CopyTrial {
     let copy = order.copy;
-    let Copied { threads, recording_ns, clocks } = copied;
+    let Copied { threads, recording_ns, background, clocks } = copied;
     let mut batch = Batch::default();
     let (mut begin, mut end) = (Vec::new(), Vec::new());
     let first_ns = threads.iter().filter_map(|(passes, _)| passes.first()).map(|pass| pass.0).min();
@@ -116,5 +120,5 @@ fn recorded(order: &CopyOrder<'_>, copied: Copied, provider: Option<String>) -> 
         offsets: Default::default(),
         copy: Some(record),
     };
-    CopyTrial { batch, record }
+    CopyTrial { batch, record, background }
 }

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::AtomicBool;
 use tardy_model::copy::{CopyThread, Copying, Pages, Sizes};
+use tardy_model::load::LoadRecord;
 use tardy_model::time::ClockReading;
 use tardy_sys::SysError;
 use tardy_sys::memory::Region;
@@ -25,16 +26,33 @@ pub struct CopyOrder<'a> {
 pub(super) type Asked = (Pages, [Option<u32>; 2]);
 
 /// Memory that trials share: to map and touch it anew takes longer than many a trial.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct CopyMemory {
     /// Of each thread, what is read and what is written, and what was asked for.
     pub(super) regions: Vec<([Region; 2], Asked)>,
+    /// All of it together is at most this, bytes, unless one trial alone needs more.
+    pub(super) most_bytes: u64,
+}
+
+impl CopyMemory {
+    /// None yet, and never more than this number of bytes, unless one trial alone needs more.
+    pub fn within(most_bytes: u64) -> CopyMemory {
+        CopyMemory { regions: Vec::new(), most_bytes }
+    }
+
+    /// How much it holds, bytes.
+    pub fn held_bytes(&self) -> u64 {
+        self.regions.iter().flat_map(|(of, _)| of).map(|region| region.bytes() as u64).sum()
+    }
 }
 
 /// Why a copy could not be begun.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
-    #[error("memory for the buffers of a copy: {0}")]
+    #[error(
+        "memory for the buffers of a copy: {0}: take fewer threads, or fewer or smaller buffers, or lift a limit on this process's memory \
+         (ulimit -v)"
+    )]
     Memory(#[from] SysError),
     #[error("thread {number} of a copy: {why}")]
     Thread { number: u32, why: String },
@@ -54,6 +72,8 @@ pub(super) struct Copied {
     /// Of each thread its passes, TAI, ns, and what is known of it.
     pub threads: Vec<(Vec<(i64, i64)>, CopyThread)>,
     pub recording_ns: f64,
+    /// What disturbed it, if something did.
+    pub background: Option<LoadRecord>,
     pub clocks: [ClockReading; 2],
 }
 

@@ -177,8 +177,17 @@ pub(super) struct Client<'a> {
 
 impl Client<'_> {
     /// Copies each buffer once, by a descriptor each: all are submitted, then issued, then copied.
-    pub(super) fn pass(&mut self, walk: &mut Walk, method: Method) {
+    /// Every `look_each` buffers it asks whether it is to end in the middle; then the descriptors
+    /// go back and it returns false.
+    pub(super) fn pass(
+        &mut self,
+        walk: &mut Walk,
+        method: Method,
+        look_each: u32,
+        is_over: &impl Fn() -> bool,
+    ) -> bool {
         let (marker, [of_list, of_queues]) = (self.marker, &mut self.waits);
+        let mut goes_on = true;
         for _ in 0..self.buffers {
             let Some(descriptor) = self.free.with(marker, of_list, Vec::pop) else { break };
             self.queues.with(marker, of_queues, |queues| queues.allocated.push_back(descriptor));
@@ -194,8 +203,13 @@ impl Client<'_> {
                 queues.issued.push_back(*descriptor);
             }
         });
-        for descriptor in self.own.iter().copied() {
-            walk.next(1, method);
+        for (done, descriptor) in self.own.iter().copied().enumerate() {
+            if done > 0 && done.is_multiple_of(look_each.max(1) as usize) && is_over() {
+                goes_on = false;
+            }
+            if goes_on {
+                walk.next(1, method);
+            }
             self.queues.with(marker, of_queues, |queues| {
                 take(&mut queues.issued, descriptor);
                 queues.completed.push_back(descriptor);
@@ -207,6 +221,7 @@ impl Client<'_> {
         for descriptor in self.own.drain(..) {
             self.free.with(marker, of_list, |free| free.push(descriptor));
         }
+        goes_on
     }
 
     /// Forgets how long locks took so far.

@@ -41,16 +41,21 @@ fn window(copy: &Copying, side: Residence, sizes: &Sizes) -> u64 {
 /// Memory that a copy needs for its buffers and for what it records, bytes.
 pub fn needed_bytes(copy: &Copying, sizes: &Sizes) -> u64 {
     let of_rows = copy.all_iterations().saturating_mul(ROW);
+    region_bytes(copy, sizes).saturating_add(of_rows)
+}
+
+/// Memory that a copy needs for its buffers, bytes.
+pub fn region_bytes(copy: &Copying, sizes: &Sizes) -> u64 {
     // The kernel has the buffers of its own threads.
     if copy.backend != CopyBackend::Cpu {
-        return of_rows;
+        return 0;
     }
     let [from, to] = windows(copy, sizes);
     let each = from.saturating_add(to).saturating_add(2 * HUGE);
-    each.saturating_mul(u64::from(copy.all_threads())).saturating_add(of_rows)
+    each.saturating_mul(u64::from(copy.all_threads()))
 }
 
 /// A huge page, by which each region is longer.
-const HUGE: u64 = 2 << 20;
+pub(super) const HUGE: u64 = 2 << 20;
 /// Bytes that a pass takes while it is recorded, joined and judged.
 const ROW: u64 = 160;

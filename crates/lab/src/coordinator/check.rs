@@ -5,10 +5,10 @@
 //! half of the cells are measured. And a path that is built is waited for, until it can be used:
 //! for the links of devices that are cabled, and for the schedules of queue disciplines.
 
-use super::copies::{isolated, sizes_of};
+use super::copies::{CopyPlaces, sizes_of};
 use super::under_way::Run;
 use crate::bpf_jit;
-use crate::copying::{self, CopyRefused, Room};
+use crate::copying::{self, CopyRefused};
 use crate::host::ask::Ask;
 use crate::host::devices::DeviceError;
 use crate::host::hosts::Hosts;
@@ -27,7 +27,6 @@ use crate::undo::UndoError;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use tardy_host::cpus;
 use tardy_model::shaper::Shaper;
 use tardy_model::station::StationKind;
 use tardy_spec::experiment::{Experiment, Setup, Station};
@@ -50,10 +49,8 @@ pub fn check(experiment: &Experiment, kinds: &Kinds, hosts: &mut Hosts<'_>) -> R
     }
     for (cell, copy) in experiment.cells.iter().filter_map(|cell| Some((cell, cell.setup.copy.as_ref()?))) {
         let (here, sizes) = (found.here(), sizes_of(copy));
-        let (isolated, nodes) = (isolated(), cpus::nodes());
-        let (usable, available_bytes) = (&here.usable[..], here.available_bytes);
-        let room = Room { usable, isolated: &isolated, nodes: &nodes, available_bytes, sizes: &sizes };
-        match copying::place(&cell.id, copy, room) {
+        let on = CopyPlaces::read();
+        match copying::place(&cell.id, copy, on.room(here, here.available_bytes, &sizes)) {
             // What this machine does not have may be missing, where the case is optional.
             Err(CopyRefused::NotIsolated { .. }) if cell.optional => {}
             placed => drop(placed?),

@@ -6,6 +6,7 @@ use super::record::keep_only_named_of;
 use super::under_way::Run;
 use crate::copying::{self, Room};
 use crate::host::ask::Observe;
+use crate::machine::Facts;
 use crate::orders::{Turn, random_of};
 use crate::run::{RunError, What};
 use rand::Rng;
@@ -23,12 +24,42 @@ pub(super) fn sizes_of(copy: &Copying) -> Sizes {
     if copy.backend == CopyBackend::Sim { Sizes::USUAL } else { sizes::read() }
 }
 
-/// CPUs that the kernel keeps free.
-pub(super) fn isolated() -> Vec<u32> {
-    cpus::kernel_list("isolated").unwrap_or_default()
+/// What of this machine a copy is placed on, apart from what is known of every host.
+pub(super) struct CopyPlaces {
+    isolated: Vec<u32>,
+    nodes: Vec<u32>,
+    online: Vec<u32>,
+}
+
+impl CopyPlaces {
+    pub(super) fn read() -> CopyPlaces {
+        let list = |name: &str| cpus::kernel_list(name).unwrap_or_default();
+        CopyPlaces { isolated: list("isolated"), nodes: cpus::nodes(), online: list("online") }
+    }
+
+    /// With what is known of the host; `available_bytes` as [`Room`] has it.
+    pub(super) fn room<'a>(&'a self, here: &'a Facts, available_bytes: Option<u64>, sizes: &'a Sizes) -> Room<'a> {
+        Room {
+            usable: &here.usable,
+            isolated: &self.isolated,
+            nodes: &self.nodes,
+            available_bytes,
+            sizes,
+            online: &self.online,
+            is_limited: copying::is_limited(here.rt_limit, here.release.as_deref()),
+        }
+    }
 }
 
 impl Run<'_, '_> {
+    /// Memory for all copies of the run, as much as this machine has for it.
+    pub(super) fn copy_memory(&self) -> CopyMemory {
+        let copies = self.experiment.cells.iter().filter_map(|cell| cell.setup.copy.as_ref());
+        let (here, of_machine) = (self.found.here(), sizes::read());
+        let copies = copies.filter(|copy| copy.backend == CopyBackend::Cpu).map(|copy| (copy, of_machine));
+        CopyMemory::within(copying::most_held_bytes(copies, here.available_bytes, here.usable.len()))
+    }
+
     /// Runs a trial of a copy, and keeps it.
     pub(super) fn copy(&mut self, turn: &Turn<'_>, copying: &Copying, memory: &mut CopyMemory) -> Result<(), RunError> {
         let Turn { cell, n, order } = turn;
@@ -36,9 +67,7 @@ impl Run<'_, '_> {
         let nonce: u64 = random_of(self.experiment.seed, &cell.id, *n).random();
         let sizes = sizes_of(copying);
         let usable = self.found.here().usable.clone();
-        let (isolated, nodes) = (isolated(), cpus::nodes());
-        let room = Room { usable: &usable, isolated: &isolated, nodes: &nodes, available_bytes: None, sizes: &sizes };
-        let cpus = match copying::place(&cell.id, copying, room) {
+        let cpus = match copying::place(&cell.id, copying, CopyPlaces::read().room(self.found.here(), None, &sizes)) {
             Ok(cpus) => cpus,
             Err(why) => {
                 self.refuse(cell, why.to_string());
@@ -86,7 +115,7 @@ impl Run<'_, '_> {
             hosts: BTreeMap::new(),
             own_traffic: BTreeMap::new(),
             streams: BTreeMap::from([(COPY.to_owned(), copied.record)]),
-            loads: BTreeMap::new(),
+            loads: copied.background.map(|load| ("background".to_owned(), load)).into_iter().collect(),
             placement: Default::default(),
             shapers: BTreeMap::new(),
             observer: Vec::new(),
