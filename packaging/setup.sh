@@ -32,6 +32,7 @@ bench python3-venv:/usr/lib/python3.11/ensurepip/__init__.py
 bench sockperf:/usr/bin/sockperf
 bench iperf3:/usr/bin/iperf3
 bench rt-tests:/usr/bin/cyclictest
+bench linux-perf:/usr/bin/perf
 soak g++:/usr/bin/g++
 test chromium:/usr/bin/chromium
 test openvswitch-switch:/usr/bin/ovs-vsctl

@@ -7,8 +7,8 @@ use std::fs;
 use std::path::Path;
 
 /// Our modules, each after those it uses.
-const MODULES: [&str; 8] =
-    ["data.js", "plot.js", "distribution.js", "time.js", "heat.js", "strips.js", "gates.js", "page.js"];
+const MODULES: [&str; 9] =
+    ["data.js", "plot.js", "distribution.js", "time.js", "heat.js", "strips.js", "gates.js", "copies.js", "page.js"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let page = Path::new("page");

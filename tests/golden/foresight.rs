@@ -6,7 +6,8 @@
 use std::collections::BTreeSet;
 use tardy_engine::agent::advice;
 use tardy_judge::foresight::{Machine, foresee, unresolved};
-use tardy_lab::plan::estimate;
+use tardy_lab::estimate::estimate;
+use tardy_model::copy::Sizes;
 use tardy_model::machine::RtLimit;
 use tardy_model::point::Metric;
 use tardy_model::stream::{Side, live_end};
@@ -326,7 +327,7 @@ fn few_trials_are_a_note_behind_the_warnings() {
 
 #[test]
 fn the_estimate_says_what_it_assumes() {
-    let of = |body: &str| estimate(&experiment(body), false);
+    let of = |body: &str| estimate(&experiment(body), false, &Sizes::USUAL);
     assert_eq!(
         of("count = 10_000\ncycle = \"500us\"\n"),
         "estimate: about 28 s and 1.2 MB on disk: 1 cell × 5 trials of 5 s, 0.3 s around each, 8.7 bytes a packet"
@@ -352,7 +353,26 @@ fn the_estimate_says_what_it_assumes() {
     let plain = of("kind = \"pingpong\"\ncount = 20_000\nstamps = [\"send\", \"reply_receive\"]\n");
     assert!(plain.contains("of 1 s, 0.3 s around each, 50 µs a round trip, 8.7"), "{plain}");
     assert!(of("port = \"sim\"\n").contains("about seconds and") && of("port = \"sim\"\n").contains("simulated"));
-    assert!(estimate(&experiment(""), true).contains("by the guest's own clock"));
+    assert!(estimate(&experiment(""), true, &Sizes::USUAL).contains("by the guest's own clock"));
+}
+
+#[test]
+fn nothing_was_said_of_how_long_copies_take_and_how_much_memory() {
+    let of = |keys: &[&str]| {
+        let sets: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
+        let experiment = load(&ready_made("copy").expect("listed"), &sets).expect("it loads");
+        estimate(&experiment, false, &Sizes::USUAL)
+    };
+    // 64 MiB on each side, twice the last cache, and a huge page for each.
+    assert_eq!(
+        of(&[]),
+        "estimate: about 2.8 s, 139 MB of memory and 0.8 MB on disk: 1 cell × 5 trials of 39 ms, all threads together 5 GB/s and \
+         each trial no longer than copy.longest, 0.3 s around each, memory mapped at 2 GB/s, 4 bytes a pass"
+    );
+    let long = of(&["copy.bytes=1GiB", "copy.longest=10s"]);
+    assert!(long.contains("103 GB of memory") && long.contains("5 trials of 10 s"), "{long}");
+    let drawn = of(&["copy.backend=sim"]);
+    assert!(drawn.starts_with("estimate: about seconds, 0.2 MB of memory and 0.8 MB on disk"), "{drawn}");
 }
 
 #[test]
@@ -361,7 +381,7 @@ fn nothing_is_foreseen_of_the_ready_made_experiments_but_what_is_so() {
         let experiment = load(&ready_made(name).expect("listed"), &[]).expect("it loads");
         let said: Vec<String> = foresee(&experiment, &usual()).iter().map(ToString::to_string).collect();
         assert!(said.iter().all(|line| line.contains("wait")), "{name}: {said:#?}");
-        assert!(estimate(&experiment, false).starts_with("estimate: about "), "{name}");
+        assert!(estimate(&experiment, false, &Sizes::USUAL).starts_with("estimate: about "), "{name}");
     }
 }
 

@@ -191,7 +191,7 @@ fn a_page_that_does_not_exist_is_refused_with_those_that_do() {
     let output = call(&["man", "rum"]);
     assert_eq!(output.status.code(), Some(2));
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(error.contains("`rum`") && error.contains("run, plan, report"), "{error}");
+    assert!(error.contains("`rum`") && error.contains("run, copy, plan, report"), "{error}");
     assert!(output.stdout.is_empty());
 }
 
@@ -278,7 +278,7 @@ fn zsh_and_fish_know_the_ready_made_experiments_and_the_keys_of_set() {
     let zsh = says(&["completions", "zsh"]);
     assert!(
         zsh.contains(
-            "experiment:(host-to-host roundtrip-load vm-roundtrip vm-oneway vm-car quiet-guest car tsn-qdiscs etf-drops mqprio-etf igb waits afxdp-delay afxdp-triggered)"
+            "experiment:(host-to-host roundtrip-load vm-roundtrip vm-oneway vm-car quiet-guest car tsn-qdiscs etf-drops mqprio-etf igb waits afxdp-delay afxdp-triggered copy copy-parallel copy-sizes)"
         ) && zsh.contains("compadd -S '' -- name= trials="),
         "{zsh}"
     );
@@ -291,7 +291,7 @@ fn zsh_and_fish_know_the_ready_made_experiments_and_the_keys_of_set() {
         let of = format!("complete -c tardy -n \"__fish_tardy_using_subcommand {verb}\"");
         assert!(
             fish.contains(&format!(
-                "{of} -a \"host-to-host roundtrip-load vm-roundtrip vm-oneway vm-car quiet-guest car tsn-qdiscs etf-drops mqprio-etf igb waits afxdp-delay afxdp-triggered\""
+                "{of} -a \"host-to-host roundtrip-load vm-roundtrip vm-oneway vm-car quiet-guest car tsn-qdiscs etf-drops mqprio-etf igb waits afxdp-delay afxdp-triggered copy copy-parallel copy-sizes\""
             )),
             "{fish}"
         );
@@ -373,7 +373,7 @@ fn a_wrong_verb_was_refused_without_a_list_of_the_right_ones() {
     assert!(said.contains("there is no verb `rnu` (did you mean `run`?)"), "{said}");
     assert!(
         said.contains(
-            "Verbs: run, plan, report, compare, guest, hints, clocks, doctor, undo, schema, export, man, completions\n"
+            "Verbs: run, copy, plan, report, compare, guest, hints, clocks, doctor, undo, schema, export, man, completions\n"
         ),
         "{said}"
     );

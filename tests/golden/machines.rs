@@ -155,6 +155,7 @@ pub fn setup() -> Setup {
         loads: Vec::new(),
         softirq: Softirq::default(),
         dma_latency_us: None,
+        copy: None,
         observes_ptp: false,
     }
 }

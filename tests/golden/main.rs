@@ -6,6 +6,8 @@ mod agents;
 /// against its injected cause.
 mod analyze {
     mod cells;
+    mod cliffs;
+    mod copies;
     pub(crate) mod fixture;
     mod harm;
     mod hosts;
@@ -29,6 +31,7 @@ mod behind;
 mod bench;
 mod ci;
 mod compare;
+mod copies;
 mod crates;
 mod devices;
 mod doctor;

@@ -36,6 +36,7 @@ fn setup(stations: &[&str]) -> Setup {
         loads: Vec::new(),
         softirq: Softirq::default(),
         dma_latency_us: None,
+        copy: None,
         observes_ptp: false,
     }
 }

@@ -219,7 +219,7 @@ fn set_overrides_the_file_its_cases_and_its_axes() {
         ),
         (
             "=1",
-            "there is no key `` (known here: name, trials, seed, reference, station, path, cpu, clocks, shaper, stream, load, validity, expect, case, matrix)",
+            "there is no key `` (known here: name, trials, kind, seed, reference, station, path, cpu, clocks, shaper, stream, load, copy, validity, expect, case, matrix)",
         ),
     ] {
         assert_eq!(wrong("", &["trials=4", set]), format!("--set {set}: {said}"));
@@ -290,7 +290,7 @@ fn files_that_are_none_are_refused_without_reading_them() {
     fs::File::create(path("large.toml")).and_then(|file| file.set_len(100_000_000)).expect("a sparse file");
     assert_eq!(
         said("empty.toml"),
-        "empty.toml: the file is empty (start from a ready-made experiment: host-to-host, roundtrip-load, vm-roundtrip, vm-oneway, vm-car, quiet-guest, car, tsn-qdiscs, etf-drops, mqprio-etf, igb, waits, afxdp-delay, afxdp-triggered)"
+        "empty.toml: the file is empty (start from a ready-made experiment: host-to-host, roundtrip-load, vm-roundtrip, vm-oneway, vm-car, quiet-guest, car, tsn-qdiscs, etf-drops, mqprio-etf, igb, waits, afxdp-delay, afxdp-triggered, copy, copy-parallel, copy-sizes)"
     );
     assert_eq!(
         said("binary.toml"),
@@ -348,7 +348,7 @@ fn an_experiment_is_named_or_a_path() {
     );
     let far = resolve("zzz").expect_err("nothing").one_line();
     assert!(
-        far.ends_with("(give the path of a file, or one of the ready-made: host-to-host, roundtrip-load, vm-roundtrip, vm-oneway, vm-car, quiet-guest, car, tsn-qdiscs, etf-drops, mqprio-etf, igb, waits, afxdp-delay, afxdp-triggered)"),
+        far.ends_with("(give the path of a file, or one of the ready-made: host-to-host, roundtrip-load, vm-roundtrip, vm-oneway, vm-car, quiet-guest, car, tsn-qdiscs, etf-drops, mqprio-etf, igb, waits, afxdp-delay, afxdp-triggered, copy, copy-parallel, copy-sizes)"),
         "{far}"
     );
     assert_eq!(resolve("/nowhere/x.toml").expect_err("missing").reason, Reason::Unreadable);

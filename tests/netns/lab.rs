@@ -29,6 +29,7 @@ pub fn two(names: Names) -> Plan {
         loads: Vec::new(),
         softirq: Softirq::default(),
         dma_latency_us: None,
+        copy: None,
         observes_ptp: false,
     };
     plan(&setup, names, &FactsByHost::default()).expect("two stations can be joined")

@@ -157,9 +157,13 @@ impl Run {
 
     /// The same of a stream of any kind: its keys, and anything else at the end of the file.
     pub fn of_stream(trials: u32, keys: &str) -> Run {
-        let folder = TempDir::with_prefix("tardy-run-").expect("a temporary folder");
         let stream = tardy_tests::experiment("simulated stream");
-        let experiment = format!("name = \"seen\"\ntrials = {trials}\n{stream}{keys}\n");
+        Run::of_file(&format!("name = \"seen\"\ntrials = {trials}\n{stream}{keys}\n"))
+    }
+
+    /// Runs an experiment as it is written.
+    pub fn of_file(experiment: &str) -> Run {
+        let folder = TempDir::with_prefix("tardy-run-").expect("a temporary folder");
         let file = folder.path().join("seen.toml");
         std::fs::write(&file, experiment).expect("the experiment is written");
         let run = Run { folder };

@@ -4,6 +4,7 @@
 
 mod axes;
 mod browser;
+mod copies;
 mod large;
 mod look;
 mod timed;

@@ -2,6 +2,8 @@
 //! Sim layer: the real engine on simulated clocks and paths; exact results.
 
 mod answered;
+mod copies;
+mod copy_threads;
 mod engine;
 mod foreign;
 mod ports;

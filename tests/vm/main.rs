@@ -7,6 +7,7 @@ mod bare;
 #[allow(dead_code)]
 #[path = "../netns/command.rs"]
 mod command;
+mod copies;
 mod doctor;
 mod elsewhere;
 mod exact;

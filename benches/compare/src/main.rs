@@ -8,6 +8,7 @@ mod bulk;
 mod caches;
 mod cells;
 mod child;
+mod copies;
 mod doctor;
 mod exchange;
 mod hints;
@@ -50,6 +51,7 @@ const COMPARISONS: &[Comparison] = &[
     Comparison { name: "bulk", measure: bulk::measure },
     Comparison { name: "caches", measure: caches::measure },
     Comparison { name: "cells", measure: cells::measure },
+    Comparison { name: "copy", measure: copies::measure },
     Comparison { name: "doctor", measure: doctor::measure },
     Comparison { name: "hints", measure: hints::measure },
     Comparison { name: "xdp-rate", measure: rings::rates },

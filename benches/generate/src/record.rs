@@ -75,6 +75,7 @@ fn stream(batch: &Batch, clocks: [ClockReading; 2]) -> StreamRecord {
     };
     let lost = batch.outcome.iter().filter(|outcome| **outcome != Outcome::Received).count();
     StreamRecord {
+        copy: None,
         intended: count,
         cycle_ns: CYCLE_NS,
         phase_ns: None,

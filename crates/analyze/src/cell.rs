@@ -16,6 +16,7 @@ pub use pool::{counted, pooled};
 
 use crate::arrival::delta_of;
 use crate::clusters::INFINITE;
+use crate::copying::{self, CopyPass};
 use crate::distribution::{HintPass, StreamDigest, StreamPass, Wanted};
 use crate::expectations::{self, Clocks, Crossing};
 use crate::gates::GatePass;
@@ -91,6 +92,8 @@ pub struct CellAnalysis {
 pub struct TrialPass<'a> {
     record: &'a TrialRecord,
     streams: BTreeMap<String, StreamPass>,
+    /// Of streams whose rows are the passes of a copy.
+    copies: BTreeMap<String, CopyPass>,
     own_trace: own_trace::OwnTracePass,
 }
 
@@ -117,8 +120,11 @@ impl TrialPass<'_> {
     /// Adds the next rows of a stream; each stream's batches come in the order of `seq`. Rows of a
     /// stream that the record does not name are ignored.
     pub fn push(&mut self, stream: &str, batch: &Batch) {
-        if let Some(pass) = self.streams.get_mut(stream) {
-            pass.push(batch);
+        match (self.copies.get_mut(stream), self.streams.get_mut(stream)) {
+            // They come to the stream once they can be in the order of time.
+            (Some(copy), _) => copy.push(batch),
+            (None, Some(pass)) => pass.push(batch),
+            (None, None) => {}
         }
         self.own_trace.push(stream, batch);
     }
@@ -231,7 +237,9 @@ impl CellAnalysis {
         };
         let metrics = |stream: &str| self.metrics.get(stream).map_or(&[][..], Vec::as_slice);
         let own_trace = own_trace::OwnTracePass::new(record, metrics);
-        TrialPass { record, streams: record.streams.iter().map(pass).collect(), own_trace }
+        let copies =
+            record.streams.iter().filter_map(|(stream, of)| Some((stream.clone(), CopyPass::new(of.copy.as_ref()?))));
+        TrialPass { record, streams: record.streams.iter().map(pass).collect(), copies: copies.collect(), own_trace }
     }
 
     /// The metric that a limit on `late` is about: by its figures one sees how late, and which
@@ -255,7 +263,11 @@ impl CellAnalysis {
 
     /// Ends a trial: judges it and takes it into the cell.
     pub fn end(&mut self, pass: TrialPass<'_>) -> TrialAnswer {
-        let TrialPass { record, streams, own_trace } = pass;
+        let TrialPass { record, mut streams, mut copies, own_trace } = pass;
+        for (stream, copy) in &copies {
+            let Some(pass) = streams.get_mut(stream) else { continue };
+            copy.in_time().for_each(|batch| pass.push(&batch));
+        }
         let digests: BTreeMap<String, StreamDigest> =
             streams.into_iter().map(|(stream, pass)| (stream, pass.finish())).collect();
         let (mut results, mut histograms) = (BTreeMap::new(), BTreeMap::new());
@@ -263,6 +275,7 @@ impl CellAnalysis {
             let Some(of) = record.streams.get(stream) else { continue };
             let (mut result, found) = stream_result(digest, of, delta_of(of));
             result.lead = self.leads.get(stream).map(Metric::to_string);
+            result.copy = copies.remove(stream).zip(of.copy.as_ref()).and_then(|(pass, record)| pass.finish(record));
             results.insert(stream.clone(), result);
             histograms.extend(found.into_iter().map(|(metric, histogram)| ((stream.clone(), metric), histogram)));
         }
@@ -421,6 +434,7 @@ impl CellAnalysis {
                     .or_insert_with(|| MetricResult::absent("no trial was finished"));
             }
             result.lead = self.leads.get(stream).map(Metric::to_string);
+            result.copy = copying::of_cell(stream, pool::in_figures(&self.trials));
         }
         let of_gates = streams.iter().filter_map(|(name, stream)| gates::verdict(name, stream.gates.as_ref()?));
         verdicts.extend(of_gates);

@@ -4,6 +4,7 @@
 //! each other, not judged. In exact runs each trial is one deterministic draw, so a claim rests on
 //! many seeded phases. How: `docs/method/compare.md`.
 
+mod bandwidth;
 pub mod condition;
 pub mod decide;
 pub mod phases;

@@ -9,6 +9,7 @@
 mod shape;
 
 use crate::arrival::EARLIEST_NS;
+use crate::copying::timeline::{CopyTimeline, TimelinePass};
 pub use shape::{ALL_SPOTS, Grid, MOST_COLUMNS, MOST_ROWS, columns_each};
 pub use shape::{Shape, bins};
 use std::collections::BTreeMap;
@@ -89,6 +90,8 @@ pub struct Trace {
     pub clock_bound_ns: i64,
     /// Buckets in which packets never arrived, and how many.
     pub missing: Vec<(u32, u64)>,
+    /// Of a copy, what each thread did when.
+    pub copy: Option<CopyTimeline>,
 }
 
 /// The stages between neighbouring points that somebody stamped. Without a schedule a packet is
@@ -198,6 +201,7 @@ pub struct EnvelopePass {
     follow: Vec<(Metric, Follow)>,
     stages: Vec<(Metric, Histogram, i128)>,
     delta: Option<(DeltaPass, Follow)>,
+    copy: Option<TimelinePass>,
 }
 
 impl EnvelopePass {
@@ -226,6 +230,7 @@ impl EnvelopePass {
             follow: spans.map(|metric| (*metric, follow())).collect(),
             stages: stages(of).into_iter().map(|stage| (stage, Histogram::new(), 0)).collect(),
             delta: metrics.contains(&Metric::Delta).then(|| (DeltaPass::new(crate::arrival::delta_of(of)), follow())),
+            copy: of.copy.as_ref().map(|copy| TimelinePass::new(copy, record.base_tai_ns)),
         })
     }
 
@@ -268,6 +273,9 @@ impl EnvelopePass {
                 follow.add(bucket_of(seq).max(follow.open_at), came_ns.saturating_sub(base_ns), seq, value);
             });
         }
+        if let Some(copy) = &mut self.copy {
+            copy.push(batch);
+        }
         self.trace.packets += batch.len() as u64;
     }
 
@@ -289,6 +297,7 @@ impl EnvelopePass {
         }
         self.trace.metrics = self.follow.into_iter().map(|(metric, follow)| (metric, follow.finish(buckets))).collect();
         let shape = |(stage, histogram, sum): (Metric, Histogram, i128)| (stage, Shape::of(&histogram, sum));
+        self.trace.copy = self.copy.map(TimelinePass::finish);
         self.trace.stages = self.stages.into_iter().map(shape).filter(|(_, shape)| shape.count > 0).collect();
         self.trace
     }

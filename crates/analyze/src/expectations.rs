@@ -9,7 +9,7 @@ use crate::outcomes::{Certain, Seen, counted};
 use crate::says;
 use crate::statistics::{packets_for, rank_of};
 use std::collections::BTreeMap;
-use tardy_model::expect::{Count, Expectation, Limit, Of, QUANTILES};
+use tardy_model::expect::{AT_LEAST, BANDWIDTH, Count, Expectation, Limit, Of, QUANTILES};
 use tardy_model::histogram::{Bucket, Histogram};
 use tardy_model::point::{Metric, Point};
 use tardy_model::result::{ExpectationResult, MetricResult, Outcomes, StreamResult};
@@ -69,6 +69,18 @@ fn one(
                     result.met = Some(got <= at_most);
                 }
                 None => result.why = Some("the stream has no packets".to_owned()),
+            }
+        }
+        Limit::Bandwidth { at_least_bits_s } => {
+            (BANDWIDTH.clone_into(&mut result.metric), AT_LEAST.clone_into(&mut result.of));
+            result.limit = Some(at_least_bits_s);
+            match stream.and_then(|stream| stream.copy.as_ref()) {
+                Some(copy) => {
+                    let got = (copy.wall_bytes_s * 8.0).round() as u64;
+                    result.got = Some(got);
+                    result.met = Some(got >= at_least_bits_s);
+                }
+                None => result.why = Some("no pass was ended".to_owned()),
             }
         }
         Limit::Metric { metric, of, limit_ns, inclusive } => {
@@ -250,9 +262,10 @@ pub fn leave_open(
         return;
     }
     let (share, beyond) = (says::share(others_share), says::share(1.0 - q));
+    let what = says::of_what(metric);
     result.met = None;
     result.why = Some(format!(
-        "threads of {} waited for others for up to {share} of the time (competing-cpu), and {beyond} of the packets decide \
+        "threads of {} waited for others for up to {share} of the time (competing-cpu), and {beyond} of the {what} decide \
          {name}: end what runs next to the measurement, or give the threads a realtime policy",
         result.stream
     ));
@@ -339,7 +352,7 @@ fn figure(
     if found.is_unbounded() && matches!(of, Of::Max | Of::Mean | Of::Stddev) {
         let received = found.greatest_received_ns().filter(|_| of == Of::Max);
         let received = received.map_or_else(String::new, |ns| format!("; of those received it is {}", says::time(ns)));
-        return Err(format!("{of} is infinite: {}{received}", missing(outcomes)));
+        return Err(format!("{of} is infinite: {}{received}", missing(metric, outcomes)));
     }
     let (name, quantile) = match of {
         Of::Min => return figures.min_ns.map(|ns| ns as f64).ok_or_else(|| "there are no values".to_owned()),
@@ -357,16 +370,20 @@ fn figure(
     };
     quantile.map_err(|q| {
         if found.infinite.iter().any(|infinite| infinite == name) {
-            return format!("{name} is infinite: {}", missing(outcomes));
+            return format!("{name} is infinite: {}", missing(metric, outcomes));
         }
         if let Some(bounds) = found.between_ns.get(name) {
             return says::between(name, bounds);
         }
         let values = says::count(found.count, "value", "values");
         let needed = packets_for(q, NEEDED);
+        let what = says::of_what(metric);
         let advice = match needed > outcomes.intended {
-            true => format!("{metric} would need about {needed} packets, more if they come in bursts"),
+            true => format!("{metric} would need about {needed} {what}, more if they come in bursts"),
             // More of the same would do, and nobody knows how many.
+            false if metric == Metric::PASS => {
+                "long passes came together, and those are one event: take several times as many iterations".to_owned()
+            }
             false => {
                 "late packets came together, and packets that come together are one event: send several times as many"
                     .to_owned()
@@ -376,6 +393,9 @@ fn figure(
     })
 }
 
-fn missing(outcomes: &Outcomes) -> String {
+fn missing(metric: Metric, outcomes: &Outcomes) -> String {
+    if metric == Metric::PASS {
+        return format!("{} of {} passes were not done", outcomes.not_sent, outcomes.intended);
+    }
     format!("{} of {} packets were lost and {} not sent", outcomes.lost, outcomes.intended, outcomes.not_sent)
 }

@@ -37,7 +37,8 @@ impl Rows {
                 batch.flags[row].0,
                 batch.pcp.get(row).copied().flatten().unwrap_or(u8::MAX),
             ]);
-            for point in Point::ALL {
+            // What no packet has is in no fingerprint of packets.
+            for point in Point::ALL.into_iter().filter(|point| !point.is_of_copy() || batch.has(*point)) {
                 let column = batch.offsets[point.index()].as_ref();
                 let value = column.map_or(MaybeNanos::NONE, |column| column[row]);
                 bytes.extend_from_slice(&value.or_lowest().to_le_bytes());

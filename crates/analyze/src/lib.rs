@@ -10,6 +10,7 @@ pub mod cell;
 mod chunk;
 pub mod clusters;
 pub mod compare;
+pub mod copying;
 mod counts;
 pub mod digest;
 pub mod distribution;

@@ -85,6 +85,15 @@ impl Placements {
     pub fn add(&mut self, record: &TrialRecord) {
         for (stream, record) in &record.streams {
             let host = |offset: &Option<Offset>| offset.as_ref().map(|offset| offset.host.clone());
+            if let Some(copy) = &record.copy {
+                // The threads of a copy are one row for each CPU that they are bound to.
+                let name = format!("{stream}.threads");
+                for of in &copy.threads {
+                    let cpu = of.thread.cpu_asked.map(|cpu| format!(" {cpu:010}"));
+                    self.thread_of(format!("{name}{}", cpu.unwrap_or_default()), name.clone(), None, &of.thread);
+                }
+                continue;
+            }
             self.thread(format!("{stream}.tx"), host(&record.offsets.tx), &record.tx);
             self.thread(format!("{stream}.rx"), host(&record.offsets.rx), &record.rx);
             if let Some(thread) = record.reply.as_ref().and_then(|reply| reply.thread.as_ref()) {
@@ -208,7 +217,12 @@ impl Placements {
     }
 
     fn thread(&mut self, name: String, host: Option<String>, record: &ThreadRecord) {
-        let placement = self.threads.entry(name.clone()).or_insert_with(|| Placement {
+        self.thread_of(name.clone(), name, host, record);
+    }
+
+    /// Adds a thread to the row of this key.
+    fn thread_of(&mut self, key: String, name: String, host: Option<String>, record: &ThreadRecord) {
+        let placement = self.threads.entry(key).or_insert_with(|| Placement {
             thread: name,
             host,
             cpu_asked: record.cpu_asked.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string()),

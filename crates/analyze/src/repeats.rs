@@ -132,7 +132,8 @@ pub fn judge(stream: &str, metric: Metric, trials: &[TrialBlocks]) -> Verdict {
         return not_judged(format!("{have}, at least {} are needed", says::number(LEAST_TRIALS)));
     }
     if let Some(short) = trials.iter().find(|trial| trial.blocks.p50_ns.len() < LEAST_BLOCKS) {
-        return not_judged(format!("trial {} has too few packets to cut into {LEAST_BLOCKS} blocks", short.n));
+        let what = says::of_what(metric);
+        return not_judged(format!("trial {} has too few {what} to cut into {LEAST_BLOCKS} blocks", short.n));
     }
     let p50_blocks: Vec<&[i64]> = trials.iter().map(|trial| trial.blocks.p50_ns.as_slice()).collect();
     let p99_blocks: Vec<&[i64]> = trials.iter().map(|trial| trial.blocks.p99_ns.as_slice()).collect();

@@ -2,6 +2,7 @@
 //! The whole run from its cells.
 
 use crate::cell::{CellAnswer, most_were_measured_well};
+use crate::copying;
 use crate::says;
 use crate::validity::was_measured_well;
 use tardy_model::FORMAT;
@@ -32,6 +33,7 @@ pub fn run(name: &str, cells: impl IntoIterator<Item = CellAnswer>, verdicts: Ve
     }
     let mut verdicts = verdicts;
     verdicts.extend(moved_points(&results));
+    verdicts.extend(copying::cliffs(&results));
     let mut results = Results {
         format: FORMAT,
         name: name.to_owned(),

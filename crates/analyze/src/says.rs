@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How figures are written in a verdict's sentence.
 
+use tardy_model::point::Metric;
+
 /// A span of time in the unit that leaves few digits.
 pub(crate) fn time(ns: i64) -> String {
     let (ns_each, sign) = unit(ns);
@@ -84,4 +86,9 @@ pub(crate) fn list<T: ToString>(items: &[T]) -> String {
 /// `trial 3`, `trials 1, 2 and 4`.
 pub(crate) fn trials(numbers: &[u32]) -> String {
     format!("{} {}", if numbers.len() == 1 { "trial" } else { "trials" }, list(numbers))
+}
+
+/// What a metric is measured of: a copying thread has passes.
+pub(crate) fn of_what(metric: Metric) -> &'static str {
+    if metric == Metric::PASS { "passes" } else { "packets" }
 }

@@ -9,6 +9,7 @@
 //! questions that several of them ask are its methods.
 
 mod broken;
+mod copies;
 pub(crate) mod cpu_use;
 mod cpus;
 mod launching;
@@ -101,8 +102,10 @@ struct Way<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Thread<'a> {
     pub stream: &'a str,
-    /// `tx`, `rx` or `reply`.
+    /// `tx`, `rx` or `reply`; of a copying thread `thread`.
     pub end: &'static str,
+    /// Of a copying thread, its number.
+    pub number: Option<usize>,
     pub record: &'a ThreadRecord,
     pub of: &'a StreamRecord,
 }
@@ -116,7 +119,10 @@ impl<'a> Thread<'a> {
     }
 
     pub fn name(&self) -> String {
-        format!("{}.{}", self.stream, self.end)
+        match self.number {
+            Some(number) => format!("{}.{number}", self.stream),
+            None => format!("{}.{}", self.stream, self.end),
+        }
     }
 
     /// Gaps it saw in its own loop, if it spins.
@@ -126,6 +132,8 @@ impl<'a> Thread<'a> {
             "rx" => self.of.spin_gaps,
             "reply" => waits_for_replies(),
             // The end that asks spins while it waits for replies, if no other thread does.
+            // How long its passes were stopped, the rule about copies looks at.
+            "thread" => None,
             _ if self.of.reply.as_ref().is_some_and(|reply| reply.thread.is_none()) => waits_for_replies(),
             _ => self.of.tx_spin_gaps,
         }
@@ -154,8 +162,17 @@ impl<'a> Evidence<'a> {
     fn threads(&self) -> impl Iterator<Item = Thread<'a>> + use<'a> {
         self.record.streams.iter().flat_map(|(stream, of)| {
             let reply = of.reply.as_ref().and_then(|reply| reply.thread.as_ref()).map(|record| ("reply", record));
-            let ends = [("tx", &of.tx), ("rx", &of.rx)].into_iter().chain(reply);
-            ends.map(move |(end, record)| Thread { stream, end, record, of })
+            let ends = [("tx", &of.tx), ("rx", &of.rx)].into_iter().chain(reply).filter(|_| of.copy.is_none());
+            let ends = ends.map(move |(end, record)| Thread { stream, end, number: None, record, of });
+            let copying = of.copy.iter().flat_map(|copy| copy.threads.iter().enumerate());
+            let copying = copying.map(move |(number, copying)| Thread {
+                stream,
+                end: "thread",
+                number: Some(number),
+                record: &copying.thread,
+                of,
+            });
+            ends.chain(copying)
         })
     }
 

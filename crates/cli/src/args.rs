@@ -31,6 +31,8 @@ pub enum Verb {
     Compare(Compare),
     /// Write a run for other tools: hlog, csv, prometheus, pcapng, perfetto
     Export(Export),
+    /// Copy memory by several threads: may their bandwidths be added up?
+    Copy(Copy),
     /// Fetch and list kernels for guests; pack what one boots
     Guest(Guest),
     /// List what XDP programs leave before packets
@@ -133,6 +135,57 @@ pub struct Run {
     pub json: bool,
 }
 
+/// Each flag is a key of the ready-made experiment `copy`.
+#[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "Copy")]
+pub struct Copy {
+    /// Threads that copy, of each channel
+    #[arg(long, value_name = "N", display_order = 0)]
+    pub threads: Option<String>,
+    /// Channels of each controller
+    #[arg(long, value_name = "N", hide = true)]
+    pub channels: Option<String>,
+    /// Controllers, each with its channels
+    #[arg(long, value_name = "N", hide = true)]
+    pub controllers: Option<String>,
+    /// Buffers of each thread
+    #[arg(long, value_name = "N", display_order = 1)]
+    pub buffers: Option<String>,
+    /// Size of a buffer, such as 6592 or 64KiB
+    #[arg(long, value_name = "SIZE", display_order = 2)]
+    pub bytes: Option<String>,
+    /// Passes of each thread over its buffers
+    #[arg(long, value_name = "N", display_order = 3)]
+    pub iterations: Option<String>,
+    /// Scheduling: other, fifo:10, rr:10
+    #[arg(long, value_name = "POLICY", display_order = 4)]
+    pub policy: Option<String>,
+    /// A CPU for each thread: spread, isolated, or numbers
+    #[arg(long, value_name = "CPUS", num_args = 0..=1, default_missing_value = "spread", display_order = 5)]
+    pub bind: Option<String>,
+    /// How: memcpy, non-temporal, rep-movsb
+    #[arg(long, value_name = "METHOD", display_order = 6)]
+    pub method: Option<String>,
+    /// Pages of the buffers: small, huge
+    #[arg(long, value_name = "PAGES", display_order = 7)]
+    pub pages: Option<String>,
+    /// What is read: locked (in cache), unlocked (DRAM)
+    #[arg(long, value_name = "WHERE", display_order = 8)]
+    pub from: Option<String>,
+    /// What is written: locked, unlocked
+    #[arg(long, value_name = "WHERE", display_order = 9)]
+    pub to: Option<String>,
+    /// Repetitions of the copy
+    #[arg(long, value_name = "N", value_parser = from_one, display_order = 10)]
+    pub trials: Option<u32>,
+    /// Run folder [default: runs/<UTC time>-copy]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, display_order = 11)]
+    pub out: Option<PathBuf>,
+    /// Print results.json on stdout, and nothing else
+    #[arg(long, display_order = 12)]
+    pub json: bool,
+}
+
 #[derive(Debug, ClapArgs)]
 pub struct Plan {
     #[command(flatten)]
@@ -158,7 +211,7 @@ pub enum GuestVerb {
         /// Which, such as debian:6.12-rt [default: debian:6.12]
         #[arg(value_name = "KERNEL", value_parser = Suggest(kernels), hide_possible_values = true)]
         kernels: Vec<String>,
-        /// Also build what Debian leaves out: netdevsim, a module; qemu, for machines in a guest
+        /// Also build what Debian leaves out: netdevsim or dmatest; qemu, for machines in a guest
         #[arg(long, value_name = "MODULE", hide_possible_values = true, value_parser = PossibleValuesParser::new(extras()))]
         with: Vec<String>,
     },
@@ -515,11 +568,13 @@ pub struct Hwtstamp {
 /// The whole command line. Each verb's help is one screen, the same for `-h` and `--help`, with
 /// examples below the flags.
 pub fn command() -> clap::Command {
+    const WHOLE: &str = "{about}\n{usage-heading} {usage}\n\n{all-args}{after-help}";
     let help = |about| Arg::new("help").short('h').long("help").action(ArgAction::HelpShort).help(about);
     let mut command = Args::command().disable_help_flag(true).arg(help("Print help, also of a verb"));
     for page in manual::PAGES {
         command = match page.verb {
-            None => command.after_help(manual::after_help(page)),
+            // All verbs and their page on one screen leave no empty line above the usage.
+            None => command.help_template(WHOLE).after_help(manual::after_help(page)),
             Some(verb) if command.find_subcommand(verb).is_some() => command.mut_subcommand(verb, |command| {
                 // Not listed there: who sees the list has found it.
                 let nested: Vec<String> = command.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();

@@ -107,7 +107,7 @@ pub fn code_of(error: &anyhow::Error) -> Exit {
     } else if let Some(error) = error.downcast_ref::<RunError>() {
         match error {
             RunError::Plan(PlanError::Place(_)) => Exit::Cannot,
-            RunError::Plan(_) => Exit::Usage,
+            RunError::Plan(_) | RunError::Copy(_) => Exit::Usage,
             RunError::Apply(ApplyError::ReadBack { .. }) => Exit::Internal,
             RunError::Guest(GuestError::Inside { exit, .. }) => {
                 Exit::ALL.into_iter().find(|known| *known as u8 == *exit).unwrap_or(Exit::Internal)

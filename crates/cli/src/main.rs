@@ -11,7 +11,7 @@ mod verbs;
 use args::Verb;
 use exit::Exit;
 use std::process::ExitCode;
-use verbs::{agent, clocks, compare, doctor, export, guest, hints, man, plan, report, run, undo};
+use verbs::{agent, clocks, compare, copy, doctor, export, guest, hints, man, plan, report, run, undo};
 
 fn main() -> ExitCode {
     // Started by a guest's kernel, not by a person.
@@ -39,6 +39,7 @@ fn call(verb: Verb) -> anyhow::Result<Exit> {
         Verb::Report(args) => report::call(args),
         Verb::Compare(args) => compare::call(&args),
         Verb::Export(args) => export::call(&args),
+        Verb::Copy(args) => copy::call(args),
         Verb::Guest(args) => guest::call(args),
         Verb::Hints(args) => hints::call(&args),
         Verb::Clocks(args) => clocks::call(&args),

@@ -244,6 +244,7 @@ pub fn join(stream: &Stream, base: Instant<Tai>, halves: &Halves) -> (Batch, Str
         own_between: halves.own.between.clone(),
         own_work_left_out: halves.own.left_out,
         offsets: halves.offsets.clone(),
+        copy: None,
     };
     (batch, record)
 }

@@ -3,6 +3,7 @@
 //! the pure matcher that joins their halves. It emits samples and never sees a file format.
 
 pub mod agent;
+pub mod copy;
 pub mod halves;
 pub mod live;
 pub mod load;

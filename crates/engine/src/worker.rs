@@ -63,6 +63,16 @@ pub fn usage(tid: u32) -> Usage {
     }
 }
 
+/// How long a thread of this process has waited for a CPU so far, ns; any thread may ask.
+pub fn waited_ns(tid: u32) -> Option<i64> {
+    schedstat(tid).map(|stat| stat.wait_ns)
+}
+
+/// What a thread waited for a CPU between two readings, ns.
+pub fn waited_between(before: Usage, waited_ns: Option<i64>) -> Option<i64> {
+    Some(waited_ns? - before.run?.wait_ns)
+}
+
 /// True if a thread of this process has run since it was asked about; where the kernel does not
 /// say, it may have.
 pub fn has_run_since(tid: u32, asked: Usage) -> bool {

@@ -25,6 +25,11 @@ pub fn kernel_list(name: &str) -> Option<Vec<u32>> {
     fs::read_to_string(format!("/sys/devices/system/cpu/{name}")).ok().map(|text| parse_list(&text))
 }
 
+/// NUMA nodes that have memory; none where the kernel tells no nodes apart.
+pub fn nodes() -> Vec<u32> {
+    fs::read_to_string("/sys/devices/system/node/has_memory").map(|text| parse_list(&text)).unwrap_or_default()
+}
+
 /// The CPUs of the two ends of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chosen {

@@ -5,6 +5,7 @@
 pub mod cpus;
 pub mod facts;
 pub mod nic;
+pub mod sizes;
 pub mod softirq;
 pub mod state;
 pub mod timekeeper;

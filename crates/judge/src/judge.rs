@@ -8,6 +8,7 @@ use tardy_analyze::envelope::{EnvelopePass, Grain, Trace};
 use tardy_analyze::fingerprint::Rows;
 use tardy_analyze::ruler::Sender;
 use tardy_analyze::{expectations, fingerprint, observer, own_trace, ruler};
+use tardy_model::copy::COPY;
 use tardy_model::histogram::Histogram;
 use tardy_model::machine::HostId;
 use tardy_model::machine::RulerRecord;
@@ -78,7 +79,9 @@ fn senders(cell: &Cell, machines: &BTreeMap<HostId, (String, Machine)>) -> Vec<S
 pub type Added = BTreeMap<String, BTreeMap<String, Vec<Metric>>>;
 
 fn analysis(cell: &Cell, added: BTreeMap<String, Vec<Metric>>, validity: &Validity) -> CellAnalysis {
-    let asked = cell.setup.streams.iter().map(|stream| (stream.name.clone(), stream.metrics.clone())).collect();
+    let of_streams = cell.setup.streams.iter().map(|stream| (stream.name.clone(), stream.metrics.clone()));
+    let of_copy = cell.setup.copy.iter().map(|_| (COPY.to_owned(), vec![Metric::PASS]));
+    let asked = of_streams.chain(of_copy).collect();
     let first = cell.setup.streams.first().map(|stream| stream.name.as_str());
     let leads = cell.setup.streams.iter().filter_map(|stream| Some((stream.name.clone(), stream.lead?))).collect();
     let deadlines = cell.setup.streams.iter().map(|stream| (stream.name.clone(), stream.deadline)).collect();
@@ -374,7 +377,14 @@ pub fn facts(experiment: &Experiment) -> Facts {
     let mut facts = Facts { reference: experiment.reference.clone(), ..Facts::default() };
     let stations: BTreeSet<&String> = experiment.cells.iter().flat_map(|cell| cell.setup.stations.keys()).collect();
     for cell in &experiment.cells {
-        let simulated = cell.setup.is_simulated();
+        if let Some(copy) = &cell.setup.copy {
+            facts.paths.push(format!("copy by {}", copy.backend.name()));
+            facts.streams = vec![COPY.to_owned()];
+            facts.packets.push(copy.all_iterations());
+            facts.counts_passes = true;
+            continue;
+        }
+        let simulated = cell.setup.builds_nothing();
         facts.paths.push(if simulated { "simulated" } else { cell.setup.path.traits().name }.to_owned());
         for stream in &cell.setup.streams {
             if !facts.streams.contains(&stream.name) {

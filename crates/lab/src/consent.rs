@@ -119,7 +119,7 @@ pub fn needs(experiment: &Experiment) -> Vec<Need> {
             needs.push(need);
         }
     };
-    for cell in experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
+    for cell in experiment.cells.iter().filter(|cell| !cell.setup.builds_nothing()) {
         for remote in cell.setup.stations.values().filter_map(|station| station.remote.as_ref()) {
             add(Need::Host { ssh: remote.ssh.clone(), sudo: remote.sudo });
         }

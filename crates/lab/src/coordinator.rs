@@ -4,6 +4,7 @@
 //! a file format.
 
 mod check;
+mod copies;
 mod inspection;
 mod keepers;
 mod record;
@@ -127,7 +128,7 @@ impl Run<'_, '_> {
             self.tell(What::Hosts { hosts });
         }
         self.check()?;
-        for cell in self.experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
+        for cell in self.experiment.cells.iter().filter(|cell| !cell.setup.builds_nothing()) {
             if let Some(why) = self.options.kinds.refusal(&cell.setup, &self.found)? {
                 self.refuse(cell, why);
             }
@@ -136,18 +137,23 @@ impl Run<'_, '_> {
             let names = self.claim()?;
             self.build_standing(names)?;
         }
-        if self.experiment.cells.iter().any(|cell| !cell.setup.is_simulated() && cell.setup.shaper != Shaper::None) {
+        if self.experiment.cells.iter().any(|cell| !cell.setup.builds_nothing() && cell.setup.shaper != Shaper::None) {
             let names = self.claim()?;
             self.preflight(names, not_put_back)?;
         }
-        let mut at = 0;
+        let (mut at, mut memory) = (0, self.copy_memory());
         while at < turns.len() && !self.stopped() {
             let turn = &turns[at];
             if self.refused.contains(&turn.cell.id) {
                 at += 1;
                 continue;
             }
-            if turn.cell.setup.is_simulated() {
+            if let Some(copy) = &turn.cell.setup.copy {
+                self.copy(turn, copy, &mut memory)?;
+                at += 1;
+                continue;
+            }
+            if turn.cell.setup.builds_nothing() {
                 self.hosts.watch(BETWEEN_ORDERS)?;
                 self.simulate(turn)?;
                 at += 1;
@@ -161,7 +167,7 @@ impl Run<'_, '_> {
             let names = self.claim()?;
             let rest = &turns[at + row..];
             let is_to_come =
-                |turn: &&Turn<'_>| !turn.cell.setup.is_simulated() && !self.refused.contains(&turn.cell.id);
+                |turn: &&Turn<'_>| !turn.cell.setup.builds_nothing() && !self.refused.contains(&turn.cell.id);
             let later = rest.iter().filter(is_to_come).flat_map(|turn| places_of(&turn.cell.setup)).collect();
             self.on_path(names, &turns[at..at + row], &later, not_put_back)?;
             at += row;
@@ -193,7 +199,7 @@ impl Run<'_, '_> {
 
     /// Reports what the machine could not give and what the run replaced.
     fn check(&mut self) -> Result<(), RunError> {
-        let built = self.experiment.cells.iter().filter(|cell| !cell.setup.is_simulated());
+        let built = self.experiment.cells.iter().filter(|cell| !cell.setup.builds_nothing());
         for cell in built {
             let (chosen, streams) = place(&cell.setup, &self.found)?;
             let (_, of_loads) = loads::place(&cell.setup, &chosen, &self.found)?;

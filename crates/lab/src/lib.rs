@@ -10,6 +10,8 @@ pub mod command;
 pub mod connection;
 pub mod consent;
 pub mod coordinator;
+pub mod copying;
+pub mod estimate;
 pub mod guest;
 pub mod host;
 pub mod identity;

@@ -256,7 +256,7 @@ pub fn is_same_path(kinds: &Kinds, a: &Setup, b: &Setup, found: &FactsByHost) ->
         && a.path == b.path
         && a.shaper == b.shaper
         && (a.shaper == Shaper::None || shaper::pairs(a) == shaper::pairs(b))
-        && a.is_simulated() == b.is_simulated()
+        && a.builds_nothing() == b.builds_nothing()
         && ((kinds.path)(a.path.kind).may_share)(a, b)
         && a.dma_latency_us == b.dma_latency_us
         && a.observes_ptp == b.observes_ptp

@@ -171,6 +171,28 @@ pub struct StreamComparison {
     pub outcomes: BTreeMap<String, [u64; 2]>,
     /// Metrics that both have.
     pub metrics: BTreeMap<String, MetricComparison>,
+    /// What the threads of a copy had together, over the wall time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<BandwidthComparison>,
+}
+
+/// The bandwidth of a copy over the wall time in both, judged over the trials that count: unlike a
+/// time, it is one figure of each.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BandwidthComparison {
+    /// The median of A's trials, bytes a second.
+    pub a_bytes_s: f64,
+    /// The same of B.
+    pub b_bytes_s: f64,
+    /// B less A, as a share of A's.
+    pub difference_share: f64,
+    /// Of each trial of A, bytes a second.
+    pub a_trials_bytes_s: Vec<f64>,
+    /// The same of B.
+    pub b_trials_bytes_s: Vec<f64>,
+    /// Higher or lower if each trial of B is beyond each of A, and by chance alone that would come
+    /// in fewer than one of 20 comparisons.
+    pub claim: Claim,
 }
 
 /// One metric of both.

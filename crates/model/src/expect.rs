@@ -95,7 +95,18 @@ pub enum Limit {
         /// `late` but for those left out.
         at_most: u64,
     },
+    /// `bandwidth = "10Gbit"`: what the threads of a copy have together over the wall time, in the
+    /// median trial.
+    Bandwidth {
+        /// The least that it may be, bits a second.
+        at_least_bits_s: u64,
+    },
 }
+
+/// What a limit of a bandwidth is of, in files.
+pub const BANDWIDTH: &str = "bandwidth";
+/// Which figure of it is limited, in files.
+pub const AT_LEAST: &str = "at_least";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expectation {

@@ -26,6 +26,7 @@ macro_rules! listed {
 }
 
 pub mod comparison;
+pub mod copy;
 pub mod ethernet;
 pub mod expect;
 pub mod frame;

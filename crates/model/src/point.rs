@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::fmt;
 use std::str::FromStr;
 
-/// A named place on a packet's way, in causal order.
+/// A named place on a packet's way, in causal order; the last two are of copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Point {
@@ -38,11 +38,15 @@ pub enum Point {
     ReplyRxKernel,
     /// The reply, after the receive call of the station that asked.
     ReplyReceive,
+    /// A copying thread begins a pass over its buffers.
+    Begin,
+    /// It has ended it.
+    End,
 }
 
 impl Point {
     /// How many points there are.
-    pub const COUNT: usize = 15;
+    pub const COUNT: usize = 17;
     /// All of them, in causal order.
     pub const ALL: [Point; Point::COUNT] = [
         Point::Scheduled,
@@ -60,7 +64,20 @@ impl Point {
         Point::ReplyTxKernel,
         Point::ReplyRxKernel,
         Point::ReplyReceive,
+        Point::Begin,
+        Point::End,
     ];
+
+    /// Those that packets can have.
+    pub const OF_PACKETS: [Point; 15] = {
+        let mut points = [Point::Scheduled; 15];
+        let mut n = 0;
+        while n < points.len() {
+            points[n] = Point::ALL[n];
+            n += 1;
+        }
+        points
+    };
 
     /// The points that metrics may use where an experiment names none and the stream is not
     /// answered. Those that a metric needs are stamped, as far as they are available.
@@ -98,6 +115,8 @@ impl Point {
             Point::ReplyTxKernel => "reply_tx_kernel",
             Point::ReplyRxKernel => "reply_rx_kernel",
             Point::ReplyReceive => "reply_receive",
+            Point::Begin => "begin",
+            Point::End => "end",
         }
     }
 
@@ -108,7 +127,12 @@ impl Point {
 
     /// True for the way of a reply back to who asked.
     pub const fn is_of_reply(self) -> bool {
-        self as usize >= Point::ReplySend as usize
+        self as usize >= Point::ReplySend as usize && !self.is_of_copy()
+    }
+
+    /// True for a pass of a copying thread, which no packet has.
+    pub const fn is_of_copy(self) -> bool {
+        self as usize >= Point::Begin as usize
     }
 }
 
@@ -174,6 +198,9 @@ pub enum Metric {
 }
 
 impl Metric {
+    /// How long a pass of a copying thread took.
+    pub const PASS: Metric = Metric::Span(Point::Begin, Point::End);
+
     /// What is asked for where an experiment names no metrics.
     pub const DEFAULT: [Metric; 5] = [
         Metric::Span(Point::Scheduled, Point::Wakeup),

@@ -7,6 +7,7 @@ pub use crate::gates::{ClassResult, GateResult, PhaseCounts};
 pub use crate::placement::{CpuPlacement, CpuUser, MachinesPlacement, Placement, SoftirqPlacement, XdpPlacement};
 
 use crate::FORMAT;
+use crate::copy::CopyResult;
 use crate::expect::Count;
 use crate::load::Series;
 use crate::point::Source;
@@ -56,10 +57,10 @@ pub struct ExpectationResult {
     pub cell: String,
     /// Name of the stream that the limit is of.
     pub stream: String,
-    /// A metric, as `scheduled..rx_kernel`, or an outcome, as `lost`.
+    /// A metric, as `scheduled..rx_kernel`, an outcome, as `lost`, or the `bandwidth` of a copy.
     pub metric: String,
     /// Which figure of a metric: `p50`, `p90`, `p99`, `p99.9`, `p99.99`, `min`, `mean`, `max` or
-    /// `stddev`; `count` for an outcome.
+    /// `stddev`; `count` for an outcome, `at_least` for a bandwidth.
     pub of: String,
     /// The limit of a metric, ns.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -68,12 +69,12 @@ pub struct ExpectationResult {
     /// packets were lost.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub got_ns: Option<i64>,
-    /// The limit of a count.
+    /// The limit of a count, or of a bandwidth, bits a second.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub limit: Option<u64>,
     /// What was counted; of `lost`, `not_sent`, `duplicate` and `reordered` over every finished
     /// trial, also those left out of the figures. Packets that an outage kept from being sent are
-    /// among the lost.
+    /// among the lost. Of a bandwidth, that of the median trial, bits a second.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub got: Option<u64>,
     /// Was it kept? Null where it was not judged: figures need a valid cell; of `lost`, `not_sent`,
@@ -189,6 +190,9 @@ pub struct StreamResult {
     /// on a latency.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub lead: Option<String>,
+    /// How the threads of a copy went together, whose passes are the rows here.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub copy: Option<CopyResult>,
 }
 
 impl StreamResult {

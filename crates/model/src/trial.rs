@@ -2,6 +2,7 @@
 //! All that is kept of one trial apart from its samples (`trial.json`): the evidence from which
 //! validity is judged, so that a run that was killed can still be judged from its folder.
 
+use crate::copy::CopyRecord;
 use crate::ethernet::Tag;
 use crate::load::LoadRecord;
 use crate::machine::MachineState;
@@ -222,6 +223,9 @@ pub struct StreamRecord {
     /// `rx_clocks` are of the hosts' own.
     #[serde(default, skip_serializing_if = "EndOffsets::are_none")]
     pub offsets: EndOffsets,
+    /// What copied, where the rows are the passes of copying threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy: Option<CopyRecord>,
 }
 
 /// Why a measuring thread took stamps out of its error queue between two packets.

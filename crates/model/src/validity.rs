@@ -100,6 +100,8 @@ pub const RULES: &[RuleDefault] = &[
     condition("advance", Level::Warning),
     condition("narrow-windows", Level::Warning),
     condition("rt-bandwidth", Level::Invalid),
+    condition("starved-copy", Level::Warning),
+    condition("added-up", Level::Warning),
     limited("steal", RuleLimit::Share(0.10)),
     limited("competing-cpu", RuleLimit::Share(0.10)),
     condition("shared-cpu", Level::Warning),

@@ -426,7 +426,7 @@ pub fn is_taken(name: &str) -> bool {
     let exported = ["cell", "trial", "in_figures", "delta", "transit"];
     let by_gates = ["window_opens_ns", "window_closes_ns", "outside_ns", "slip_gate_cycles", "slip_stream_cycles"];
     [&fixed[..], &exported, &by_gates].iter().any(|names| names.contains(&name))
-        || Point::ALL.iter().any(|point| point.name() == name)
+        || Point::OF_PACKETS.iter().any(|point| point.name() == name)
 }
 
 /// How packets get from a socket of AF_XDP to the device.

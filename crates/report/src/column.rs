@@ -89,6 +89,14 @@ impl Column {
         }
     }
 
+    /// The title over figures of packets, or of passes of a copy.
+    pub fn title_of(self, passes: bool) -> &'static str {
+        match self {
+            Column::AtPacket if passes => "at pass",
+            _ => self.title(),
+        }
+    }
+
     pub fn value(self, metric: &MetricResult) -> Value {
         let ns = |v: Option<i64>| v.map_or(Value::Absent, Value::Ns);
         let mean = |v: Option<f64>| v.map_or(Value::Absent, Value::Mean);

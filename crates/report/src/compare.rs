@@ -11,8 +11,8 @@ use crate::picture::{Options, ReportError};
 use std::fmt::Write as _;
 use tardy_analyze::compare::phases::LEAST as LEAST_PHASES;
 use tardy_model::comparison::{
-    CellComparison, Claim, Compared, Comparison, ConditionResult, Decision, FigureComparison, INFINITE,
-    MetricComparison, PhaseComparison, StreamComparison, is_infinite,
+    BandwidthComparison, CellComparison, Claim, Compared, Comparison, ConditionResult, Decision, FigureComparison,
+    INFINITE, MetricComparison, PhaseComparison, StreamComparison, is_infinite,
 };
 use tardy_model::point::Metric;
 
@@ -266,8 +266,29 @@ fn cell(out: &mut String, cell: &CellComparison, unit: Unit) {
         for (name, metric) in metrics {
             self::metric(out, name, metric, &columns);
         }
+        if let Some(bandwidth) = &compared.bandwidth {
+            self::bandwidth(out, bandwidth);
+        }
         by_phase(out, compared);
     }
+}
+
+/// What the threads of a copy had together, with what its trials show.
+fn bandwidth(out: &mut String, of: &BandwidthComparison) {
+    let [a, b] = [of.a_bytes_s, of.b_bytes_s].map(|rate| figure::count(crate::copies::mbit_s(rate), SPACE));
+    let trials = (of.a_trials_bytes_s.len(), of.b_trials_bytes_s.len());
+    let shows = match of.claim {
+        Claim::Higher => format!("higher: each of {} trials is above each of {} of A", trials.1, trials.0),
+        Claim::Lower => format!("lower: each of {} trials is below each of {} of A", trials.1, trials.0),
+        Claim::None => format!("no difference that shows in {} and {} trials", trials.0, trials.1),
+        Claim::TooFew => format!("not judged: {} and {} trials are too few", trials.0, trials.1),
+        Claim::NotValid | Claim::NotJudged => "not judged: not valid".to_owned(),
+    };
+    let _ = writeln!(
+        out,
+        "    bandwidth over the wall: A {a}, B {b} Mbit/s, B\u{a0}−\u{a0}A {:+.1}\u{a0}%, {shows}",
+        of.difference_share * 100.0
+    );
 }
 
 /// Exact runs differ by nanoseconds; noisy ones have the unit in which their tables read best.

@@ -30,6 +30,7 @@ pub(crate) fn of(picture: &Picture<'_>) -> Vec<Block> {
     blocks.push(Block::Sentence(String::new(), sent.join(" · ")));
     blocks.extend(list(summary::of_run(results)));
     blocks.extend(comparison(picture, None).into_iter().map(Block::Table));
+    blocks.extend(crate::copies::table(picture, None).map(Block::Table));
     blocks.extend(list(summary::early(picture).into_iter().collect()));
     let cells = Cells::of(picture);
     let digits = run_digits(results);
@@ -83,7 +84,11 @@ fn of_cell(picture: &Picture<'_>, cells: &Cells<'_>, cell: &CellResult, digits: 
         blocks.push(Block::Heading(3, format!("stream {}", picture.facts.called(&cell.id, name))));
         blocks.push(Block::Table(metrics(stream, digits, None)));
         blocks.extend(reasons(stream));
-        let mut became = outcomes(&stream.outcomes, None);
+        if let Some(copy) = &stream.copy {
+            let lines = crate::copies::lines(copy, None);
+            blocks.push(Block::List(lines.into_iter().map(|(label, says)| (label.to_owned(), says)).collect()));
+        }
+        let mut became = crate::copies::passes(stream, None).unwrap_or_else(|| outcomes(&stream.outcomes, None));
         for part in summary::replies(stream, None) {
             became += &format!(" · {part}");
         }
@@ -108,7 +113,7 @@ fn of_cell(picture: &Picture<'_>, cells: &Cells<'_>, cell: &CellResult, digits: 
 pub(crate) fn metrics(stream: &StreamResult, all: Digits, separator: Option<char>) -> Table {
     let mut table = Table::new(1, &[&format!("in {}", all.unit.sign())]);
     let columns = Column::all(stream.metrics.values());
-    table.head.extend(columns.iter().map(|column| column.title().to_owned()));
+    table.head.extend(columns.iter().map(|column| column.title_of(stream.copy.is_some()).to_owned()));
     table.head.extend(["coverage".to_owned(), "count".to_owned(), "stamp by".to_owned()]);
     for (name, metric) in in_order(stream) {
         let digits = digits(metric, &columns, all);
@@ -143,7 +148,9 @@ pub(crate) fn reasons(stream: &StreamResult) -> Option<Block> {
         }
         if !metric.infinite.is_empty() {
             let which = metric.infinite.join(", ");
-            says.push(format!("{which} {}: the rank falls on a packet that was lost or never sent", figure::INFINITE));
+            let what =
+                if name == "begin..end" { "pass that was not done" } else { "packet that was lost or never sent" };
+            says.push(format!("{which} {}: the rank falls on a {what}", figure::INFINITE));
         }
         let (by_stamps, by_events): (Vec<&String>, Vec<&String>) =
             metric.unresolved.iter().partition(|name| metric.between_ns.contains_key(*name));
@@ -204,7 +211,8 @@ pub(crate) fn comparison(picture: &Picture<'_>, separator: Option<char>) -> Vec<
             let metrics = rows.iter().filter_map(|(_, _, stream)| Some((name, stream.metrics.get(name)?)));
             let all = in_unit(&picture.results.fingerprint, unit(metrics));
             let columns = Column::few(rows.iter().filter_map(|(_, _, stream)| stream.metrics.get(name)));
-            let mut table = leading(&head, all, &columns);
+            let passes = picture.facts.counts_passes;
+            let mut table = leading(&head, all, &columns, passes);
             for (cell, who, stream) in rows {
                 let valid = (summary::usable(cell), !cell.trials.is_empty());
                 let label = if several { format!("{}, {who}", title(&cell.id)) } else { title(&cell.id) };
@@ -261,9 +269,9 @@ pub(crate) fn by_lead<'a>(picture: &Picture<'a>) -> Vec<Led<'a>> {
     tables
 }
 
-fn leading(name: &str, all: Digits, columns: &[Column]) -> Table {
+fn leading(name: &str, all: Digits, columns: &[Column], passes: bool) -> Table {
     let head = format!("{name}, in {}", all.unit.sign());
-    let titles = columns.iter().map(|column| column.title());
+    let titles = columns.iter().map(|column| column.title_of(passes));
     Table::new(2, &[&*head, "valid"].into_iter().chain(titles).chain(["lost", "not_sent"]).collect::<Vec<_>>())
 }
 
@@ -301,7 +309,8 @@ pub(crate) fn trials(facts: &Facts, cell: &CellResult, separator: Option<char>) 
         let unit = unit(rows.iter().filter_map(|(.., stream)| Some((name, stream.metrics.get(name)?))));
         let all = in_unit(&cell.fingerprint, unit);
         let columns = Column::few(rows.iter().filter_map(|(.., stream)| stream.metrics.get(name)));
-        let mut table = leading(name, all, &columns);
+        let passes = rows.iter().any(|(.., stream)| stream.copy.is_some());
+        let mut table = leading(name, all, &columns, passes);
         for (who, trial, stream) in rows {
             let whose = if cell.streams.len() > 1 { format!(", {who}") } else { String::new() };
             let label = format!("trial {}{whose}", trial.n);
@@ -407,7 +416,7 @@ pub(crate) fn machines(cell: &CellResult) -> Option<Table> {
 pub(crate) fn expectations(results: &Results) -> Table {
     let mut table = Table::new(7, &["cell", "stream", "of", "limit", "got", "met", "why"]);
     for e in &results.expectations {
-        let of = if e.of == "count" { e.metric.clone() } else { format!("{} {}", e.metric, e.of) };
+        let of = if e.of == "count" { e.metric.clone() } else { format!("{} {}", e.metric, e.of.replace('_', " ")) };
         let met = match e.met {
             None => "not judged",
             Some(true) => "yes",

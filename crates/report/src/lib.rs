@@ -11,6 +11,7 @@ mod block;
 mod closing;
 mod column;
 pub mod compare;
+mod copies;
 mod csv;
 mod document;
 pub mod export;

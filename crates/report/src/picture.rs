@@ -37,6 +37,13 @@ pub struct Picture<'a> {
     pub commands: Option<&'a str>,
 }
 
+impl Picture<'_> {
+    /// What the figures are of: one, and several.
+    pub(crate) fn noun(&self) -> [&'static str; 2] {
+        if self.facts.counts_passes { ["pass", "passes"] } else { ["packet", "packets"] }
+    }
+}
+
 /// What was sent. Each list may hold one entry per cell and stream; repetitions are dropped when
 /// shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,8 +54,10 @@ pub struct Facts {
     pub paths: Vec<String>,
     pub ports: Vec<String>,
     pub cycles: Vec<Nanos>,
-    /// Intended packets of a stream in a trial.
+    /// Intended packets of a stream in a trial; of a copy the passes of all threads.
     pub packets: Vec<u64>,
+    /// They are passes of a copy, and no packets.
+    pub counts_passes: bool,
     /// The table of the reference results that the run names.
     pub reference: Option<String>,
     /// Between which stations a stream goes, by cell and stream: `a → b`. Empty if there are two.

@@ -5,6 +5,7 @@
 
 use crate::block::{Block, Table};
 use crate::column::{Column, digits, title};
+use crate::copies;
 use crate::figure::{self, Digits, Unit};
 use crate::picture::Picture;
 use tardy_model::result::{CellResult, LoadResult, MetricResult, StreamResult};
@@ -39,6 +40,19 @@ impl Reference {
     /// True if its rows have more than times.
     fn has_rates(&self) -> bool {
         self.rows.iter().any(|row| row.transactions_s.is_some())
+    }
+
+    /// True if it is of copies, whose figures are bandwidths.
+    fn is_of_copies(&self) -> bool {
+        self.metrics.is_empty()
+    }
+
+    /// True if the run has a cell of a row.
+    fn has_cell(&self, row: &Row, picture: &Picture<'_>) -> bool {
+        match row.cells.first().filter(|_| self.is_of_copies()) {
+            Some(name) => copies::of_condition(picture, name).iter().any(Option::is_some),
+            None => row.cell(picture).is_some(),
+        }
     }
 
     /// The titles of a row's figures.
@@ -86,6 +100,17 @@ pub(crate) fn beside(picture: &Picture<'_>) -> Option<Beside> {
     let head = reference.head();
     let mut table = Table::new(2, &head.iter().map(String::as_str).collect::<Vec<_>>());
     for row in reference.rows {
+        if reference.is_of_copies() {
+            let cells = copies::of_condition(picture, row.cells.first().copied().unwrap_or_default());
+            let mut label = row.title();
+            let is_there = cells.iter().any(Option::is_some);
+            for (of, figures) in copies::rows(cells).into_iter().filter(|_| is_there) {
+                table.rows.push(reference.line(std::mem::take(&mut label), of, figures.into_iter()));
+            }
+            let of = if is_there { id.to_owned() } else { format!("{id}, {NO_CELL}") };
+            table.rows.push(theirs(row, label, &of, reference));
+            continue;
+        }
         match row.cell(picture) {
             Some(cell) => {
                 table.rows.push(ours(picture, cell, reference));
@@ -124,7 +149,7 @@ pub(crate) fn own_figures(picture: &Picture<'_>) -> Option<(&'static str, Vec<St
         let rate = row.transactions_s.map(|rate| format!("{rate:.0} transactions/s"));
         let b = row.load.as_ref().map(|b| format!("B {:.0} Mbit/s", b.mbit_s));
         let parts: Vec<String> = metrics.chain(others).chain(rate).chain(b).collect();
-        let whose = if row.cell(picture).is_some() { String::new() } else { format!(" ({NO_CELL})") };
+        let whose = if reference.has_cell(row, picture) { String::new() } else { format!(" ({NO_CELL})") };
         format!("{}{whose}: {}", row.title(), parts.join(", "))
     };
     let of = reference.metrics.first().map_or_else(String::new, |metric| format!("{metric} of "));

@@ -6,6 +6,7 @@ use crate::column::{Column, Value, lead, point_of, title};
 use crate::figure::{self, Digits};
 use crate::picture::{Facts, Picture};
 use std::collections::{BTreeMap, BTreeSet};
+use tardy_model::expect::AT_LEAST;
 use tardy_model::machine::RulerRecord;
 use tardy_model::manifest::CellEntry;
 use tardy_model::result::{
@@ -49,13 +50,22 @@ pub(crate) fn not_judged(results: &Results) -> impl Iterator<Item = &Expectation
 pub(crate) fn limited(e: &ExpectationResult) -> String {
     match e.of.as_str() {
         "count" => format!("{} {}", e.stream, e.metric),
+        AT_LEAST => format!("{} {} at least", e.stream, e.metric),
         of => format!("{} {} {of}", e.stream, e.metric),
     }
 }
 
 /// The limit, without rounding.
 pub(crate) fn limit(e: &ExpectationResult) -> String {
-    e.limit_ns.map(figure::exact).or_else(|| e.limit.map(|n| n.to_string())).unwrap_or(figure::ABSENT.to_owned())
+    e.limit_ns.map(figure::exact).or_else(|| e.limit.map(|n| counted(e, n))).unwrap_or(figure::ABSENT.to_owned())
+}
+
+/// A number that was counted, or a bandwidth.
+fn counted(e: &ExpectationResult, n: u64) -> String {
+    match e.of.as_str() {
+        AT_LEAST => format!("{:.1} Mbit/s", n as f64 / 1e6),
+        _ => n.to_string(),
+    }
 }
 
 /// What was got, without rounding, in the unit of its limit.
@@ -63,7 +73,7 @@ pub(crate) fn got(e: &ExpectationResult) -> String {
     let like = e.limit_ns.unwrap_or_default();
     e.got_ns
         .map(|got| figure::exact_like(got, like))
-        .or_else(|| e.got.map(|n| n.to_string()))
+        .or_else(|| e.got.map(|n| counted(e, n)))
         .unwrap_or(figure::ABSENT.to_owned())
 }
 
@@ -144,7 +154,10 @@ pub(crate) fn amount(picture: &Picture<'_>, separator: char) -> String {
     [
         part(&[cells], "cell", "cells"),
         part(&trials, "trial", "trials"),
-        part(&picture.facts.packets, "packet", "packets"),
+        match picture.facts.counts_passes {
+            true => part(&picture.facts.packets, "pass", "passes"),
+            false => part(&picture.facts.packets, "packet", "packets"),
+        },
     ]
     .into_iter()
     .flatten()
@@ -257,11 +270,11 @@ pub(crate) fn level(level: Level) -> &'static str {
 
 /// Told also where all is well.
 fn wanted(id: &str) -> bool {
-    matches!(id, "repeats" | "gates")
+    matches!(id, "repeats" | "gates" | "added-up")
 }
 
 /// Verdicts as remarks, the weightiest first. What is as it should be is left out, but for
-/// `repeats` and `gates`, which one wants to see.
+/// `repeats`, `gates` and `added-up`, which one wants to see.
 pub(crate) fn of_verdicts(verdicts: &[Verdict]) -> Vec<Remark> {
     let mut kept: Vec<&Verdict> = verdicts.iter().filter(|v| v.level > Level::Ok || wanted(&v.id)).collect();
     kept.sort_by_key(|v| (std::cmp::Reverse(v.level.max(Level::Note)), v.id != "repeats"));
@@ -275,6 +288,7 @@ pub(crate) fn of_verdicts(verdicts: &[Verdict]) -> Vec<Remark> {
             "repeats" if v.level <= Level::Note => Remark::new("repeats", v.level, says(v)),
             "repeats" => Remark::new(level(v.level), v.level, format!("repeats: {}", says(v))),
             "gates" if v.level <= Level::Note => Remark::new("gates", v.level, says(v)),
+            "added-up" => Remark::new("added-up", v.level, says(v)),
             "refused" => Remark::new("refused", v.level, says(v)),
             _ => Remark::new(level(v.level), v.level, says(v)),
         })
@@ -451,6 +465,7 @@ pub(crate) fn answer(picture: &Picture<'_>) -> Option<String> {
     let worst = got.iter().max_by_key(|entry| entry.0)?;
     let (least, most, way) = (time(best.0), time(worst.0), words(name));
     let whose = match cells.iter().any(|cell| cell.streams.len() > 1) {
+        _ if picture.facts.counts_passes => "99 % of passes".to_owned(),
         true => format!("99 % of the packets of {stream}"),
         false => "99 % of packets".to_owned(),
     };

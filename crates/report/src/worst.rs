@@ -82,7 +82,9 @@ fn heading(of: &WorstOf<'_>) -> String {
     };
     let packets = figure::count(of.values, SPACE);
     let many = of.packets.len();
-    format!("{}   {}   {}: the {many} worst of {packets} packets{valid}\n", title(&of.cell.id), of.stream, of.metric)
+    let is_copy = of.cell.streams.get(of.stream).is_some_and(|stream| stream.copy.is_some());
+    let what = if is_copy { "passes" } else { "packets" };
+    format!("{}   {}   {}: the {many} worst of {packets} {what}{valid}\n", title(&of.cell.id), of.stream, of.metric)
 }
 
 fn table(of: &WorstOf<'_>, limit: f64) -> String {

@@ -116,6 +116,11 @@ impl<'a> View<'a> {
         self.found.into_inner().into_iter().filter(|problem| !problem.knock_on).collect()
     }
 
+    /// True if the experiment copies memory.
+    pub(crate) fn is_copy(&self) -> bool {
+        self.sheet.is_copy()
+    }
+
     pub(crate) fn stations(&self) -> &'a [Named] {
         &self.sheet.stations
     }
@@ -202,6 +207,7 @@ impl<'a> View<'a> {
         let mut parts = key.split('.');
         let names = match parts.next() {
             Some("station") => &self.sheet.stations,
+            Some("expect") if self.is_copy() => &self.sheet.copies,
             Some("stream" | "expect") => &self.sheet.streams,
             Some("load") => &self.sheet.loads,
             _ => return At::START,
@@ -279,6 +285,13 @@ impl Table<'_> {
         }
         let pattern = if self.pattern.is_empty() { field.to_owned() } else { format!("{}.{field}", self.pattern) };
         DEFAULTS.get(pattern.as_str())
+    }
+
+    /// True if its value is another than the default. The file that a guest is given has all
+    /// defaults written out.
+    pub(crate) fn is_changed(&self, field: &str) -> bool {
+        let written = self.view.values.get(self.key(field).as_str()).map(|(_, assignment)| &assignment.value);
+        written.is_some_and(|value| DEFAULTS.get(format!("{}.{field}", self.pattern).as_str()) != Some(value))
     }
 
     /// The value, taken apart by `take`.

@@ -152,7 +152,8 @@ fn bytes_of(setup: &Setup, expect: &[Expectation]) -> usize {
             + words.map(|word| size_of::<String>() + word.len().max(LEAST)).sum::<usize>()
     });
     let entries = setup.shaper.taprio().map_or(0, |taprio| size_of_val(&taprio.schedule.entries[..]));
-    streams.sum::<usize>() + loads.sum::<usize>() + size_of_val(expect) + entries
+    let cpus = setup.copy.as_ref().map_or(0, |copy| size_of_val(&copy.cpus[..]));
+    streams.sum::<usize>() + loads.sum::<usize>() + size_of_val(expect) + entries + cpus
 }
 
 fn too_much(sheet: &Sheet, cells: usize) -> Problem {
@@ -346,6 +347,7 @@ fn suffix(sheet: &Sheet, axis: &Axis) -> String {
     let names = |root: &str| -> Vec<&str> {
         match root {
             "station" => sheet.stations.iter().map(|named| named.name.as_str()).collect(),
+            "expect" if sheet.is_copy() => sheet.copies.iter().map(|named| named.name.as_str()).collect(),
             "stream" | "expect" => sheet.streams.iter().map(|named| named.name.as_str()).collect(),
             "load" => sheet.loads.iter().map(|named| named.name.as_str()).collect(),
             _ => vec![""],

@@ -8,6 +8,7 @@ use crate::schema::{Default, KEYS, Key, show_duration};
 use crate::sheet::{Assignment, Layer, Sheet};
 use crate::tree::quoted;
 use std::fmt::Write as _;
+use tardy_model::copy::COPY;
 use tardy_model::load::Load;
 use tardy_model::station::StationKind;
 use tardy_model::stream::{Kind, Stream};
@@ -100,6 +101,14 @@ fn matrix(out: &mut String, sheet: &Sheet) {
 /// A key's value for all cells, as TOML; `None` if it is not to be written.
 fn value(sheet: &Sheet, cells: &[Cell], key: &Key, full: &str) -> Option<String> {
     let written = sheet.base.get(full);
+    let root = key.segments().next().filter(|_| key.pattern.contains('.'));
+    match (root, full) {
+        // A copy has no table of packets, and packets have none of a copy.
+        (Some("validity"), _) => {}
+        (Some(root), _) if (root == COPY) != sheet.is_copy() => return None,
+        (None, "kind") if !sheet.is_copy() => return None,
+        _ => {}
+    }
     let name = full.split('.').nth(1).unwrap_or("");
     let streams = || streams_of(cells, name);
     let loads = || loads_of(cells, name);
@@ -225,7 +234,7 @@ fn the_same<T: PartialEq>(mut values: impl Iterator<Item = T>) -> Option<T> {
 }
 
 fn expectations(out: &mut String, sheet: &Sheet) {
-    for stream in &sheet.streams {
+    for stream in sheet.streams.iter().chain(&sheet.copies) {
         let prefix = format!("expect.{}.", stream.name);
         let rows = sheet.base.iter().filter_map(|(key, row)| Some((key.strip_prefix(&prefix)?, row)));
         let mut rows: Vec<_> = rows.collect();

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use tardy_model::copy::Copying;
 use tardy_model::expect::Expectation;
 use tardy_model::load::Load;
 use tardy_model::machine::HostId;
@@ -152,12 +153,14 @@ pub struct Setup {
     pub dma_latency_us: Option<i32>,
     /// A ptp4l on each of the path's devices observes how far the clocks are apart.
     pub observes_ptp: bool,
+    /// What is copied, of an experiment of kind `copy`: it has neither stations nor streams.
+    pub copy: Option<Copying>,
 }
 
 impl Setup {
-    /// True if every stream goes through port `sim`: then nothing is built.
-    pub fn is_simulated(&self) -> bool {
-        all_simulated(&self.streams)
+    /// True if nothing is built for it: it copies memory, or every stream goes through port `sim`.
+    pub fn builds_nothing(&self) -> bool {
+        self.copy.is_some() || all_simulated(&self.streams)
     }
 
     /// True if a stream needs IPv6 addresses on the path.

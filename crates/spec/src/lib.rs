@@ -8,6 +8,7 @@
 mod cell;
 mod cells;
 mod check;
+mod copying;
 mod effective;
 mod error;
 pub mod experiment;

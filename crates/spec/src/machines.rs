@@ -360,7 +360,7 @@ fn is_same(one: &Machine, other: &Machine) -> bool {
 impl Experiment {
     /// The machines that are reached over ssh, by their hosts.
     pub fn remotes(&self) -> BTreeMap<HostId, Remote> {
-        let built = self.cells.iter().filter(|cell| !cell.setup.is_simulated());
+        let built = self.cells.iter().filter(|cell| !cell.setup.builds_nothing());
         let stations = built.flat_map(|cell| cell.setup.stations.values());
         stations.filter_map(|station| Some((station.host, station.remote.clone()?))).collect()
     }
@@ -388,7 +388,7 @@ impl Experiment {
     /// A bystander has the station's name and a number of its own.
     pub fn machines(&self) -> BTreeMap<HostId, (String, Machine)> {
         let mut machines: BTreeMap<HostId, (String, Machine)> = BTreeMap::new();
-        let built = self.cells.iter().filter(|cell| !cell.setup.is_simulated());
+        let built = self.cells.iter().filter(|cell| !cell.setup.builds_nothing());
         for (name, station) in built.flat_map(|cell| &cell.setup.stations) {
             if let Some(machine) = &station.machine
                 && !machines.contains_key(&station.host)
@@ -399,7 +399,7 @@ impl Experiment {
             }
         }
         let mut beside: BTreeMap<HostId, (String, Machine)> = BTreeMap::new();
-        let built = self.cells.iter().filter(|cell| !cell.setup.is_simulated());
+        let built = self.cells.iter().filter(|cell| !cell.setup.builds_nothing());
         for (name, station) in built.flat_map(|cell| &cell.setup.stations) {
             let Some(machine) = bystander_of(station) else { continue };
             for host in &station.bystanders.hosts {

@@ -153,4 +153,7 @@ pub const READY_MADE: &[(&str, &str)] = &[
     ("waits", include_str!("../../../experiments/waits.toml")),
     ("afxdp-delay", include_str!("../../../experiments/afxdp-delay.toml")),
     ("afxdp-triggered", include_str!("../../../experiments/afxdp-triggered.toml")),
+    ("copy", include_str!("../../../experiments/copy.toml")),
+    ("copy-parallel", include_str!("../../../experiments/copy-parallel.toml")),
+    ("copy-sizes", include_str!("../../../experiments/copy-sizes.toml")),
 ];

@@ -7,10 +7,10 @@ use crate::experiment::{Path, Setup, Softirq, Station};
 use crate::schema::{Value, show_duration};
 use crate::sheet::Named;
 use crate::stamps::{self, Lack};
-use crate::{check, load, machines, nics, shaper};
+use crate::{check, copying, load, machines, nics, shaper};
 use std::collections::BTreeMap;
 use tardy_model::ethernet::Tag;
-use tardy_model::expect::{Count, Expectation, Limit, Of};
+use tardy_model::expect::{BANDWIDTH, Count, Expectation, Limit, Of};
 use tardy_model::frame::MOST_PACKETS;
 use tardy_model::path::{Backend, BpfJit, Devices, MacvtapMode, PathKind, PathTraits};
 use tardy_model::point::{Metric, Point};
@@ -30,6 +30,10 @@ const LONGEST_TRIAL: Nanos = Nanos::from_secs(30 * 86_400);
 /// Works out one cell; `None` if something is wrong with it, or with the file. All that is wrong
 /// is kept in the view.
 pub(crate) fn setup(view: &View<'_>) -> Option<(Setup, Vec<Expectation>)> {
+    if view.is_copy() {
+        return copying::setup(view);
+    }
+    copying::refuse_keys(view);
     let path = view.keep(path(view));
     let stations = stations(view, path.as_ref().filter(|_| view.is_sound("path.kind")).map(Path::traits));
     // Where the path is not known, what rests on it is not checked.
@@ -69,7 +73,8 @@ pub(crate) fn setup(view: &View<'_>) -> Option<(Setup, Vec<Expectation>)> {
     stamps::keep_needed(&mut streams, &shaper);
     let all = streams.len() == names.len() && is_known;
     let (softirq, dma_latency_us, observes_ptp) = (softirq?, dma_latency?, observes_ptp?);
-    let setup = Setup { stations: stations?, path, shaper, streams, loads, softirq, dma_latency_us, observes_ptp };
+    let setup =
+        Setup { stations: stations?, path, shaper, streams, loads, softirq, dma_latency_us, observes_ptp, copy: None };
     Some((setup, expect)).filter(|_| all)
 }
 
@@ -232,7 +237,7 @@ fn streams(view: &View<'_>, names: &[Named]) -> (Vec<Stream>, Vec<Expectation>) 
         stream.lead = view.keep(lead(view, name, &stream)).flatten();
         let of_limits = expected.iter().filter_map(|expectation| match expectation.limit {
             Limit::Metric { metric, .. } => Some(metric),
-            Limit::Count { .. } => None,
+            Limit::Count { .. } | Limit::Bandwidth { .. } => None,
         });
         for metric in of_limits.chain(stream.lead) {
             if !stream.metrics.contains(&metric) {
@@ -436,6 +441,12 @@ fn expectations(view: &View<'_>, name: &Named, stream: &Stream) -> Vec<Expectati
     });
     for (field, assignment) in rows {
         match (&assignment.value, field.parse::<Metric>()) {
+            (Value::Integer(_), _) if field == BANDWIDTH => {
+                let message = format!("`{}` has no meaning for packets: a copy has a bandwidth", assignment.key);
+                let help = "leave it out; how long packets take is limited as \"scheduled..receive\" = \"p99 < 80us\"";
+                let keys = [assignment.key.clone(), "kind".to_owned()];
+                view.keep::<()>(Err(view.combination(&keys, message, help.to_owned())));
+            }
             (Value::Integer(most), _) => {
                 let Some(count) = Count::ALL.into_iter().find(|count| count.name() == field) else { continue };
                 add(Limit::Count { count, at_most: u64::try_from(*most).unwrap_or(0) });

@@ -15,6 +15,7 @@ pub(crate) use layer::{Assignment, Layer};
 use layer::{Leaf, both, layer, settle, too_many_axes, twice};
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
+use tardy_model::copy::COPY;
 use tardy_model::validity;
 
 /// A name that the user gave to a station, stream or load.
@@ -47,6 +48,14 @@ pub(crate) struct Axis {
     pub values: Vec<Assignment>,
 }
 
+/// The other kind of an experiment than a copy.
+const PACKETS: &str = "packets";
+
+/// True if the value of the experiment's kind is one of these words.
+fn is_kind(node: &Node, words: &[&str]) -> bool {
+    matches!(&node.value, Toml::Text(kind) if words.contains(&kind.as_str()))
+}
+
 /// Tables in which the user names what he has.
 const HAS_NAMES: [&str; 3] = ["station", "stream", "load"];
 /// Most streams, since the frame numbers them in one byte; and more stations than any path joins.
@@ -59,6 +68,8 @@ pub(crate) struct Sheet {
     pub stations: Vec<Named>,
     pub streams: Vec<Named>,
     pub loads: Vec<Named>,
+    /// The copy of an experiment of kind `copy`, which is called so.
+    pub copies: Vec<Named>,
     pub cases: Vec<Case>,
     pub axes: Vec<Axis>,
     /// Keys that cases and axes set, and the words among their values. It is put together once,
@@ -83,6 +94,11 @@ impl Sheet {
         self.varied.get_or_init(all).get(key)
     }
 
+    /// True if the experiment copies memory.
+    pub(crate) fn is_copy(&self) -> bool {
+        !self.copies.is_empty()
+    }
+
     /// Sorts a parsed file, as far as it is right.
     pub(crate) fn new(document: &Node, faults: &mut Faults) -> Sheet {
         let mut sheet = Sheet::default();
@@ -93,6 +109,13 @@ impl Sheet {
         // `[stream.ctl]`.
         for (key, node) in plain.iter().filter(|(key, _)| HAS_NAMES.contains(&key.text.as_str())) {
             sheet.name_all(key, node, faults);
+        }
+        for (key, node) in plain.iter().filter(|(key, _)| key.text == "kind") {
+            let has_copy = plain.iter().any(|(key, _)| key.text == COPY);
+            // What somebody wrote with a table of a copy is one, whatever is wrong with the word.
+            if is_kind(node, &[COPY]) || (has_copy && !is_kind(node, &[PACKETS])) {
+                sheet.copies.push(Named { name: COPY.to_owned(), at: key.at.clone() });
+            }
         }
         // Each reference to those beyond would be reported one by one.
         if plain.iter().any(|(key, node)| HAS_NAMES.contains(&key.text.as_str()) && self::rows(node).len() > MOST_NAMES)
@@ -247,7 +270,13 @@ impl Sheet {
             // A word alone is the level.
             path.push("level".to_owned());
         }
+        let is_other_kind = path == ["kind"] && !self.is_copy() && !is_kind(node, &[PACKETS, COPY]);
         match schema::lookup(&path) {
+            // Of a path, a stream or another table that has a kind.
+            KeyOrTable::Unknown | KeyOrTable::Key(_) if is_other_kind => {
+                let Unknown { problem, .. } = unknown(&path, &key.at, node, &|root| self.called(root));
+                faults.add_unknown(problem, Vec::new());
+            }
             KeyOrTable::Unknown => {
                 let Unknown { above, problem, meant } = unknown(&path, &key.at, node, &|root| self.called(root));
                 let keys = meant.map_or_else(Vec::new, |meant| meant_keys(meant, &path[above.len() + 1..], node));
@@ -275,6 +304,7 @@ impl Sheet {
     fn check_names(&self, path: &[String], at: &At, faults: &Faults) -> Result<(), Problem> {
         let (what, names) = match path {
             [root, ..] if HAS_NAMES.contains(&root.as_str()) => (root.as_str(), self.names(root)),
+            [root, ..] if root == "expect" && self.is_copy() => ("copy", &self.copies[..]),
             [root, ..] if root == "expect" => ("stream", self.names("stream")),
             [root, id, ..] if root == "validity" => {
                 let ids = validity::RULES.iter().map(|rule| rule.id);

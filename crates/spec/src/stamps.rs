@@ -286,6 +286,14 @@ pub(crate) fn lack(metric: Metric, stamps: &[Point], (kind, joins): (Kind, bool)
             help: "write in_flight = 1, or leave the metric out".to_owned(),
         });
     }
+    if point.is_of_copy() {
+        return Some(Lack {
+            decided_by: &["kind"],
+            blamed: &[],
+            why: format!("needs `{point}`, which is of a copying thread"),
+            help: "leave it out; a copy is an experiment of its own, kind = \"copy\"".to_owned(),
+        });
+    }
     let help = match point {
         Point::RxXdp => "write rx.port = \"xdp\", or take `rx_kernel`".to_owned(),
         point => format!("add \"{point}\" to stamps, or leave the metric out"),

@@ -48,6 +48,8 @@ pub(crate) fn unknown<'a>(path: &'a [String], at: &At, node: &Node, names: Names
     if above.is_empty() {
         known.extend(["case", "matrix"]);
     }
+    // A key that is there, and whose value shows that another one was meant.
+    known.retain(|name| *name != wrong);
     let (meant, help) = if let Some(Meant { whole, meant, help }) = without_table(above, path, node, names) {
         shown = whole;
         (Some(meant), help)

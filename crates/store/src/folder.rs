@@ -266,7 +266,13 @@ impl RunFolder {
     /// [`StoreError::NoSuchTrial`], [`StoreError::Newer`], [`StoreError::Damaged`],
     /// [`StoreError::Io`].
     pub fn record(&self, cell: &str, n: u32) -> Result<TrialRecord, StoreError> {
-        self.read_json(&self.finished(cell, n)?.join(RECORD))
+        let below = self.finished(cell, n)?.join(RECORD);
+        let record: TrialRecord = self.read_json(&below)?;
+        // By its numbers memory is taken.
+        match record.streams.values().filter_map(|of| of.copy.as_ref()?.fault()).next() {
+            Some(why) => Err(StoreError::Damaged { path: self.path().join(below), why, fix: CHANGED }),
+            None => Ok(record),
+        }
     }
 
     /// How long `trial.json` of a finished trial is, in bytes.
@@ -367,11 +373,8 @@ impl RunFolder {
         let path = self.path().join(below);
         let largest = if below == Path::new(RESULTS) { held::LARGEST_RESULTS } else { held::LARGEST };
         let bytes = held::read(self.folder.file(below)?, &path, largest)?;
-        let damaged = |why: serde_json::Error| StoreError::Damaged {
-            path: path.clone(),
-            why: why.to_string(),
-            fix: "the file was cut short or changed: copy it again from where the run was made",
-        };
+        let damaged =
+            |why: serde_json::Error| StoreError::Damaged { path: path.clone(), why: why.to_string(), fix: CHANGED };
         // The version first: a newer file need not look like this version's.
         let Version { format } = serde_json::from_slice(&bytes).map_err(damaged)?;
         if format > u64::from(FORMAT) {
@@ -380,6 +383,8 @@ impl RunFolder {
         serde_json::from_slice(&bytes).map_err(damaged)
     }
 }
+
+const CHANGED: &str = "the file was cut short or changed: copy it again from where the run was made";
 
 // The folder of a trial that is being written.
 

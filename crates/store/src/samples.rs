@@ -246,6 +246,12 @@ pub fn samples_schema() -> Value {
     })
 }
 
+/// A point as a column of the view: `end` closes a `CASE`, and DuckDB from version 2 on refuses it
+/// as a name.
+fn quoted(point: Point) -> String {
+    if matches!(point, Point::Begin | Point::End) { format!("\"{point}\"") } else { point.to_string() }
+}
+
 /// A view for DuckDB, to be made in the run folder: every metric between two of `points`
 /// (`scheduled` always being one), and `delta`, for every finished trial, with the columns of hints
 /// that any file has at the end. It does not matter which columns a file has. A row without both
@@ -275,8 +281,8 @@ pub fn sql_view(points: &[Point]) -> String {
     let _ = write!(sql, "  SELECT {keys},\n    0::BIGINT AS scheduled");
     for at in &chain[1..] {
         let before = spans.iter().rev().filter(|(_, to)| to == at);
-        let ways: Vec<String> = before.map(|span| format!("{} + \"{}\"", span.0, column_name(*span))).collect();
-        let _ = write!(sql, ",\n    coalesce({}) AS {at}", ways.join(", "));
+        let ways: Vec<String> = before.map(|span| format!("{} + \"{}\"", quoted(span.0), column_name(*span))).collect();
+        let _ = write!(sql, ",\n    coalesce({}) AS {}", ways.join(", "), quoted(*at));
     }
     let _ = write!(sql, ",\n    {}\n  FROM spans\n)", rest(stages));
     // A packet that port `xdp` takes in never comes to the kernel's stack.
@@ -301,14 +307,14 @@ pub fn sql_view(points: &[Point]) -> String {
     }
     let _ = write!(sql, "\nSELECT {keys}");
     for (from, to) in &spans {
-        let _ = write!(sql, ",\n  {to} - {from} AS \"{}\"", column_name((*from, *to)));
+        let _ = write!(sql, ",\n  {} - {} AS \"{}\"", quoted(*to), quoted(*from), column_name((*from, *to)));
     }
     if delta {
         sql += ",\n  -- in the order of arrival, within a stream of a trial\n";
         sql += "  \"..stamp\" - lag(\"..stamp\") OVER (PARTITION BY filename, stream, \"..arrived\"\n";
         sql += "    ORDER BY \"..place\" NULLS FIRST, \"..stamp\" IS NULL, seq) AS delta";
     }
-    let mut known: Vec<String> = chain.iter().map(Point::to_string).collect();
+    let mut known: Vec<String> = chain.iter().copied().map(quoted).collect();
     if delta {
         known.extend(["arrived", "stamp", "place"].map(|own| format!("\"..{own}\"")));
     }

@@ -11,6 +11,8 @@ pub mod datagrams;
 pub mod ethtool;
 pub mod exits;
 pub mod machine;
+pub mod mark;
+pub mod memory;
 pub mod messages;
 pub mod nic;
 pub mod packet;

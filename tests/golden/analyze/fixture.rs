@@ -146,6 +146,7 @@ pub fn record(n: u32, count: u32) -> TrialRecord {
     let (before, after) = (machine(0), machine(elapsed));
     let both = [before.clocks, after.clocks];
     let stream = StreamRecord {
+        copy: None,
         intended: count,
         cycle_ns: CYCLE_NS,
         phase_ns: None,

@@ -18,6 +18,7 @@ use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
 use tardy_lab::plan::Kinds;
 use tardy_lab::run::{Event, Sink, What};
+use tardy_model::copy::{COPY, CopyRecord, CopyThread, Sizes};
 use tardy_model::sample::Batch;
 use tardy_model::trial::TrialRecord;
 
@@ -263,6 +264,54 @@ fn a_guests_trials_of_cells_that_the_experiment_does_not_have_were_kept() {
     let unstamped = |stream: &str| What::Unstamped { cell: cell.clone(), stream: stream.to_owned(), packets: 10 };
     assert!(said(&unstamped("other"), &mut expected).is_err_and(|why| why.contains("has no stream `other`")));
     assert_eq!(said(&unstamped("ctl"), &mut expected), Ok(()));
+}
+
+#[test]
+fn a_guests_record_of_a_copy_was_not_looked_at() {
+    let text = "name = \"x\"\nkind = \"copy\"\n[copy]\nbackend = \"sim\"\nthreads = 2\niterations = 10\n".to_owned();
+    let experiment = tardy_spec::load(&tardy_spec::Source { name: "x.toml".into(), text }, &[]).expect("sound");
+    let asked = experiment.cells[0].setup.copy.clone().expect("a copy");
+    let mut here = Kept::default();
+    run(&mut here);
+    let (record, streams) = &here.trials[0];
+    let came = |change: &dyn Fn(&mut CopyRecord)| {
+        let mut of = CopyRecord {
+            asked: asked.clone(),
+            threads: vec![CopyThread { done: 10, ..CopyThread::default() }; 2],
+            recording_ns: 0.0,
+            window_bytes: [0, 0],
+            sizes: Sizes::USUAL,
+            provider: None,
+        };
+        change(&mut of);
+        let mut record = record.clone();
+        record.cell.clone_from(&experiment.cells[0].id);
+        let mut stream = record.streams.remove("ctl").expect("a stream");
+        stream.copy = Some(of);
+        record.streams = std::iter::once((COPY.to_owned(), stream)).collect();
+        let streams = vec![(COPY.to_owned(), streams[0].1.clone())];
+        Expected::of(&experiment).trial(&record, &streams)
+    };
+    assert_eq!(came(&|_| {}), Ok(()));
+    let many = came(&|of| of.threads[0].done = u32::MAX).expect_err("too many");
+    assert!(many.contains("4294967295 passes of 10"), "{many}");
+    let threads = came(&|of| of.threads = vec![CopyThread::default(); 100_000]).expect_err("too many");
+    assert!(threads.contains("2 threads with figures of 100000"), "{threads}");
+    let other = came(&|of| of.asked.threads = 3).expect_err("not what was asked for");
+    assert!(other.contains("than the experiment asks for"), "{other}");
+    // And no stream of packets has figures of a copy.
+    let mut strange = record.clone();
+    let copy = CopyRecord {
+        asked: asked.clone(),
+        threads: vec![CopyThread::default(); 2],
+        recording_ns: 0.0,
+        window_bytes: [0, 0],
+        sizes: Sizes::USUAL,
+        provider: None,
+    };
+    strange.streams.get_mut("ctl").expect("a stream").copy = Some(copy);
+    let why = Expected::of(&simulated()).trial(&strange, streams).expect_err("no copy");
+    assert!(why.contains("stream `ctl` is no copy"), "{why}");
 }
 
 #[test]

@@ -236,6 +236,7 @@ pub fn run(cells: &[&str]) -> Run {
         verdicts: Vec::new(),
     };
     let facts = Facts {
+        counts_passes: false,
         streams: vec!["ctl".into()],
         paths: vec!["veth".into(), "veth".into()],
         ports: vec!["udp".into(), "udp".into()],

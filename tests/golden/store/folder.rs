@@ -13,6 +13,7 @@ use std::fs;
 use std::path::Path;
 use tardy_analyze::digest::MetricDigest;
 use tardy_analyze::distribution::{Wanted, distribution};
+use tardy_model::copy::{CopyRecord, CopyThread, Sizes};
 use tardy_model::expect::QUANTILES;
 use tardy_model::machine::MachineState;
 use tardy_model::manifest::{CellEntry, Manifest};
@@ -421,6 +422,65 @@ fn the_view_had_no_delta_of_packets_that_af_xdp_took_in() {
 }
 
 #[test]
+fn the_view_named_a_column_end_which_duckdb_refuses_without_quotes() {
+    let view = sql_view(&Point::ALL);
+    let bare = view.split(|c: char| !(c.is_ascii_alphanumeric() || "_\".".contains(c))).filter(|word| *word == "end");
+    assert_eq!(bare.count(), 0, "{view}");
+    assert!(view.contains("AS \"end\"") && view.contains("\n  \"end\" - \"begin\" AS \"begin..end\""), "{view}");
+}
+
+/// A run folder whose one trial has this record.
+fn with_record(record: &TrialRecord) -> (tempfile::TempDir, RunFolder) {
+    let (keep, run) = new_run();
+    run.write_manifest(&manifest()).unwrap();
+    let trial = run.begin_trial(&record.cell, record.n).unwrap();
+    trial.write_samples(&[("ctl", &realistic(10, 1))]).unwrap();
+    trial.write_histograms("ctl", Nanos::ZERO, &BTreeMap::new()).unwrap();
+    trial.write_record(record).unwrap();
+    trial.finish().unwrap();
+    (keep, run)
+}
+
+#[test]
+fn a_record_of_a_copy_with_four_thousand_million_passes_or_threads_without_number_took_all_memory() {
+    let text = "name = \"x\"\nkind = \"copy\"\n[copy]\nthreads = 2\niterations = 10\n".to_owned();
+    let experiment = tardy_spec::load(&tardy_spec::Source { name: "x.toml".into(), text }, &[]).unwrap();
+    let asked = experiment.cells[0].setup.copy.clone().unwrap();
+    let sound = CopyRecord {
+        threads: vec![CopyThread { done: 10, ..CopyThread::default() }; asked.all_threads() as usize],
+        asked,
+        recording_ns: 0.0,
+        window_bytes: [0, 0],
+        sizes: Sizes::USUAL,
+        provider: None,
+    };
+    let read = |change: &dyn Fn(&mut CopyRecord)| {
+        let mut record = record("all", 1);
+        let mut copy = sound.clone();
+        change(&mut copy);
+        let mut stream = crate::analyze::fixture::record(1, 20).streams.remove("ctl").unwrap();
+        stream.copy = Some(copy);
+        record.streams.insert("ctl".to_owned(), stream);
+        let (_keep, run) = with_record(&record);
+        run.record("all", 1).map(drop).map_err(|error| error.to_string())
+    };
+    assert_eq!(read(&|_| {}), Ok(()));
+    type Change<'a> = &'a dyn Fn(&mut CopyRecord);
+    let refused: [(Change<'_>, &str); 6] = [
+        (&|copy| copy.threads[1].done = u32::MAX, "thread 1 of a copy with 4294967295 passes of 10"),
+        (&|copy| copy.threads = vec![CopyThread::default(); 5_000], "a copy of 2 threads with figures of 5000"),
+        (&|copy| copy.asked.threads = u32::MAX, "a copy of 4294967295 threads, of 1024 at most"),
+        (&|copy| copy.asked.iterations = 0, "a copy of nothing"),
+        (&|copy| copy.asked.iterations = u32::MAX, "a copy of 8589934590 passes, of 100000000 at most"),
+        (&|copy| copy.threads[0].cpus = vec![(0, 0); 11], "thread 0 of a copy with 11 changes of its CPU in 10 passes"),
+    ];
+    for (change, why) in refused {
+        let said = read(change).expect_err(why);
+        assert!(said.contains(why) && said.contains("trial.json") && said.contains("copy it again"), "{said}");
+    }
+}
+
+#[test]
 fn the_schema_names_the_columns_of_a_file() {
     let schema = samples_schema();
     assert_eq!(schema["format"], tardy_model::FORMAT);
@@ -429,7 +489,11 @@ fn the_schema_names_the_columns_of_a_file() {
     let view = schema["view"].as_str().unwrap();
     for (i, from) in Point::ALL.into_iter().enumerate() {
         for to in Point::ALL.into_iter().skip(i + 1) {
-            assert!(view.contains(&format!("\n  {to} - {from} AS \"{from}..{to}\"")), "{from}..{to}");
+            let [a, b] = [from, to].map(|point| match point {
+                Point::Begin | Point::End => format!("\"{point}\""),
+                _ => point.to_string(),
+            });
+            assert!(view.contains(&format!("\n  {b} - {a} AS \"{from}..{to}\"")), "{from}..{to}");
         }
     }
     for column in schema["columns"].as_array().unwrap().iter().chain([&schema["stages"], &schema["full_width"]]) {

@@ -347,7 +347,7 @@ pub fn pooled(cell: &CellResult) -> impl Iterator<Item = &TrialResult> {
 }
 
 /// Those that count; all of them where none does.
-pub(super) fn in_figures(trials: &[TrialResult]) -> impl Iterator<Item = &TrialResult> {
+pub(crate) fn in_figures(trials: &[TrialResult]) -> impl Iterator<Item = &TrialResult> {
     let some_count = trials.iter().any(counts);
     trials.iter().filter(move |trial| counts(trial) == some_count)
 }

@@ -3,18 +3,24 @@
 //! +2%`. This file reads its words and knows when a pair of figures is beyond its limit;
 //! `decide.rs` says what two runs come to.
 
+use super::bandwidth::is_beyond;
 use std::fmt;
 use std::ops::Range;
 use tardy_model::comparison::INFINITE;
 use tardy_model::expect::{Count, QUANTILES};
 
 /// The forms of a condition, for messages and pages.
-pub const FORMS: [&str; 2] =
-    ["[CELL:] [STREAM] METRIC FIGURE > +LIMIT (or < -LIMIT)", "[CELL:] [STREAM] COUNT > +LIMIT"];
+pub const FORMS: [&str; 3] = [
+    "[CELL:] [STREAM] METRIC FIGURE > +LIMIT (or < -LIMIT)",
+    "[CELL:] [STREAM] COUNT > +LIMIT",
+    "[CELL:] [STREAM] bandwidth < -LIMIT (or > +LIMIT), of a copy",
+];
+
+/// What the threads of a copy had together, as a condition names it.
+pub const BANDWIDTH: &str = "bandwidth";
 
 /// What a limit may be.
-pub const LIMITS: &str =
-    "a limit is a share of A's figure, as 2%, or a time in ns, us, ms or s, as 500ns; of a count a share or a number";
+pub const LIMITS: &str = "a limit is a share of A's figure, as 2%, or a time in ns, us, ms or s, as 500ns; of a count a share or a number; of a bandwidth a share";
 
 /// Units of a limit, in ns.
 const UNITS: [(&str, i128); 5] = [("ns", 1), ("us", 1_000), ("µs", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
@@ -56,6 +62,8 @@ pub enum What {
     },
     /// Packets that met with something.
     Count(Count),
+    /// What the threads of a copy had together.
+    Bandwidth,
 }
 
 /// By how much B has to differ.
@@ -92,7 +100,7 @@ impl fmt::Display for ConditionError {
         let (before, marks) = (self.at.start.min(1_000), self.at.len().clamp(1, 1_000));
         writeln!(f, "--fail-if: {}", self.says)?;
         writeln!(f, "  {line}\n  {:before$}{:^<marks$}", "", "")?;
-        writeln!(f, "a condition is {}\n            or {}", FORMS[0], FORMS[1])?;
+        writeln!(f, "a condition is {}\n            or {}\n            or {}", FORMS[0], FORMS[1], FORMS[2])?;
         write!(f, "{LIMITS}")
     }
 }
@@ -131,6 +139,7 @@ pub fn parse(text: &str) -> Result<Condition, ConditionError> {
         return fault(from..sign, "it names no figure and no count".to_owned());
     };
     let what = match (counts().find(|count| count.name() == last.text), figures().find(|of| *of == last.text)) {
+        _ if last.text == BANDWIDTH => What::Bandwidth,
         (Some(count), _) => What::Count(count),
         (None, Some(of)) => match named.pop() {
             Some(metric) => What::Figure { metric, of },
@@ -145,7 +154,7 @@ pub fn parse(text: &str) -> Result<Condition, ConditionError> {
         (None, None) => {
             let known = figures().collect::<Vec<_>>().join(", ");
             let counts = counts().map(Count::name).collect::<Vec<_>>().join(", ");
-            let says = format!("`{}` is no figure ({known}) and no count ({counts})", last.text);
+            let says = format!("`{}` is no figure ({known}), no count ({counts}) and not `{BANDWIDTH}`", last.text);
             return fault(last.at, says);
         }
     };
@@ -206,6 +215,7 @@ fn limit(text: &str, chars: &[char], sign: usize, what: &What) -> Result<Limit, 
     let whole = |value: i128| (value % MILLION == 0).then_some(value / MILLION);
     match (named.as_str(), what) {
         ("%", _) => Ok(Limit::Share(i64::try_from(value).unwrap_or(i64::MAX))),
+        (_, What::Bandwidth) => fault(unit.min(end)..end, "of a bandwidth the limit is per cent, as -5%"),
         ("", What::Count(_)) => match whole(value) {
             Some(n) => Ok(Limit::Packets(u64::try_from(n).unwrap_or(u64::MAX))),
             None => fault(number, "packets are counted in whole numbers"),
@@ -258,6 +268,22 @@ impl Condition {
             (INFINITE, _) => f64::NEG_INFINITY,
             (_, INFINITE) => f64::INFINITY,
             _ => high as f64 - low as f64 - limit,
+        }
+    }
+
+    /// Whether each of B's bandwidths is beyond each of A's by more than the limit, and whether
+    /// their medians are.
+    pub(super) fn rates_beyond(&self, [a, b]: [&[f64]; 2], medians: [f64; 2]) -> [bool; 2] {
+        let Limit::Share(share) = self.limit else { return [false; 2] };
+        let share = share as f64 / (MILLION * 100) as f64;
+        let [of_a, of_b] = medians;
+        match self.above {
+            true => [is_beyond(b, a, 1.0 + share), of_b > of_a * (1.0 + share)],
+            // Less than A by the share: A less it is still more than B.
+            false => [
+                is_beyond(&a.iter().map(|rate| rate * (1.0 - share)).collect::<Vec<_>>(), b, 1.0),
+                of_b < of_a * (1.0 - share),
+            ],
         }
     }
 

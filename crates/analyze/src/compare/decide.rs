@@ -6,6 +6,7 @@
 //! condition look better: they are reported as what they are. The rules: `docs/compare.md`.
 
 use super::Run;
+use super::bandwidth::{are_enough, needed as needed_trials};
 use super::condition::{Condition, ConditionError, What, Word};
 use super::phases::{LEAST, UNRESOLVED, rank};
 use crate::clusters::NEEDED;
@@ -106,6 +107,7 @@ impl Asked<'_> {
                 format!("neither A nor B has `{}`; there are: {known}", metric.text)
             }
             What::Count(_) => "neither A nor B has such a stream".to_owned(),
+            What::Bandwidth => "neither A nor B is a copy, which alone has a bandwidth".to_owned(),
         };
         self.result(None, None, Answer::new(Decision::NoData, says))
     }
@@ -142,6 +144,7 @@ impl Asked<'_> {
         for name in names.iter().filter(chosen) {
             let found = match &self.condition.what {
                 What::Count(count) => Some(self.count(*count, name, [a, b], not_valid.as_deref())),
+                What::Bandwidth => self.bandwidth(name, cell, [a, b], not_valid.as_deref()),
                 What::Figure { metric, of } => self.figure(&metric.text, of, name, cell, [a, b], not_valid.as_deref()),
             };
             results.extend(found.map(|found| self.result(Some(&cell.id), Some(name), found)));
@@ -207,6 +210,55 @@ impl Asked<'_> {
             ),
             () => Answer::new(Decision::NotMet, counts),
         }
+    }
+
+    /// By the trials of both; `None` if neither run has a copy of this name.
+    fn bandwidth(
+        &self,
+        stream: &str,
+        cell: &CellComparison,
+        cells: [&CellResult; 2],
+        not_valid: Option<&str>,
+    ) -> Option<Answer> {
+        let is_copy = |cell: &&CellResult| cell.streams.get(stream).is_some_and(|stream| stream.copy.is_some());
+        let lacks = cells.map(|cell| !is_copy(&cell));
+        let answer = |decision, says: &str| Some(Answer::new(decision, says));
+        match (lacks, not_valid) {
+            ([true, true], _) => return None,
+            (_, Some(why)) => return answer(Decision::NoData, why),
+            ([true, _], _) => return answer(Decision::NoData, "A has no bandwidth"),
+            ([_, true], _) => return answer(Decision::NoData, "B has no bandwidth"),
+            _ if cell.identical == Some(true) => return answer(Decision::NotMet, "A and B are identical"),
+            _ if self.compared.one_folder => return answer(Decision::NotMet, "A and B are one folder"),
+            _ => {}
+        }
+        let found = cell.streams.get(stream).and_then(|compared| compared.bandwidth.as_ref());
+        let Some(found) = found else { return answer(Decision::NoData, "no trial copied anything") };
+        let trials = [found.a_trials_bytes_s.as_slice(), found.b_trials_bytes_s.as_slice()];
+        let [all, median] = self.condition.rates_beyond(trials, [found.a_bytes_s, found.b_bytes_s]);
+        let differs = format!("B's median is {:+.1} % off A's", found.difference_share * 100.0);
+        let [a, b] = trials.map(<[f64]>::len);
+        let needs = needed_trials();
+        let found = match () {
+            () if all && are_enough(a, b) => (
+                Decision::Met,
+                format!("{differs}, and each of {b} trials of B is beyond the limit from each of {a} of A"),
+            ),
+            () if !median => (Decision::NotMet, format!("{differs}, which is within the limit")),
+            () if all => (
+                Decision::Undecided,
+                format!(
+                    "{differs}, by {a} and {b} trials, and a claim needs {needs} of each: run both again with --trials {needs}"
+                ),
+            ),
+            () => (
+                Decision::Undecided,
+                format!(
+                    "{differs}, and not each of {b} trials of B is beyond the limit from each of {a} of A: more trials may decide"
+                ),
+            ),
+        };
+        answer(found.0, &found.1)
     }
 
     /// `None` if neither run has such a metric.

@@ -4,6 +4,7 @@
 //! runs; its figure is one deterministic draw. What may be said of B against A rests on the signs
 //! of many such differences, for nothing is known of how they are distributed.
 
+use super::bandwidth;
 use std::collections::BTreeMap;
 use tardy_model::comparison::{Claim, FigureComparison, INFINITE, MetricComparison, PhaseComparison, StreamComparison};
 use tardy_model::expect::QUANTILES;
@@ -161,6 +162,7 @@ pub(super) fn stream(
     StreamComparison {
         outcomes: outcomes.map(|((name, a), (_, b))| ((*name).to_owned(), [*a, b])).collect(),
         metrics: a.metrics.iter().filter_map(metric).collect::<BTreeMap<_, _>>(),
+        bandwidth: bandwidth::compared([a, b], judged),
     }
 }
 

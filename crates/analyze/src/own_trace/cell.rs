@@ -249,7 +249,10 @@ impl OwnTracePass {
         let works = Arc::new(intervals::Works::new(record));
         let pass =
             |(stream, of): (&String, &StreamRecord)| (stream.clone(), OwnTraceStream::new(&works, of, metrics(stream)));
-        OwnTracePass { streams: record.streams.iter().map(pass).collect() }
+        // A copying thread does nothing for tardy between its passes but to note the time, and its
+        // first pass finds colder caches than the others.
+        let streams = record.streams.iter().filter(|(_, of)| of.copy.is_none());
+        OwnTracePass { streams: streams.map(pass).collect() }
     }
 
     /// Adds the next rows of a stream.

@@ -122,8 +122,13 @@ fn interrupted(evidence: &Evidence<'_>) -> Vec<Verdict> {
         return Vec::new();
     }
     let verdict = |(stream, record): (&String, &tardy_model::trial::StreamRecord)| {
-        let rows = evidence.results.get(stream).map_or(0, |result| result.outcomes.intended);
-        let says = format!("the trial was interrupted after {rows} of {} packets of {stream}", record.intended);
+        let outcomes = evidence.results.get(stream).map(|result| &result.outcomes);
+        // A copy has a row for each of its passes, whether it was done or not.
+        let (rows, what) = match record.copy {
+            Some(_) => (outcomes.map_or(0, |outcomes| outcomes.received), "passes"),
+            None => (outcomes.map_or(0, |outcomes| outcomes.intended), "packets"),
+        };
+        let says = format!("the trial was interrupted after {rows} of {} {what} of {stream}", record.intended);
         Verdict::new(INTERRUPTED.id, Level::Note, says)
             .with("stream", stream.as_str())
             .with("rows", rows)

@@ -240,10 +240,33 @@ pub(super) struct Harm<'a> {
     pub waited_ns: i64,
 }
 
+/// What the other measuring threads and the run's machines ran on a CPU of this thread's, ns.
+fn neighbours_ns(thread: &Thread<'_>, used: &CpuUse) -> i64 {
+    used.ours_ns.saturating_sub(ran_ns(thread, used.elapsed_ns).unwrap_or(0)).max(0)
+}
+
+/// A shorter wait than this is one for the scheduler alone, ns.
+const WAITED_NS: i64 = 1_000_000;
+
+/// The copying thread that waited longest for a CPU because of others, as a share of its own time,
+/// where the kernel's ticks do not show that others ran. Its wait is measured, not sampled. What a
+/// realtime thread waits for is its like, or the limit of such threads.
+pub(super) fn waited_unseen<'a>(evidence: &Evidence<'a>, at: TrialCpu<'_>, used: &CpuUse) -> Option<(Harm<'a>, f64)> {
+    let copying = evidence.threads_at(at).filter(|thread| thread.number.is_some() && !thread.is_realtime());
+    let harms = copying.filter_map(|thread| {
+        let (wait_ns, over_ns) = (thread.record.wait_ns?, thread.record.over_ns?);
+        let own_ns = neighbours_ns(&thread, used).saturating_add(used.loads_ns);
+        let waited_ns = wait_ns.saturating_sub(own_ns);
+        (waited_ns >= WAITED_NS && over_ns > 0)
+            .then(|| (Harm { thread, own_ns, waited_ns }, waited_ns as f64 / over_ns as f64))
+    });
+    harms.max_by(|(_, a), (_, b)| a.total_cmp(b))
+}
+
 /// The measuring thread that waited longest for a CPU because of others.
 pub(super) fn worst<'a>(evidence: &Evidence<'a>, at: TrialCpu<'_>, used: &CpuUse) -> Option<Harm<'a>> {
     let harms = evidence.threads_at(at).map(|thread| {
-        let neighbours_ns = used.ours_ns.saturating_sub(ran_ns(&thread, used.elapsed_ns).unwrap_or(0)).max(0);
+        let neighbours_ns = neighbours_ns(&thread, used);
         // What the switch to a realtime thread takes, the ruler knows. That of an ordinary thread
         // may hold the others' time.
         let switches = i64::try_from(thread.record.voluntary_switches).unwrap_or(i64::MAX);

@@ -4,7 +4,7 @@
 //! `sched_rt_runtime_us`, or what the kernel's fair server (Linux 6.12 and later) gives the other
 //! threads whatever the limit says: 50 ms in each second.
 
-use super::{Evidence, Rule, Spoils, Thread, TrialHost};
+use super::{Evidence, Rule, Spoils, Thread, TrialHost, copies};
 use crate::says;
 use tardy_model::machine::RtLimit;
 use tardy_model::trial::SpinGaps;
@@ -125,7 +125,7 @@ pub(super) fn stopped<'a>(evidence: &Evidence<'a>, host: TrialHost<'_>) -> Vec<S
 }
 
 fn judge(evidence: &Evidence<'_>) -> Vec<Verdict> {
-    evidence.each_host(on_host)
+    evidence.each_host(on_host).into_iter().chain(copies::stopped(evidence)).collect()
 }
 
 fn on_host(evidence: &Evidence<'_>, host: TrialHost<'_>) -> Vec<Verdict> {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! All rules, and what they come to in a trial.
 
-use super::{Evidence, Rule, SPOILS, Spoils, broken, cpus, launching, load, packets, rt_bandwidth, shared_cpu, stamps};
+use super::{
+    Evidence, Rule, SPOILS, Spoils, broken, copies, cpus, launching, load, packets, rt_bandwidth, shared_cpu, stamps,
+};
 use crate::outcomes::CoverageByBurst;
 use std::collections::BTreeMap;
 use tardy_model::result::StreamResult;
@@ -10,7 +12,7 @@ use tardy_model::validity::Validity;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
 /// All rules, in the order in which their verdicts are reported: the most severe causes first.
-pub const RULES: [Rule; 55] = [
+pub const RULES: [Rule; 57] = [
     broken::FAILED,
     broken::LATE_START,
     broken::RECEIVER_BROKE,
@@ -49,6 +51,8 @@ pub const RULES: [Rule; 55] = [
     launching::ADVANCE,
     launching::NARROW_WINDOWS,
     rt_bandwidth::RULE,
+    copies::STARVED_COPY,
+    copies::ADDED_UP,
     cpus::STEAL,
     shared_cpu::COMPETING_CPU,
     shared_cpu::SHARED_CPU,

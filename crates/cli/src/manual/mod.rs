@@ -205,12 +205,14 @@ fn see_also(page: &Page) -> String {
 pub fn after_help(page: &Page) -> String {
     let mut text = String::new();
     // The list of verbs leaves room for one example, and so do the flags of `run`.
-    let (head, shown) = if matches!(page.verb, None | Some("run")) { ("Example:", 1) } else { ("Examples:\n", 2) };
+    let (head, shown) =
+        if matches!(page.verb, None | Some("run" | "copy")) { ("Example:", 1) } else { ("Examples:\n", 2) };
     if !page.examples.is_empty() {
         text += head;
     }
     for (line, _) in page.examples.iter().take(shown) {
-        let _ = writeln!(text, "{}{line}", if shown == 1 { " " } else { "  " });
+        let end = if page.verb.is_none() { "   " } else { "\n" };
+        let _ = write!(text, "{}{line}{end}", if shown == 1 { " " } else { "  " });
     }
     if page.verb.is_some() && page.exits.contains(&Exit::Invalid) {
         let codes: Vec<String> = page.exits.iter().map(|exit| format!("{} {}", *exit as u8, exit.says().0)).collect();

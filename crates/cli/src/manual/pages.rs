@@ -138,6 +138,22 @@ pub const PAGES: &[Page] = &[
         ],
     },
     Page {
+        verb: Some("copy"),
+        description: &[
+            "Copies memory by several threads at once, and says whether their bandwidths may be added up. Each thread passes again and again over its buffers; a pass is an iteration. The bandwidth over the wall time leads. The sum of what each thread had by itself is next to it, with its error, and so are how many threads copied at once, how long how many were in a pass, and how much each pair of them overlapped.",
+            "It is `tardy run copy`: each flag is a key of that experiment (`--threads 4` is `--set copy.threads=4`, and `--channels` and `--controllers` are `copy.channels` and `copy.controllers`), and samples, histograms, validity, repeatability, page and comparison are those of any run. An experiment of your own may make each of them an axis (kind = \"copy\").",
+            "No root is needed, except for realtime policies (CAP_SYS_NICE) and for locked memory (CAP_IPC_LOCK). A trial takes no longer than `copy.longest`, 20 s by default.",
+        ],
+        exits: &[Good, Unmet, Usage, Cannot, Invalid, Internal, Interrupted],
+        files: RUN_FOLDER,
+        environment: &[COLUMNS, NO_COLOR],
+        examples: &[(
+            "sudo tardy copy --threads 16 --policy fifo:10 --out runs/many",
+            "More threads than CPUs under a realtime policy, where the sum is far too large:",
+        )],
+        see_also: &["tardy-run(1)", "tardy-report(1)", "tardy-compare(1)", "taskset(1)", "sched(7)"],
+    },
+    Page {
         verb: Some("plan"),
         description: &[
             "Prints what `tardy run` would do as a shell script: the cells, and for each path the commands that build it and, after the measurement, take it down. Nothing is changed, and no rights are needed. First of all it prints, as comments, about how long the run takes and what it leaves on disk, what the file would have run as root, which network devices it would take, and what is foreseen: threads that spin longer than the kernel lets them, cycles that nothing can distinguish or that a sender cannot keep with its policy and wait, senders that the kernel wakes late while their receiver is realtime, percentiles in `[expect]` that so few packets cannot resolve, fewer trials than `repeats` needs, or in exact time than `compare` does. For each stream it names the percentiles that tables and page will show as not resolved, and the count that could resolve them, and the one that the count just suffices for. With `--in` it prints how the guest is made and started; what tardy does inside is printed as comments.",
@@ -180,7 +196,7 @@ pub const PAGES: &[Page] = &[
             "Sets two runs side by side, the first called A, the second B; every difference is B less A. For each cell, stream and metric that both have come the figures, then what differed in the machine, the kernel, the guest, the programs and the experiment, for it may be the reason. Both runs are judged anew from their trials, by the same rules. Needs no root.",
             "Runs that were measured in real time are noisy: their differences are printed and not judged. For two runs in exact virtual time it prints `identical` if their fingerprints are equal; else each figure is also compared trial by trial, each trial having the same seeded phase in both, and from 20 phases on it reports whether B is higher or lower.",
             "A difference by itself is no failure: without `--fail-if` the exit status is 0 whether or not the runs differ, and 4 where the numbers of one must not be used.",
-            "`--fail-if` sets a limit to the difference, and may be given several times. A condition is `[CELL:] [STREAM] METRIC FIGURE > +LIMIT`, as `scheduled..receive p50 > +2%`: B is greater than A by more than the limit; or `< -LIMIT`: B is less by more. *FIGURE* is p50, p90, p99, p99.9, p99.99, max, min or mean; *LIMIT* is a share of A's figure in %, or a time in ns, us, ms or s. The other form is `[CELL:] [STREAM] COUNT > +LIMIT`, with *COUNT* lost, not_sent, duplicate or reordered and *LIMIT* a number or a share. Without *CELL* or *STREAM* it holds for each that has such a figure.",
+            "`--fail-if` sets a limit to the difference, and may be given several times. A condition is `[CELL:] [STREAM] METRIC FIGURE > +LIMIT`, as `scheduled..receive p50 > +2%`: B is greater than A by more than the limit; or `< -LIMIT`: B is less by more. *FIGURE* is p50, p90, p99, p99.9, p99.99, max, min or mean; *LIMIT* is a share of A's figure in %, or a time in ns, us, ms or s. The other form is `[CELL:] [STREAM] COUNT > +LIMIT`, with *COUNT* lost, not_sent, duplicate or reordered and *LIMIT* a number or a share. Of a copy there is `[CELL:] [STREAM] bandwidth < -LIMIT`, with *LIMIT* a share. Without *CELL* or *STREAM* it holds for each that has such a figure.",
             "A condition on a figure is met where the difference is beyond the limit in enough phases for a claim: in 15 of 20. It is not met if the estimate, the difference in the median phase, is within the limit, with each phase that has no value counted as beyond it. Else it is `undecided`: if the estimate is beyond the limit in too few phases for a claim, or if a run is noisy, has fewer than 20 phases, is not valid, or lacks the figure. Counts are those of all finished trials, and need neither phases nor a valid B to be met. The exit status is 1 if a condition is met, else 4 if one is `undecided`, else 0.",
         ],
         exits: &[Good, Unmet, Usage, Cannot, Invalid, Internal],

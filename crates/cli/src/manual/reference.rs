@@ -254,6 +254,12 @@ const WIDER: &[(&str, &str, &str)] = &[
          not sent; *warning*: fewer, or more than 0.5 % left in another window than their own, or none could be judged. See [gates](../method/gates.md).",
     ),
     (
+        "cliffs",
+        "run",
+        "*note*: over which sizes of a buffer the bandwidth of a copy jumps, and what the machine has of that size. See \
+         [copies](../copy.md#at-which-sizes-bandwidth-jumps).",
+    ),
+    (
         "moved-point",
         "run",
         "*warning*: launch times moved `rx_kernel` in some cells and not in others, or elsewhere: figures of two points are not comparable. \

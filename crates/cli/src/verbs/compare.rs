@@ -23,6 +23,8 @@ use tardy_store::{RunFolder, StoreError};
 
 /// What is read of a folder.
 struct Read {
+    /// Its experiment is of copies, not of packets.
+    is_copy: bool,
     name: String,
     folder: Option<PathBuf>,
     manifest: Manifest,
@@ -46,7 +48,7 @@ fn added(experiment: &Experiment, conditions: &[Condition]) -> Added {
     };
     let wanted = conditions.iter().filter_map(|condition| match &condition.what {
         What::Figure { metric, .. } => Some((condition, metric.text.parse::<Metric>().ok()?)),
-        What::Count(_) => None,
+        What::Count(_) | What::Bandwidth => None,
     });
     let mut added = Added::new();
     for (condition, metric) in wanted {
@@ -88,12 +90,21 @@ fn read(path: &Path, conditions: &[Condition]) -> Result<Read> {
     // Links and dots lead to one folder under two names. If that is not known, two names count as
     // two folders.
     let folder = path.canonicalize().ok();
-    Ok(Read { name: path.display().to_string(), folder, manifest, results, keys: tardy_spec::keys(&source)?, phases })
+    let is_copy = experiment.cells.iter().any(|cell| cell.setup.copy.is_some());
+    Ok(Read {
+        is_copy,
+        name: path.display().to_string(),
+        folder,
+        manifest,
+        results,
+        keys: tardy_spec::keys(&source)?,
+        phases,
+    })
 }
 
 impl Read {
     fn run(&self) -> Run<'_> {
-        let Read { name, folder, manifest, results, keys, phases } = self;
+        let Read { name, folder, manifest, results, keys, phases, is_copy: _ } = self;
         Run { name, folder: folder.as_deref(), manifest, results, keys, phases }
     }
 }
@@ -125,6 +136,17 @@ pub fn call(args: &Compare) -> Result<Exit> {
         args.fail_if.iter().map(|text| condition::parse(text)).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
     conditions.iter().try_for_each(check_metric)?;
     let (a, b) = (read(&args.a, &conditions)?, read(&args.b, &conditions)?);
+    if a.is_copy != b.is_copy {
+        let kind = |read: &Read| if read.is_copy { "copies" } else { "sends packets" };
+        let says = format!(
+            "cannot compare {}, which {}, with {}, which {}: they have no figure in common; compare runs of one kind",
+            a.name,
+            kind(&a),
+            b.name,
+            kind(&b)
+        );
+        return Err(Failure::new(Exit::Usage, says).into());
+    }
     let (a, b) = (a.run(), b.run());
     let mut compared = compare::compare(&a, &b);
     compared.conditions = decide::judge(&conditions, &a, &b, &compared).map_err(wrong)?;

@@ -12,9 +12,11 @@ use tardy_doctor::{
     Area, Asked, Check, Diagnosis, Needs, Seen, Verdict, diagnose, left_alone, listen, physical,
     problems as problems_of, read_nic, try_all, watched, word,
 };
+use tardy_host::cpus;
 use tardy_host::nic::NicError;
 use tardy_lab::command::{Command, OURSELVES};
 use tardy_lab::coordinator;
+use tardy_lab::copying::{self, Room};
 use tardy_lab::guest::machine;
 use tardy_lab::host::HostId;
 use tardy_lab::host::hosts::Hosts;
@@ -24,6 +26,7 @@ use tardy_lab::identity;
 use tardy_lab::machine::FactsByHost;
 use tardy_lab::placement::{self, PlaceError};
 use tardy_lab::plan::Kinds;
+use tardy_model::copy::{CopyBackend, Sizes};
 use tardy_model::harmless;
 use tardy_model::path::PathKind;
 use tardy_model::shaper::Shaper;
@@ -162,15 +165,41 @@ fn needs(name: &str, set: &[String]) -> Result<Needs> {
     for (host, (_, machine)) in near.machines() {
         found = found.and(host, machine::facts(&machine));
     }
-    for cell in near.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
+    for cell in near.cells.iter().filter(|cell| runs_here(&cell.setup)) {
         add(&mut needs, &cell.setup, &found)
             .map_err(|error| super::blamed(error.into(), &asked, &found.here().usable))?;
     }
     Ok(needs)
 }
 
+/// True if something of it runs: where all is drawn from the seed, no machine matters.
+fn runs_here(setup: &Setup) -> bool {
+    setup.copy.as_ref().map_or(!setup.builds_nothing(), |copy| copy.backend != CopyBackend::Sim)
+}
+
 /// Adds what a cell needs of this machine.
 fn add(needs: &mut Needs, setup: &Setup, found: &FactsByHost) -> Result<(), PlaceError> {
+    if let Some(copy) = &setup.copy {
+        let isolated = cpus::kernel_list("isolated").unwrap_or_default();
+        let usable = &found.here().usable;
+        // What cannot be placed is refused in words of its own when it is run.
+        let nodes = cpus::nodes();
+        let room = Room {
+            usable,
+            isolated: &isolated,
+            nodes: &nodes,
+            available_bytes: None,
+            sizes: &Sizes::USUAL,
+            online: &[],
+            is_limited: true,
+        };
+        let placed = copying::place("", copy, room).unwrap_or_default();
+        needs.cpus.extend(placed.into_iter().flatten());
+        needs.holds_us.insert(setup.dma_latency_us);
+        needs.realtime |= copy.policy.is_realtime();
+        needs.ordinary |= !copy.policy.is_realtime();
+        return Ok(());
+    }
     let (placed, _) = placement::place(setup, found)?;
     let cpus = placed.iter().flat_map(|of| [of.tx, of.rx, of.reply]).flatten();
     needs.cpus.extend(cpus.filter(|of| of.host == HostId::HERE).map(|of| of.cpu));
@@ -196,7 +225,7 @@ fn add(needs: &mut Needs, setup: &Setup, found: &FactsByHost) -> Result<(), Plac
 /// It reads what the kernel shows anyway: nothing is watched, tried or changed.
 pub fn problems(experiment: &Experiment, found: &FactsByHost, asked: &args::Experiment) -> Vec<String> {
     let mut needs = Needs::default();
-    for cell in experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
+    for cell in experiment.cells.iter().filter(|cell| runs_here(&cell.setup)) {
         // What cannot be placed is refused in words of its own.
         let _ = add(&mut needs, &cell.setup, found);
     }

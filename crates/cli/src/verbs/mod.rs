@@ -4,6 +4,7 @@
 pub mod agent;
 pub mod clocks;
 pub mod compare;
+pub mod copy;
 pub mod doctor;
 pub mod export;
 pub mod guest;

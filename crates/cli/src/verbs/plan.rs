@@ -10,8 +10,10 @@ use crate::verbs::object;
 use anyhow::Result;
 use std::collections::BTreeSet;
 use std::path::Path;
+use tardy_host::sizes;
 use tardy_judge::foresight::unresolved;
 use tardy_lab::consent::Need;
+use tardy_lab::estimate::estimate;
 use tardy_lab::guest::devices;
 use tardy_lab::host::hosts::Hosts;
 use tardy_lab::host::steward::Steward;
@@ -20,7 +22,7 @@ use tardy_lab::machine::FactsByHost;
 use tardy_lab::names::Names;
 use tardy_lab::placement;
 use tardy_lab::plan;
-use tardy_lab::plan::{Kinds, Script, estimate};
+use tardy_lab::plan::{Kinds, Script};
 use tardy_lab::run::RunError;
 use tardy_lab::{consent, coordinator, loads};
 use tardy_model::path::Where;
@@ -33,7 +35,7 @@ pub fn call(args: Plan) -> Result<Exit> {
     let mut out = Script::new();
     let (cells, trials) = (count(experiment.cells.len(), "cell"), count(experiment.trials as usize, "trial"));
     out.comment(&format!("{}: {cells}, {trials} of each", experiment.name));
-    out.comment(&estimate(&experiment, args.guest.place.is_some()));
+    out.comment(&estimate(&experiment, args.guest.place.is_some(), &sizes::read()));
     // The shell that this is printed for is where the script is likely to run.
     let home = std::os::unix::process::parent_id();
     let guest = guest::known(&args.guest, &experiment)?;
@@ -117,7 +119,11 @@ pub fn call(args: Plan) -> Result<Exit> {
 /// What is done for cells of one set-up.
 fn of_setup(setup: &Setup, in_guest: bool, found: &FactsByHost) -> Result<Script, RunError> {
     let mut script = Script::default();
-    if setup.is_simulated() {
+    if let Some(copy) = &setup.copy {
+        script.comment(&format!("a copy by {}: nothing is built, no command is run", copy.backend.name()));
+        return Ok(script);
+    }
+    if setup.builds_nothing() {
         script.comment("port sim: nothing is built, no command is run");
         return Ok(script);
     }
@@ -137,7 +143,7 @@ fn of_setup(setup: &Setup, in_guest: bool, found: &FactsByHost) -> Result<Script
 
 /// The threads of a cell's streams, a line each, where their CPUs can be known.
 fn of_streams(setup: &Setup, in_guest: bool, found: &FactsByHost) -> Result<Vec<String>, RunError> {
-    if setup.is_simulated() || elsewhere(setup).is_some() || missing(setup, in_guest, found)?.is_some() {
+    if setup.builds_nothing() || elsewhere(setup).is_some() || missing(setup, in_guest, found)?.is_some() {
         return Ok(Vec::new());
     }
     Ok(placement::in_words(setup, found)?)

@@ -134,7 +134,7 @@ pub fn call(args: Run) -> Result<Exit> {
 
 /// Refuses a run that would build something and may not, and reports what a killed run has left.
 fn may_build(experiment: &Experiment, state: &Path) -> Result<()> {
-    if experiment.cells.iter().all(|cell| cell.setup.is_simulated()) {
+    if experiment.cells.iter().all(|cell| cell.setup.builds_nothing()) {
         return Ok(());
     }
     if !tardy_sys::process::may_build() {

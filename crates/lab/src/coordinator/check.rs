@@ -5,8 +5,10 @@
 //! half of the cells are measured. And a path that is built is waited for, until it can be used:
 //! for the links of devices that are cabled, and for the schedules of queue disciplines.
 
+use super::copies::{CopyPlaces, sizes_of};
 use super::under_way::Run;
 use crate::bpf_jit;
+use crate::copying::{self, CopyRefused};
 use crate::host::ask::Ask;
 use crate::host::devices::DeviceError;
 use crate::host::hosts::Hosts;
@@ -45,6 +47,15 @@ pub fn check(experiment: &Experiment, kinds: &Kinds, hosts: &mut Hosts<'_>) -> R
             return Err(RunError::TaiOffsets { machine: remote.ssh, theirs_s, ours_s });
         }
     }
+    for (cell, copy) in experiment.cells.iter().filter_map(|cell| Some((cell, cell.setup.copy.as_ref()?))) {
+        let (here, sizes) = (found.here(), sizes_of(copy));
+        let on = CopyPlaces::read();
+        match copying::place(&cell.id, copy, on.room(here, here.available_bytes, &sizes)) {
+            // What this machine does not have may be missing, where the case is optional.
+            Err(CopyRefused::NotIsolated { .. }) if cell.optional => {}
+            placed => drop(placed?),
+        }
+    }
     for cell in &experiment.cells {
         let needed = memory(&cell.setup);
         // The coordinator holds what both ends recorded, wherever they are.
@@ -53,7 +64,7 @@ pub fn check(experiment: &Experiment, kinds: &Kinds, hosts: &mut Hosts<'_>) -> R
             let (needed_mib, available_mib) = (needed >> 20, available >> 20);
             return Err(RunError::Memory { cell: cell.id.clone(), needed_mib, available_mib });
         }
-        if !cell.setup.is_simulated() {
+        if !cell.setup.builds_nothing() {
             let (chosen, _) = place(&cell.setup, &found)?;
             loads::place(&cell.setup, &chosen, &found)?;
             loads::programs(&cell.setup, &found)?;
@@ -73,7 +84,7 @@ pub fn look(experiment: &Experiment, kinds: &Kinds, hosts: &mut Hosts<'_>) -> Re
     }
     let found = hosts.look(asks)?;
     let shaped = |setup: &Setup| setup.shaper != Shaper::None && !setup.path.traits().devices.are_made();
-    for cell in experiment.cells.iter().filter(|cell| !cell.setup.is_simulated() && shaped(&cell.setup)) {
+    for cell in experiment.cells.iter().filter(|cell| !cell.setup.builds_nothing() && shaped(&cell.setup)) {
         // By which devices streams leave follows from the plan. Why a cell cannot be planned is
         // reported where its path is to be built: it may be refused before.
         if let Ok(plan) = plan_of(kinds, &cell.setup, Names::FIRST, &found) {
@@ -111,7 +122,7 @@ pub fn behind(
 /// If a path cannot join its stations, or a load names a station that is not there.
 pub fn ask(experiment: &Experiment, kinds: &Kinds, host: HostId) -> Result<Ask, RunError> {
     let mut ask = Ask::default();
-    for cell in experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
+    for cell in experiment.cells.iter().filter(|cell| !cell.setup.builds_nothing()) {
         let devices = ((kinds.path)(cell.setup.path.kind).asks)(&cell.setup, host).map_err(PlanError::from)?;
         for device in devices {
             if !ask.devices.contains(&device) {
@@ -137,7 +148,7 @@ impl Run<'_, '_> {
         let mut tried: Vec<(&Setup, Option<String>)> = Vec::new();
         for cell in &experiment.cells {
             let refused = self.refused.contains(&cell.id);
-            if refused || cell.setup.is_simulated() || cell.setup.shaper == Shaper::None || self.stopped() {
+            if refused || cell.setup.builds_nothing() || cell.setup.shaper == Shaper::None || self.stopped() {
                 continue;
             }
             let known =

@@ -223,6 +223,13 @@ fn keep_only_named(host: HostId, [before, after]: [&mut MachineState; 2], measur
     }
 }
 
+/// The same of a copy: its threads are all on this host.
+pub(super) fn keep_only_named_of<'t>(threads: impl Iterator<Item = &'t ThreadRecord>, states: [&mut MachineState; 2]) {
+    let host = HostId::HERE;
+    let seen = threads.flat_map(|thread| &thread.cpus_seen).map(|cpu| CpuId { host, cpu: *cpu });
+    keep_only_named(host, states, &Measuring { cpus: seen.collect(), unknown: BTreeSet::new() });
+}
+
 /// The states of other hosts by name, with the tasks that a verdict may name.
 fn by_name(
     others: BTreeMap<HostId, (String, [MachineState; 2])>,
@@ -316,7 +323,7 @@ impl Run<'_, '_> {
     /// these threads.
     fn threads(&self, plan: &Plan) -> Result<BTreeMap<StationId, Vec<NamedThread>>, RunError> {
         let mut threads: BTreeMap<StationId, Vec<NamedThread>> = BTreeMap::new();
-        for cell in self.experiment.cells.iter().filter(|cell| !cell.setup.is_simulated()) {
+        for cell in self.experiment.cells.iter().filter(|cell| !cell.setup.builds_nothing()) {
             let chosen = self.placed(cell)?;
             for (stream, chosen) in cell.setup.streams.iter().zip(chosen) {
                 let ends = [

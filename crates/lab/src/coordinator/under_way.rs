@@ -205,7 +205,7 @@ impl Run<'_, '_> {
 
     /// True if a cell that is built has a station of such a kind.
     pub(super) fn has_standing(&self) -> bool {
-        let built = self.experiment.cells.iter().filter(|cell| !cell.setup.is_simulated());
+        let built = self.experiment.cells.iter().filter(|cell| !cell.setup.builds_nothing());
         let mut stations = built.flat_map(|cell| cell.setup.stations.values());
         stations.any(|station| (self.options.kinds.station)(station.kind).traits.life == Life::Run)
     }
@@ -214,7 +214,7 @@ impl Run<'_, '_> {
     /// starts their agents.
     pub(super) fn build_standing(&mut self, names: Names) -> Result<(), RunError> {
         let experiment = self.experiment;
-        let cells = experiment.cells.iter().filter(|cell| !cell.setup.is_simulated());
+        let cells = experiment.cells.iter().filter(|cell| !cell.setup.builds_nothing());
         for cell in cells.filter(|cell| !self.refused.contains(&cell.id)).collect::<Vec<_>>() {
             let plan = plan::plan_of(&self.options.kinds, &cell.setup, names, &self.found)?;
             for (name, station) in &plan.stations {

@@ -3,12 +3,13 @@
 //! every guest has, and network devices of QEMU's. Pure.
 
 use super::error::GuestError;
-use super::extra::{EXTRAS, Extra};
+use super::extra::{self, EXTRAS, Extra};
 use super::kernel::Kernel;
 use crate::path::{self, InGuest};
 use std::collections::BTreeMap;
+use tardy_model::copy::CopyBackend;
 use tardy_model::path::PathKind;
-use tardy_spec::experiment::{Cell, Experiment};
+use tardy_spec::experiment::{Cell, Experiment, Setup};
 
 /// What the experiment's paths need, each kind with the first of its cells.
 fn needed(experiment: &Experiment) -> impl Iterator<Item = (&Cell, &'static InGuest)> {
@@ -21,7 +22,17 @@ fn needed(experiment: &Experiment) -> impl Iterator<Item = (&Cell, &'static InGu
 
 /// Modules that the experiment's paths need, in the order in which they are loaded.
 pub fn modules(experiment: &Experiment) -> Vec<&'static str> {
-    needed(experiment).flat_map(|(_, guest)| (guest.modules)()).copied().collect()
+    let of_paths = needed(experiment).flat_map(|(_, guest)| (guest.modules)()).copied();
+    let tests_dma = experiment.cells.iter().any(|cell| is_dmatest(&cell.setup));
+    of_paths.chain(extra::extra(DMATEST).filter(|_| tests_dma).into_iter().flat_map(|of| of.modules).copied()).collect()
+}
+
+/// What builds the kernel's test of DMA controllers.
+const DMATEST: &str = "dmatest";
+
+/// True if the kernel's test of DMA controllers copies.
+fn is_dmatest(setup: &Setup) -> bool {
+    setup.copy.as_ref().is_some_and(|copy| copy.backend == CopyBackend::Dmatest)
 }
 
 /// Kernel modules that Debian does not build, that cells need and that were not built for this
@@ -33,7 +44,10 @@ pub fn not_built<'a>(experiment: &'a Experiment, kernel: &Kernel) -> Vec<(&'stat
         sums.of.keys().any(|path| path.file_name().is_some_and(|of| of == file.as_str()))
     };
     let of = |extra: &'static Extra| {
-        let needs = |cell: &&Cell| (path::kind(cell.setup.path.kind).guest.modules)() == extra.modules;
+        let needs = |cell: &&Cell| match extra.name {
+            DMATEST => is_dmatest(&cell.setup),
+            _ => (path::kind(cell.setup.path.kind).guest.modules)() == extra.modules,
+        };
         let cells: Vec<&str> = experiment.cells.iter().filter(needs).map(|cell| cell.id.as_str()).collect();
         let lacks = extra.modules.iter().any(|module| !is_there(module)) && !cells.is_empty();
         lacks.then_some((extra, cells))

@@ -5,11 +5,12 @@
 
 use crate::run::What;
 use std::collections::{BTreeMap, BTreeSet};
+use tardy_model::copy::{COPY, Copying};
 use tardy_model::load::LoadKind;
 use tardy_model::manifest::ReadBack;
 use tardy_model::sample::Batch;
 use tardy_model::trial::{StreamRecord, TrialRecord};
-use tardy_spec::experiment::Experiment;
+use tardy_spec::experiment::{Cell, Experiment};
 
 /// The most bytes that the kernel's answers about one path may have, where a `tc` or `ip` prints a
 /// few thousand; and the most bytes of all answers together.
@@ -52,16 +53,40 @@ struct Names {
     /// With the packets of each.
     streams: BTreeMap<String, u32>,
     loads: BTreeSet<String>,
+    copy: Option<Copying>,
+}
+
+/// Why this is no record of what a cell's stream copied, if it is none.
+fn strange_copy(copy: Option<&Copying>, name: &str, of: &StreamRecord) -> Option<String> {
+    let asked = copy.filter(|_| name == COPY);
+    let parts = |copy: &Copying| (copy.all_threads(), copy.rounds(), copy.buffers, copy.bytes, copy.backend);
+    match (&of.copy, asked) {
+        (None, None) => None,
+        (None, Some(_)) => Some(format!("`{name}` lacks the figures of its threads")),
+        (Some(_), None) => Some(format!("stream `{name}` is no copy, and has figures of one")),
+        (Some(of), Some(asked)) if parts(&of.asked) != parts(asked) => {
+            Some(format!("`{name}` is of other threads, passes or buffers than the experiment asks for"))
+        }
+        (Some(of), Some(_)) => of.fault(),
+    }
+}
+
+/// What has rows in a cell, and how many at most: its streams, or its copy.
+fn rows(cell: &Cell) -> impl Iterator<Item = (String, u32)> {
+    let streams = cell.setup.streams.iter().map(|stream| (stream.name.clone(), stream.count));
+    let passes = |copy: &Copying| u32::try_from(copy.all_iterations()).unwrap_or(u32::MAX);
+    streams.chain(cell.setup.copy.iter().map(move |copy| (COPY.to_owned(), passes(copy))))
 }
 
 impl Expected {
     /// All that an experiment can bring.
     pub fn of(experiment: &Experiment) -> Self {
-        let names = |cell: &tardy_spec::experiment::Cell| Names {
-            streams: cell.setup.streams.iter().map(|stream| (stream.name.clone(), stream.count)).collect(),
+        let names = |cell: &Cell| Names {
+            streams: rows(cell).collect(),
             loads: cell.setup.loads.iter().map(|load| load.name.clone()).collect(),
+            copy: cell.setup.copy.clone(),
         };
-        let programs = |cell: &tardy_spec::experiment::Cell| -> usize {
+        let programs = |cell: &Cell| -> usize {
             let of = cell.setup.loads.iter().filter(|load| matches!(load.kind, LoadKind::Command { .. }));
             of.map(|load| 2 * load.count as usize).sum()
         };
@@ -155,6 +180,9 @@ impl Expected {
         };
         if let Some((name, _)) = record.streams.iter().find(talks) {
             return Err(format!("stream `{name}` has more notes of tardy's own work than packets"));
+        }
+        if let Some(why) = record.streams.iter().find_map(|(name, of)| strange_copy(names.copy.as_ref(), name, of)) {
+            return Err(why);
         }
         match self.had.insert((record.cell.clone(), record.n)) {
             true => Ok(()),

@@ -24,6 +24,8 @@ pub struct Extra {
     why: &'static str,
     /// What is taken out of the source: a folder's files, or a file.
     sources: &'static [&'static str],
+    /// Files of tardy's own, by name, with what is in them.
+    own: &'static [(&'static str, &'static str)],
     /// The lines for kbuild: which modules there are and what they consist of.
     kbuild: &'static str,
     /// The modules, in the order in which they need each other.
@@ -39,11 +41,25 @@ impl Extra {
 }
 
 /// Those that can be built.
-pub const EXTRAS: &[Extra] = &[Extra {
+pub const EXTRAS: &[Extra] = &[NETDEVSIM, DMATEST];
+
+/// The kernel's test of DMA controllers, and two controllers that it can test on any machine.
+const DMATEST: Extra = Extra {
+    name: "dmatest",
+    since: (6, 1),
+    why: "its parameters are others",
+    sources: &["drivers/dma/dmatest.c"],
+    own: &[("tardy_softdma.c", include_str!("softdma.c"))],
+    kbuild: "obj-m := tardy_softdma.o dmatest.o\n",
+    modules: &["tardy_softdma", "dmatest"],
+};
+
+const NETDEVSIM: Extra = Extra {
     name: "netdevsim",
     since: (6, 9),
     why: "its simulated devices cannot be joined yet",
     sources: &["drivers/net/netdevsim/*.[ch]", "drivers/ptp/ptp_mock.c"],
+    own: &[],
     // Debian's configuration has neither: what the headers ask about them must be said here, or
     // its clock would be left out.
     kbuild: "obj-m := ptp_mock.o netdevsim.o\n\
@@ -54,7 +70,7 @@ pub const EXTRAS: &[Extra] = &[Extra {
              netdevsim-$(if $(CONFIG_MACSEC),y) += macsec.o\n\
              ccflags-y := -DCONFIG_PTP_1588_CLOCK_MOCK_MODULE=1 -DCONFIG_NETDEVSIM_MODULE=1\n",
     modules: &["ptp_mock", "netdevsim"],
-}];
+};
 
 /// Programs of this machine that build: each with the package that has it.
 const NEEDED: [(&str, &str); 4] = [("gcc", "gcc"), ("make", "make"), ("tar", "tar"), ("xz", "xz-utils")];
@@ -327,6 +343,10 @@ fn sources(work: &Path, package: &Package, extra: &Extra, into: &Path, layout: L
             let to = into.join(entry.file_name());
             fs::rename(entry.path(), &to).map_err(file("rename to", &to))?;
         }
+    }
+    for (name, text) in extra.own {
+        let path = into.join(name);
+        fs::write(&path, text).map_err(file("write", &path))?;
     }
     let kbuild = into.join("Kbuild");
     Ok(fs::write(&kbuild, extra.kbuild).map_err(file("write", &kbuild))?)

@@ -5,6 +5,7 @@
 mod event;
 
 use crate::agent::AgentError;
+use crate::copying::CopyRefused;
 use crate::guest::error::GuestError;
 use crate::host::{ApplyError, Away, LookError};
 use crate::journal::JournalError;
@@ -55,6 +56,9 @@ pub enum RunError {
     /// A load cannot be run here.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// A copy cannot be made here as it is written.
+    #[error(transparent)]
+    Copy(#[from] CopyRefused),
     /// The samples would not fit.
     #[error(
         "cell `{cell}`: its trials need about {needed_mib} MiB of memory and {available_mib} MiB are available: use a lower \

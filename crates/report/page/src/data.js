@@ -195,15 +195,20 @@ function trimmed(bins, { min, max }) {
   return bins.map(({ low, end, count }) => ({ low: Math.max(low, min), end: Math.max(Math.max(low, min) + 1, Math.min(end, max + 1)), count }));
 }
 
+/** What the figures are of: packets, or passes of a copy. */
+let [one, many] = ["packet", "packets"];
+
 /** The page's data, with everything unpacked once. */
 function load() {
   const data = JSON.parse(document.getElementById("run").textContent);
+  [one, many] = data.noun;
   for (const cell of data.cells) {
     for (const stream of cell.streams) {
       stream.cell = cell;
       for (const metric of Object.values(stream.metrics)) metric.bins = trimmed(unpackBins(metric.bins), metric);
       for (const trial of stream.trials) {
         trial.edges = unpackEdges(trial, stream.cycle);
+        if (trial.copy) trial.copy = unpackCopy(trial.copy);
         for (const metric of Object.values(trial.metrics)) {
           metric.bins = trimmed(unpackBins(metric.bins), metric);
           metric.envelope = unpackEnvelope(metric.envelope, trial.each);

@@ -72,7 +72,7 @@ function histogram(name, metric, stream) {
     x,
     y: { grain: 1, ...countAxis((n) => (n >= 1e6 ? n / 1e6 + "M" : n >= 1e3 ? n / 1e3 + "k" : n >= 1 ? String(n) : "")) },
     yRange: (low, high) => [0.7, Math.max(10, counts(low, high).reduce((a, b) => Math.max(a, b), 0)) * 2.5],
-    idle: `${count(metric.count)} packets${metric.inf ? `; ${count(metric.inf)} more never arrived` : ""}${offView(metric.limits, x)}`,
+    idle: `${count(metric.count)} ${many}${metric.inf ? `; ${count(metric.inf)} more never arrived` : ""}${offView(metric.limits, x)}`,
     paint(brush) {
       const { ctx, bbox } = brush;
       view = [brush.low, brush.high];
@@ -97,7 +97,7 @@ function histogram(name, metric, stream) {
       const [i, from, to] = bin(at, ...view);
       const n = Math.round(counts(...view)[i] ?? 0);
       const below = share(1 - (beyond(metric.bins, to) + metric.inf) / total);
-      return `${x.text(from)}–${x.text(to)} ${x.unit}: ${count(n)} packets; ${below} are at or below ${x.text(to)}`;
+      return `${x.text(from)}–${x.text(to)} ${x.unit}: ${count(n)} ${many}; ${below} are at or below ${x.text(to)}`;
     },
   };
 }
@@ -124,7 +124,7 @@ function ccdf(name, lines) {
     x,
     y: { ...countAxis(perCent), size: Math.max(46, 10 + textWidth(perCent(10 ** Math.floor(Math.log10(least))))) },
     yRange: () => [least, 1.4],
-    idle: some.length > 1 ? `the share of packets later than a value${some.some((line) => !line.valid) ? "; dashed: not valid" : ""}` : `how many packets are later than a value${some.length ? offView(some[0].metric.limits, x) : ""}`,
+    idle: some.length > 1 ? `the share of ${many} later than a value${some.some((line) => !line.valid) ? "; dashed: not valid" : ""}` : `how many ${many} are later than a value${some.length ? offView(some[0].metric.limits, x) : ""}`,
     paint(brush) {
       const { ctx, bbox, ratio } = brush;
       for (const line of some.filter((line) => !line.hidden)) {
@@ -165,7 +165,7 @@ function ccdf(name, lines) {
     read(at) {
       const parts = some.filter((line) => !line.hidden).map((line) => {
         const part = later(line, at);
-        const packets = `${count(part * line.total)} of ${count(line.total)} packets`;
+        const packets = `${count(part * line.total)} of ${count(line.total)} ${many}`;
         return some.length > 1 ? `${line.title} ${share(1 - part)}` : `${packets} are later; ${share(1 - part)} are at or below`;
       });
       return `${x.text(at)} ${x.unit}: ${some.length > 1 ? "at or below: " : ""}${parts.join(" · ")}`;

@@ -44,9 +44,9 @@ function heatMap(name, stream) {
     x,
     y,
     yRange: () => [y.low, y.high],
-    idle: "the stronger the colour, the more packets took so long at that time",
+    idle: `the stronger the colour, the more ${many} took so long at that time`,
     key: [
-      { text: `packets: 1 to ${count(most)}, logarithmic`, wide: true, css: `linear-gradient(to right, color-mix(in srgb, var(--series-0) ${FAINTEST * 100}%, transparent), var(--series-0))` },
+      { text: `${many}: 1 to ${count(most)}, logarithmic`, wide: true, css: `linear-gradient(to right, color-mix(in srgb, var(--series-0) ${FAINTEST * 100}%, transparent), var(--series-0))` },
     ],
     paint(brush) {
       const { ctx, bbox, ratio } = brush;
@@ -75,9 +75,9 @@ function heatMap(name, stream) {
       const second = (s) => Number(s.toPrecision(6));
       const when = `${second(i * part.every)}–${second(Math.min(part.end - part.start, (i + 1) * part.every))} s`;
       const where = `trial ${part.trial.n}${part.trial.counted ? "" : " (left out)"}, ${when}`;
-      if (row < 0) return `${where}: none of ${count(whole)} packets took ${value.text(height)} ${value.unit}`;
+      if (row < 0) return `${where}: none of ${count(whole)} ${many} took ${value.text(height)} ${value.unit}`;
       const { low, end } = part.rows[row];
-      return `${where}, ${value.text(low)}–${value.text(end)} ${value.unit}: ${count(column.get(row)?.count ?? 0)} of ${count(whole)} packets`;
+      return `${where}, ${value.text(low)}–${value.text(end)} ${value.unit}: ${count(column.get(row)?.count ?? 0)} of ${count(whole)} ${many}`;
     },
   };
 }

@@ -35,6 +35,9 @@ const KINDS = {
   trials: (stream) => stream.trials.some((trial) => trial.metrics[metric]?.count) && trialStrips(metric, stream),
   stages: (stream) => stream.stages.length > 0 && stageBars(stream),
   gates: (stream) => stream.cell.gates && gateRows(stream.cell),
+  threads: (stream) => stream.trials.some((trial) => trial.copy) && threadRows(stream),
+  "at-once": (stream) => stream.trials.some((trial) => trial.copy) && atOnce(stream),
+  sizes: () => data.sizes && overSizes(data.sizes),
   cells: () => lines(metric).length > 0 && cellStrips(metric, lines(metric)),
   "cells-ccdf": () => lines(metric).length > 0 && ccdf(metric, lines(metric)),
 };

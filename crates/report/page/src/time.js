@@ -187,7 +187,7 @@ function overTime(name, stream) {
     rights: loads?.rights,
     key: loads?.key,
     yRange: () => [y.low, y.high],
-    idle: `the band is from the least to the greatest value of some packets in a row, the line their median${offView(metric.limits, y)}`,
+    idle: `the band is from the least to the greatest value of some ${many} in a row, the line their median${offView(metric.limits, y)}`,
     paint(brush) {
       const { ctx, bbox, ratio } = brush;
       loads?.paint(brush);
@@ -243,9 +243,9 @@ function overTime(name, stream) {
       const bucket = part.buckets.find((bucket) => bucket.at === i);
       const [first, last] = [i * part.trial.each, Math.min(part.trial.packets, (i + 1) * part.trial.each) - 1];
       const lost = part.missing.find((missing) => missing.at === i);
-      const where = `trial ${part.trial.n}${part.trial.counted ? "" : " (left out)"}, packets ${count(first)}–${count(last)}`;
+      const where = `trial ${part.trial.n}${part.trial.counted ? "" : " (left out)"}, ${many} ${count(first)}–${count(last)}`;
       const says = bucket
-        ? `min ${value.text(bucket.min)}, p50 ${value.text(bucket.p50)}, max ${value.text(bucket.max)} ${value.unit} at packet #${count(bucket.seq)}`
+        ? `min ${value.text(bucket.min)}, p50 ${value.text(bucket.p50)}, max ${value.text(bucket.max)} ${value.unit} at ${one} #${count(bucket.seq)}`
         : "no value";
       return `${where}: ${says}${lost ? `; ${count(lost.count)} never arrived` : ""}${loads?.read(part, at) ?? ""}`;
     },

@@ -47,6 +47,9 @@ pub(super) fn write(source: &Source<'_>, out: &mut dyn Write) -> Result<Vec<Stri
         let utc_less_tai_ns = i64::from(record.before.clocks.tai_offset_s) * -1_000_000_000;
         let in_figures = if source.in_figures(&trial) { "" } else { ", in no figure" };
         for (name, record) in &record.streams {
+            if record.copy.is_some() {
+                return Err(ExportError::NoPackets);
+            }
             let (number, stream) = source.stream(&trial.cell, name)?;
             let shape = Shape::of(number, stream, nonce);
             let whose = format!("of stream {name} in trial {} of cell {}{in_figures}", trial.n, trial.cell);
@@ -149,6 +152,8 @@ fn place(point: Point) -> (usize, PacketKind) {
         Point::RxHw | Point::RxXdp | Point::RxKernel | Point::Receive => (1, PacketKind::Test),
         Point::ReplySend | Point::ReplyTxSched | Point::ReplyTxKernel => (1, PacketKind::Reply),
         Point::ReplyRxKernel | Point::ReplyReceive => (0, PacketKind::Reply),
+        // Of passes over buffers, which no capture has.
+        Point::Begin | Point::End => (0, PacketKind::Test),
     }
 }
 

@@ -43,6 +43,13 @@ pub(super) fn write(source: &Source<'_>, out: &mut dyn Write) -> Result<Vec<Stri
         threads(&mut trace, &trial.cell, &record, (from_ns, to_ns))?;
         loads(&mut trace, &trial.cell, &record, from_ns)?;
         for (name, of) in &record.streams {
+            if let Some(copy) = &of.copy {
+                let threads = i64::try_from(copy.threads.len()).unwrap_or(i64::MAX).max(1);
+                source.packets(&trial, name, of, |batch, row, _| {
+                    Ok(pass(&mut trace, &trial.cell, threads, utc_ns, batch, row)?)
+                })?;
+                continue;
+            }
             let mut packets = PacketTracks::new(&trial.cell, name, of, utc_ns);
             source.packets(&trial, name, of, |batch, row, _| Ok(packets.add(&mut trace, batch, row)?))?;
             backward += packets.backward;
@@ -56,7 +63,7 @@ pub(super) fn write(source: &Source<'_>, out: &mut dyn Write) -> Result<Vec<Stri
 
 /// The threads of a trial's streams: where each ran, and how long it waited.
 fn threads(trace: &mut Trace<'_>, cell: &str, record: &TrialRecord, span: (i64, i64)) -> io::Result<()> {
-    for (stream, of) in &record.streams {
+    for (stream, of) in record.streams.iter().filter(|(_, of)| of.copy.is_none()) {
         let reply = of.reply.as_ref().and_then(|reply| reply.thread.as_ref());
         for (end, thread) in [("tx", Some(&of.tx)), ("rx", Some(&of.rx)), ("reply", reply)] {
             let Some(thread) = thread else { continue };
@@ -100,6 +107,17 @@ fn loads(trace: &mut Trace<'_>, cell: &str, record: &TrialRecord, from_ns: i64) 
         }
     }
     Ok(())
+}
+
+/// A pass of a copying thread over its buffers, on the track of that thread: rows are numbered over
+/// all threads in turn.
+fn pass(trace: &mut Trace<'_>, cell: &str, threads: i64, utc_ns: i64, batch: &Batch, row: usize) -> io::Result<()> {
+    let seq = batch.seq[row];
+    let Some((begin, end)) = batch.offset(row, Point::Begin).zip(batch.offset(row, Point::End)) else { return Ok(()) };
+    let track = trace.track(&[cell, "passes", &format!("thread {}", seq.rem_euclid(threads))])?;
+    let from_ns = batch.scheduled_ns[row].saturating_add(utc_ns).saturating_add(begin);
+    let about = [("seq", Value::Number(seq))];
+    trace.slice(track, (from_ns, from_ns.saturating_add(end.saturating_sub(begin).max(0))), "pass", &about)
 }
 
 /// The packets of a stream in a trial.

@@ -83,6 +83,9 @@ pub enum ExportError {
          the two was changed after the run; `tardy report` reads what the samples alone show"
     )]
     NotInExperiment { cell: String, stream: String },
+    /// A copy has passes.
+    #[error("the run is of copies, which send no packets: choose perfetto or csv")]
+    NoPackets,
     /// The run cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),

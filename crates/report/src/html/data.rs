@@ -5,6 +5,7 @@
 //! For figures over time it says where buckets begin, what loads moved, and how many values lie
 //! where.
 
+use super::budget::share;
 use crate::column::{in_order, lead_of, point_of, title};
 use crate::figure;
 use crate::picture::{Facts, Picture};
@@ -31,10 +32,14 @@ pub(super) fn json(picture: &Picture<'_>) -> String {
     let pooled: usize = cells.iter().flat_map(|cell| cell.streams.values()).map(metrics).sum();
     let trials = cells.iter().flat_map(|cell| &cell.trials);
     let single: usize = trials.flat_map(|trial| trial.streams.values()).map(metrics).sum();
-    let stretches = stretches(cells);
-    let maker = Maker { picture, pooled: share(POOLED, pooled), single: share(OF_TRIALS, single), stretches };
+    let (stretches, slices) = (stretches(cells), super::copies::slices(picture.traces));
+    let maker = Maker { picture, pooled: share(POOLED, pooled), single: share(OF_TRIALS, single), stretches, slices };
     let cells: Vec<Value> = cells.iter().map(|cell| maker.cell(cell)).collect();
-    let text = json!({ "lead": leading(picture), "cells": cells }).to_string();
+    let mut all = json!({ "lead": leading(picture), "cells": cells, "noun": picture.noun() });
+    if let Some(sizes) = super::copies::sizes(picture) {
+        all["sizes"] = sizes;
+    }
+    let text = all.to_string();
     // No `<` at all: neither an end tag nor a comment can begin in it.
     text.replace('<', "\\u003c")
 }
@@ -119,6 +124,7 @@ struct Maker<'a> {
     pooled: usize,
     single: usize,
     stretches: usize,
+    slices: usize,
 }
 
 impl Maker<'_> {
@@ -216,10 +222,12 @@ impl Maker<'_> {
             }
             (name, of)
         });
+        let copy = trace.copy.as_ref().map(|copy| super::copies::timeline(copy, self.slices));
         let missing: Vec<u64> = trace.missing.iter().flat_map(|(at, count)| [u64::from(*at), *count]).collect();
         json!({
             "n": trial.n, "counted": counted, "packets": trace.packets, "each": trace.packets_each,
             "starts": starts(trace), "end": trace.end_ns, "missing": missing, "metrics": metrics.collect::<Map<_, _>>(),
+            "copy": copy,
         })
     }
 }
@@ -417,9 +425,4 @@ pub(super) fn heat(grid: &Grid) -> Value {
         }
     }
     json!({ "every": grid.every_ns, "rows": rows, "spots": spots })
-}
-
-/// How many bins each of `many` may have.
-fn share((all, most, least): (usize, usize, usize), many: usize) -> usize {
-    (all / many.max(1)).clamp(least, most)
 }

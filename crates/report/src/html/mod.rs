@@ -3,7 +3,10 @@
 //! then what made them. The page contains tables and text; its own script draws the
 //! plots from [`data`], and fetches nothing.
 
+mod budget;
+mod copies;
 mod data;
+mod element;
 
 use crate::block::{Block, Table};
 use crate::closing;
@@ -12,6 +15,7 @@ use crate::figure::{Digits, THIN};
 use crate::picture::{Options, Picture, ReportError};
 use crate::summary::{self, Cells};
 use crate::{column, document, figure};
+use element::{figure, table};
 use tardy_model::harmless::xml as escape;
 use tardy_model::result::{ABOVE_MINIMUM, CellResult, Results, StreamResult};
 use tardy_model::verdict::{Level, Verdict};
@@ -23,9 +27,6 @@ const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 
                       base-uri 'none'; form-action 'none'";
 /// Longer texts are cut here; the file in the run folder is whole.
 const LONGEST_TEXT: usize = 200_000;
-/// Figures, and headings, of more characters take two places of a card on a narrow page, so that
-/// they do not break.
-const LONG: (usize, usize) = (9, 12);
 /// Packets in the table of those that stand out.
 const OUTLIERS: usize = 10;
 
@@ -58,6 +59,7 @@ pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportE
     }
     of_xdp(picture, &mut out);
     receivers(picture, &mut out);
+    copies::together(picture, &mut out);
     beside(picture, &mut out);
     made_by(picture, &mut out);
     out += &format!(
@@ -167,7 +169,11 @@ fn leading(picture: &Picture<'_>, out: &mut String) {
     let digits = column::digits(metric, &columns, run_digits(picture.results));
     let at = match (metric.max_seq, metric.max_trial) {
         (Some(seq), Some(trial)) => {
-            format!(" <small>packet {}, trial {trial}</small>", escape(&Value::Packet(seq).show(digits, Some(THIN))))
+            format!(
+                " <small>{} {}, trial {trial}</small>",
+                picture.noun()[0],
+                escape(&Value::Packet(seq).show(digits, Some(THIN)))
+            )
         }
         _ => String::new(),
     };
@@ -203,13 +209,6 @@ fn bar(picture: &Picture<'_>, out: &mut String) {
              is in the tables.</p></noscript>\n";
 }
 
-/// A place for a picture, which the script fills.
-fn figure(kind: &str, place: &str, heading: &str, says: &str) -> String {
-    format!(
-        "<figure data-kind=\"{kind}\"{place}><figcaption><b>{heading}</b> <span class=\"says\">{says}</span></figcaption></figure>\n"
-    )
-}
-
 const METRIC: &str = "<span class=\"metric\"></span>";
 
 fn side_by_side(picture: &Picture<'_>, out: &mut String) {
@@ -227,7 +226,12 @@ fn side_by_side(picture: &Picture<'_>, out: &mut String) {
     }
     *out += "<div class=\"figures\">\n";
     *out += &figure("cells", "", "Cells", &format!("{METRIC} on one scale"));
-    *out += &figure("cells-ccdf", "", "Cells, how many are later", &format!("% of packets above a value of {METRIC}"));
+    *out += &figure(
+        "cells-ccdf",
+        "",
+        "Cells, how many are later",
+        &format!("% of {} above a value of {METRIC}", picture.noun()[1]),
+    );
     *out += "</div>\n</section>\n";
 }
 
@@ -273,7 +277,8 @@ fn of_cell(
     let more = behind_the_figures(picture, cell);
     if !more.is_empty() {
         *out += &format!(
-            "<details><summary>trials, stages, latest packets, threads, evidence</summary>\n{more}</details>\n"
+            "<details><summary>trials, stages, latest {}, threads, evidence</summary>\n{more}</details>\n",
+            picture.noun()[1]
         );
     }
     *out += "</section>\n";
@@ -321,7 +326,11 @@ fn of_stream(
     out: &mut String,
 ) {
     *out += &table(&document::metrics(stream, digits, Some(THIN)), "");
-    let mut became = document::outcomes(&stream.outcomes, Some(THIN));
+    let passes = crate::copies::passes(stream, Some(THIN));
+    let mut became = passes.unwrap_or_else(|| document::outcomes(&stream.outcomes, Some(THIN)));
+    for (label, says) in stream.copy.iter().flat_map(|copy| crate::copies::lines(copy, Some(THIN))) {
+        became += &format!(" · {label} {says}");
+    }
     for part in summary::replies(stream, Some(THIN)) {
         became += &format!(" · {part}");
     }
@@ -346,18 +355,23 @@ fn of_stream(
     if drawn.is_empty() {
         return;
     }
+    let [_, many] = picture.noun();
     *out += "<div class=\"figures\">\n";
-    *out += &figure("histogram", place, "Histogram", &format!("packets per bin of {METRIC}, logarithmic"));
-    *out += &figure("ccdf", place, "How many are later", &format!("% of packets above a value of {METRIC}"));
+    *out += &figure("histogram", place, "Histogram", &format!("{many} per bin of {METRIC}, logarithmic"));
+    *out += &figure("ccdf", place, "How many are later", &format!("% of {many} above a value of {METRIC}"));
     let traces = data::of_stream(picture.traces, cell, name);
     if !traces.is_empty() {
         let wide = format!("{place} class=\"wide\"");
         *out += &figure("time", &wide, "Over time", METRIC);
         if !data::hot(&traces).is_empty() {
-            *out += &figure("heat", &wide, "Where packets lie in time", METRIC);
+            *out += &figure("heat", &wide, &format!("Where {many} lie in time"), METRIC);
         }
+        *out += &copies::figures(&traces, &wide);
         *out += &figure("trials", place, "Trials", &format!("{METRIC} on one scale"));
-        *out += &figure("stages", place, "Stages", "from point to point, over received packets");
+        // From the one point of a pass to the other there is one stage.
+        if stream.copy.is_none() {
+            *out += &figure("stages", place, "Stages", "from point to point, over received packets");
+        }
     }
     *out += "</div>\n";
 }
@@ -367,7 +381,8 @@ fn of_traces(picture: &Picture<'_>, cell: &CellResult, stream: &str) -> String {
     let who = if cell.streams.len() > 1 { format!("{stream}: ") } else { String::new() };
     let mut out = String::new();
     let found = data::stages_of(picture, cell, stream);
-    if !found.stages.is_empty() {
+    let is_copy = cell.streams.get(stream).is_some_and(|stream| stream.copy.is_some());
+    if !found.stages.is_empty() && !is_copy {
         let mut parts = Table::new(1, &["stage", "mean", "share of the mean", "p50", "p99", "max"]);
         let shapes = || found.stages.iter().map(|stage| &stage.shape);
         let mean_of = |mean: f64| mean.round() as i64;
@@ -409,12 +424,13 @@ fn of_traces(picture: &Picture<'_>, cell: &CellResult, stream: &str) -> String {
     latest.sort_by_key(|(ns, trial, seq)| (std::cmp::Reverse(*ns), *trial, *seq));
     latest.truncate(OUTLIERS);
     if let (Some((worst, ..)), Some(leading)) = (latest.first(), leading) {
-        let mut packets = Table::new(0, &["packet", "trial", leading]);
+        let [one, many] = picture.noun();
+        let mut packets = Table::new(0, &[one, "trial", leading]);
         packets.rows.extend(latest.iter().map(|(ns, trial, seq)| {
             let packet = figure::count(u64::try_from(*seq).unwrap_or(0), THIN);
             vec![format!("#{packet}"), trial.to_string(), figure::exact_like(*ns, *worst)]
         }));
-        out += &table(&packets, &format!("{who}the packets that stand out, each from a time of its own"));
+        out += &table(&packets, &format!("{who}the {many} that stand out, each from a time of its own"));
     }
     out
 }
@@ -459,38 +475,4 @@ fn remarks(remarks: Vec<summary::Remark>, out: &mut String) {
         *out += &format!("<li><b class=\"{class}\">{}</b> {}</li>\n", escape(&remark.label), escape(&remark.says));
     }
     *out += "</ul>\n";
-}
-
-/// A table in a box of its own. Of more than three columns, each row becomes a card on a narrow
-/// window, in which every figure has its column's name.
-fn table(table: &Table, caption: &str) -> String {
-    let class = |i: usize| if i < table.words { " class=\"w\"" } else { "" };
-    let mut out = String::from("<div class=\"box\" tabindex=\"0\">");
-    let cards = table.head.len() > 3;
-    out += if cards { "<table class=\"cards\">\n" } else { "<table>\n" };
-    if !caption.is_empty() {
-        out += &format!("<caption>{}</caption>\n", escape(caption));
-    }
-    out += "<thead><tr>";
-    for (i, text) in table.head.iter().enumerate() {
-        out += &format!("<th scope=\"col\"{}>{}</th>", class(i), escape(text));
-    }
-    out += "</tr></thead>\n<tbody>\n";
-    for row in &table.rows {
-        out += "<tr>";
-        for (i, text) in row.iter().enumerate() {
-            let text = escape(text);
-            out += &match i {
-                0 => format!("<th scope=\"row\" class=\"w\">{text}</th>"),
-                _ if cards => {
-                    let long = text.chars().count() > LONG.0 || table.head[i].chars().count() > LONG.1;
-                    let class = if long && i >= table.words { " class=\"l\"" } else { class(i) };
-                    format!("<td{class} data-of=\"{}\">{text}</td>", escape(&table.head[i]))
-                }
-                _ => format!("<td{}>{text}</td>", class(i)),
-            };
-        }
-        out += "</tr>\n";
-    }
-    out + "</tbody>\n</table></div>\n"
 }

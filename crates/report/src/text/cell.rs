@@ -7,7 +7,7 @@ use crate::column::{Column, digits, in_order, lead, received_only, run_digits, t
 use crate::figure::{Digits, SPACE, sparkline};
 use crate::picture::Picture;
 use crate::summary::Cells;
-use crate::{column, figure, loads, summary};
+use crate::{column, copies, figure, loads, summary};
 use tardy_model::expect::QUANTILES;
 use tardy_model::result::{
     ABOVE_MINIMUM, CellResult, ClassResult, CpuPlacement, LoadResult, MetricResult, Outcomes, Placement,
@@ -39,7 +39,9 @@ fn block(
     page: &mut Page,
 ) {
     let heading = title(&cell.id);
-    let titles = |label: &str| format!("{}   {}", layout.row(label, |c| c.title().to_owned()), all.unit.sign());
+    let passes = picture.facts.counts_passes;
+    let titles =
+        |label: &str| format!("{}   {}", layout.row(label, |c| c.title_of(passes).to_owned()), all.unit.sign());
     // Rows without a single trial would only say so over and over; the remark says why once.
     let rows = !cell.streams.is_empty() && !cell.trials.is_empty();
     if !rows {
@@ -63,6 +65,9 @@ fn block(
         unresolved(stream, indent(cell.streams.len()), layout, page);
         without_stamp(stream, indent(cell.streams.len()), layout, page);
         shape(picture, cell, name, stream, indent(cell.streams.len()), page);
+        for (label, says) in stream.copy.iter().flat_map(|copy| copies::lines(copy, Some(SPACE))) {
+            page.labelled(indent(cell.streams.len()), label, LABEL, &says, Ink::Plain);
+        }
         let replies = summary::replies(stream, Some(SPACE));
         if !replies.is_empty() {
             page.labelled(indent(cell.streams.len()), "", 0, &replies.join("   "), Ink::Plain);
@@ -239,6 +244,10 @@ fn shape(picture: &Picture<'_>, cell: &CellResult, name: &str, stream: &StreamRe
 
 /// What became of the packets, and how many of them have their stamps.
 fn outcomes(stream: &StreamResult) -> [String; 2] {
+    if let Some(passes) = copies::passes(stream, Some(SPACE)) {
+        let not_done = format!("not_sent {}", figure::count(stream.outcomes.not_sent, SPACE));
+        return [passes, not_done];
+    }
     let Outcomes { lost, not_sent, early, late, duplicate, reordered, .. } = stream.outcomes;
     // Three are always shown, for their zero is news; the others when there is something.
     let counts = [

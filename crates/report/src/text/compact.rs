@@ -61,7 +61,7 @@ fn table(picture: &Picture<'_>, led: &document::Led<'_>, page: &mut Page) {
     let Layout { label_width, lost_width, .. } = layout;
     let mut head = format!("{over:<label_width$}");
     for (column, width) in &layout.shown {
-        head += &format!("{:>width$}", column.title());
+        head += &format!("{:>width$}", column.title_of(picture.facts.counts_passes));
     }
     page.line(&format!("{head}   {}{:>lost_width$}", table.digits.unit.sign(), table.title_of_lost()));
     let scale = Scale::over(table.rows.iter().flat_map(|row| row.bars.iter()));

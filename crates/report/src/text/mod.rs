@@ -6,6 +6,7 @@ mod cell;
 mod compact;
 mod page;
 
+use crate::block::Table;
 use crate::closing;
 use crate::column::run_digits;
 use crate::figure;
@@ -44,7 +45,15 @@ pub(crate) fn make(picture: &Picture<'_>, options: &Options) -> Result<String, R
         page.blank();
         page.labelled(0, "smallest min", CLOSING, &smallest, Ink::Plain);
     }
-    receivers(picture, &mut page);
+    for (table, says) in [
+        crate::xdp::receivers(picture, Some(SPACE)).map(|table| (table, Some(crate::xdp::RECEIVERS))),
+        crate::copies::table(picture, Some(SPACE)).filter(|_| cells > 1).map(|table| (table, None)),
+    ]
+    .into_iter()
+    .flatten()
+    {
+        side_by_side(&table, says, &mut page);
+    }
     if let Some((id, lines)) = crate::reference::own_figures(picture) {
         page.blank();
         for (i, line) in lines.iter().enumerate() {
@@ -68,16 +77,18 @@ fn head(picture: &Picture<'_>, page: &mut Page) {
     }
 }
 
-/// What receivers through AF_XDP cost, where there are any.
-fn receivers(picture: &Picture<'_>, page: &mut Page) {
-    let Some(table) = crate::xdp::receivers(picture, Some(SPACE)) else { return };
+/// A table of all cells, and what is to be said of it: what receivers through AF_XDP cost, or how
+/// the threads of copies went together.
+fn side_by_side(table: &Table, says: Option<&str>, page: &mut Page) {
     let widths = table.widths(page::columns);
     page.blank();
     for row in [&table.head].into_iter().chain(&table.rows) {
         let figures = row.iter().zip(&widths).skip(1).map(|(text, width)| format!("  {text:>width$}"));
         page.line(&format!("  {:<width$}{}", row[0], figures.collect::<String>(), width = widths[0]));
     }
-    page.labelled(2, "", 0, crate::xdp::RECEIVERS, Ink::Dim);
+    if let Some(says) = says {
+        page.labelled(2, "", 0, says, Ink::Dim);
+    }
 }
 
 fn closing(picture: &Picture<'_>, layout: Option<&Layout>, page: &mut Page) {

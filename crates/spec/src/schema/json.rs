@@ -44,7 +44,9 @@ pub fn json_schema() -> Value {
     }
     root.insert("$schema".into(), json!("https://json-schema.org/draft/2020-12/schema"));
     root.insert("title".into(), json!("tardy experiment"));
-    root.insert("required".into(), json!(["station", "stream"]));
+    // A copy has neither.
+    root.insert("if".into(), json!({"required": ["kind"], "properties": {"kind": {"const": "copy"}}}));
+    root.insert("else".into(), json!({"required": ["station", "stream"]}));
     Value::Object(root)
 }
 
@@ -212,7 +214,7 @@ fn share_or(text: Value) -> Value {
 }
 
 fn points(word: &str) -> Value {
-    let known = Point::ALL.into_iter().filter(|point| *point != Point::Scheduled);
+    let known = Point::OF_PACKETS.into_iter().filter(|point| *point != Point::Scheduled);
     let names = known.map(Point::name).collect::<Vec<_>>();
     json!({"anyOf": [{"const": word}, {"type": "array", "uniqueItems": true, "items": {"enum": names}}]})
 }
@@ -222,8 +224,8 @@ fn metrics(word: &str) -> Value {
 }
 
 fn metric() -> Value {
-    let points = Point::ALL.map(Point::name).join("|");
-    text(format!("^(delta|transit|({points})\\.\\.({points}))$"))
+    let points = Point::OF_PACKETS.map(Point::name).join("|");
+    text(format!("^(delta|transit|begin\\.\\.end|({points})\\.\\.({points}))$"))
 }
 
 /// Of times or of sizes.

@@ -310,13 +310,20 @@ pub(super) fn policy(text: &str) -> Result<Policy, Wrong> {
 }
 
 pub(super) fn point(text: &str) -> Result<Point, (Reason, Wrong)> {
-    let names = Point::ALL.map(Point::name);
+    let names = Point::OF_PACKETS.map(Point::name);
     match text.parse::<Point>() {
         Ok(Point::Scheduled) => Err((
             Reason::Value,
             Wrong {
                 message: "`scheduled` is the schedule itself and needs no stamp".into(),
                 help: "leave it out".into(),
+            },
+        )),
+        Ok(point) if point.is_of_copy() => Err((
+            Reason::Value,
+            Wrong {
+                message: format!("`{point}` is of a copying thread, and no packet has it"),
+                help: "leave it out; a copy is an experiment of its own, kind = \"copy\"".into(),
             },
         )),
         Ok(point) => Ok(point),
@@ -332,7 +339,7 @@ pub fn metric_meant(text: &str) -> Option<String> {
 
 /// Reads a metric's name.
 pub(crate) fn metric(text: &str) -> Result<Metric, Wrong> {
-    let names = Point::ALL.map(Point::name);
+    let names = Point::OF_PACKETS.map(Point::name);
     text.parse::<Metric>().map_err(|message| {
         let help = match text.split_once("..") {
             None if synonyms::nearest(text, ["delta"]).is_some() => "did you mean `delta`?".to_owned(),

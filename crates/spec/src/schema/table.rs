@@ -4,6 +4,9 @@
 use super::key::Default::{Flag, Float, Integer, List, None, Required, Text};
 use super::key::{self, Key};
 use crate::schema::key::Kind;
+use tardy_model::copy::{
+    Background, Bind, CopyBackend, MOST_ITERATIONS, MOST_THREADS, Method, Pages, Residence, Submit,
+};
 use tardy_model::ethernet::ETHERTYPE;
 use tardy_model::frame::{HEAD, MOST_PACKETS};
 use tardy_model::load::{LoadWord, MOST_INSTANCES};
@@ -55,6 +58,10 @@ const MOST_BYSTANDERS: i64 = 16;
 const LEAST_MEMORY: i64 = 128 << 20;
 const MOST_MEMORY: i64 = 1 << 40;
 
+/// Buffers of a copy, and the bytes of each, at most.
+const MOST_BUFFERS: i64 = 1 << 20;
+const MOST_BUFFER: i64 = 1 << 44;
+
 /// What a verdict may be set to weigh.
 pub(super) const LEVELS: &[&str] = &["note", "warning", "invalid"];
 
@@ -67,6 +74,7 @@ const fn key(pattern: &'static str, kind: Kind, default: key::Default, doc: &'st
 pub const KEYS: &[Key] = &[
     key("name", Kind::Name, None("the file's name without its ending"), "What the experiment is called; part of the run folder's name.").whole(),
     key("trials", number(1, 10_000), Integer(5), "Repetitions of each cell; below 5, `repeats` cannot be judged.").whole(),
+    key("kind", choice(&["packets", "copy"]), Text("packets"), "What is measured: packets between stations, or copies of memory by several threads at once (`[copy]`).").whole(),
     key("seed", number(0, i64::MAX), Integer(1), "Seed of phases, nonces and the order of trials.").whole(),
 
     key("reference", choice(&["R1", "R2", "R2-load", "R3", "R4", "R5"]), None("none"), "A table of the reference results, shown next to this run's figures, clearly as other hardware.").whole(),
@@ -238,6 +246,33 @@ pub const KEYS: &[Key] = &[
     key("load.*.command", Kind::Words, None("needed for `command`"), "`command`: program and arguments at `from`; `{from}` and `{to}` become the stations' addresses. It runs as root, and `tardy run` asks for `--allow-commands`."),
     key("load.*.peer_command", Kind::Words, None("none"), "`command`: the same at `to`, started before."),
 
+    key("copy.backend", choice(&CopyBackend::WORDS), Text("cpu"), "What copies: `cpu`; `dmatest`, the kernel's own test of DMA controllers, in a guest (`tardy guest fetch --with dmatest`); or `sim`, which draws passes and their times from the seed."),
+    key("copy.controllers", number(1, 64), Integer(1), "Controllers; threads × channels × controllers copy at once."),
+    key("copy.channels", number(1, 64), Integer(1), "Channels of each controller."),
+    key("copy.threads", number(1, MOST_THREADS as i64), Integer(1), "Threads of each channel."),
+    key("copy.buffers", number(1, MOST_BUFFERS), Integer(48), "Buffers of each thread: an iteration is a pass over all of them.").rival("total"),
+    key("copy.total", number(1, MOST_BUFFERS), None("buffers × all threads"), "Buffers of all threads together, instead of `buffers`: each has an equal part.").rival("buffers"),
+    key("copy.bytes", Kind::Size { min: 1, max: MOST_BUFFER }, Text("4KiB"), "Size of a buffer."),
+    key("copy.iterations", number(1, MOST_ITERATIONS as i64), Integer(1_000), "Passes of each thread over its buffers."),
+    key("copy.method", choice(&Method::WORDS), Text("memcpy"), "How a CPU copies: the C library's `memcpy`, stores that pass the caches by (`non-temporal`), or one instruction for a buffer (`rep-movsb`)."),
+    key("copy.pages", choice(&Pages::WORDS), Text("small"), "Pages that the buffers lie in: `small`, of 4 KiB on most machines, or `huge`."),
+    key("copy.from", choice(&Residence::WORDS), Text("unlocked"), "Where the buffers are that are read: `locked`, in a window of memory that fits into the cache, or `unlocked`, in more memory than the caches hold."),
+    key("copy.to", choice(&Residence::WORDS), Text("unlocked"), "The same of those that are written."),
+    key("copy.from_node", number(0, 1_023), None("the kernel's choice"), "The NUMA node whose memory is read."),
+    key("copy.to_node", number(0, 1_023), None("the kernel's choice"), "The NUMA node whose memory is written."),
+    key("copy.submit", choice(&Submit::WORDS), Text("none"), "Hands each buffer over as a driver of DMA controllers does, by a descriptor from its controller's list and through the queues of its channel, behind locks of this kind: `spin`, `mutex`, `ticket`; or not (`none`)."),
+    key("copy.policy", Kind::Policy, Text("other"), "Scheduling of the threads: other, fifo:10, rr:10."),
+    key("copy.bind", choice(&Bind::WORDS), Text("any"), "CPUs of the threads: `any` leaves that to the kernel, `spread` binds them in turn to those that may be used, `isolated` to those that the kernel keeps free (`isolcpus`)."),
+    key("copy.cpus", Kind::Numbers, List(&[]), "With `bind`: these CPUs alone, by number; none means all."),
+    key("copy.background", choice(&Background::WORDS), Text("none"), "What disturbs the copy on each CPU: nothing, a thread that copies through 64 MiB (`memory`), or one that computes (`cpu`)."),
+    key("copy.longest", Kind::Duration { min_ns: 1_000_000, max_ns: 600_000_000_000, word: Option::None }, Text("20s"), "A trial takes no longer: passes that are not done by then are `not_sent`."),
+
+    key("copy.sim.overlap", Kind::Share, Float(1.0), "CopyBackend `sim`: the share of its time in which a thread copies together with the one before it."),
+    key("copy.sim.rate", Kind::Rate, Text("80Gbit"), "CopyBackend `sim`: what a thread copies while it does."),
+    key("copy.sim.jitter", Kind::Share, Float(0.02), "CopyBackend `sim`: noise of a pass, a share of its length."),
+    key("copy.sim.multiple", number(0, MOST_BUFFER), Integer(0), "CopyBackend `sim`: buffers of a multiple of this size in bytes are twice as fast; 0 for none."),
+    key("copy.sim.beyond", number(0, MOST_BUFFER), Integer(0), "CopyBackend `sim`: buffers of more bytes are half as fast; 0 for none."),
+
     key("validity.*.limit", Kind::Limit, None("the rule's own"), "From where on the rule's verdict has its full weight, for a rule that has a limit.").whole(),
     key("validity.*.level", choice(LEVELS), None("the rule's own"), "The most that the rule's verdicts weigh; `competing-cpu = \"warning\"` is the short form.").whole(),
 
@@ -247,5 +282,6 @@ pub const KEYS: &[Key] = &[
     key("expect.*.late", COUNT, None("no limit"), "At most this many packets received after their deadline."),
     key("expect.*.duplicate", COUNT, None("no limit"), "At most this many packets received more than once."),
     key("expect.*.reordered", COUNT, None("no limit"), "At most this many packets received after a later one."),
+    key("expect.*.bandwidth", Kind::Rate, None("no limit"), "Of a copy: at least this much by all threads together, over the wall time of the median trial."),
     key("expect.*.*", Kind::Limits, None("no limit"), "Limit of a metric, \"p99.9 < 80us\" (min mean stddev max p50 p90 p99 p99.9 p99.99), or a list of such."),
 ];

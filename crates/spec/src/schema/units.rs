@@ -29,7 +29,15 @@ const TIME: &[(&str, i128)] = &[
 ];
 
 /// Units of size, in bytes.
-const SIZE: &[(&str, i128)] = &[("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("kB", 1_000), ("MB", 1_000_000)];
+const SIZE: &[(&str, i128)] = &[
+    ("B", 1),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("kB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+];
 
 /// Units of how often, in millionths of a hertz, the least that can be written.
 const RATE: &[(&str, i128)] = &[
@@ -47,7 +55,7 @@ pub(crate) const CYCLE_UNITS: &str = "ns, us, ms, s, min, h, or Hz, kHz, MHz";
 /// Units of time as they are listed for a person.
 pub(crate) const TIME_UNITS: &str = "ns, us, ms, s, min, h";
 /// Units of size as they are listed for a person.
-pub(crate) const SIZE_UNITS: &str = "B, KiB, MiB, kB, MB";
+pub(crate) const SIZE_UNITS: &str = "B, KiB, MiB, GiB, kB, MB, GB";
 
 /// A span of time: `500us`, `1.5ms`, `10_000ns`.
 pub(crate) fn duration(text: &str) -> Result<Nanos, Wrong> {
