@@ -302,7 +302,7 @@ fn no_character_that_acts_is_printed_in_any_format() {
     let run = run_with_manifest(&keep.path().join("run"));
     let source = export::Source { run: &run, results: &results, manifest: &manifest, started: Duration::ZERO };
     let mut out = Vec::new();
-    (exporter("prometheus").unwrap().write)(&source, &mut out).unwrap();
+    exporter("prometheus").unwrap().write_bytes(&source, &mut out).unwrap();
     let out = String::from_utf8(out).unwrap();
     assert!(out.contains("tardy_run_info") && !out.chars().any(|c| acts(c) && c != '\n'), "{out:?}");
 }

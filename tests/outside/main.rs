@@ -3,6 +3,7 @@
 //! are exact; the tools are Python's, in the environment that `make setup-test` makes of
 //! packaging/requirements.txt.
 
+mod fleet;
 mod tools;
 
 use std::path::{Path, PathBuf};
