@@ -141,7 +141,7 @@ fn two_workers_of_spark_give_the_same_percentiles() {
     }
     let at = folder();
     let (set, schema, _runs) = fleet(at.path());
-    check(&python, "spark", &args([set, schema]), 20);
+    check(&python, "spark", &args([set, schema]), 8);
 }
 
 #[test]
