@@ -34,6 +34,7 @@ bench iperf3:/usr/bin/iperf3
 bench rt-tests:/usr/bin/cyclictest
 bench linux-perf:/usr/bin/perf
 soak g++:/usr/bin/g++
+soak openjdk-17-jre-headless:/usr/bin/java
 test chromium:/usr/bin/chromium
 test openvswitch-switch:/usr/bin/ovs-vsctl
 test openssh-client:/usr/bin/ssh
@@ -115,5 +116,18 @@ case " $* " in *" test "*)
       rm -rf "$types"
       echo "setup: Grafana's types cannot be fetched: the test that needs them will be skipped" >&2
     }
+  fi ;;
+esac
+
+# Spark, which also wants Java, is for the soak alone.
+case " $* " in *" soak "*)
+  venv="${TARDY_CACHE:-$PWD/.cache}/venv"
+  if [ -x "$venv/bin/pip" ] && ! cmp -s packaging/requirements-soak.txt "$venv/requirements-soak.txt"; then
+    echo "setup: fetching Spark into $venv" >&2
+    if "$venv/bin/pip" install --quiet --disable-pip-version-check --require-hashes -r packaging/requirements-soak.txt >&2; then
+      cp packaging/requirements-soak.txt "$venv/"
+    else
+      echo "setup: Spark cannot be fetched: its test will be skipped" >&2
+    fi
   fi ;;
 esac

@@ -8,13 +8,15 @@
 set -eu
 
 # Tests that may skip on a machine that cannot run them, by their names. The last one needs the
-# kernel of Debian's testing, the others a QEMU that takes minutes to build: the soak has both.
+# kernel of Debian's testing, the others a QEMU that takes minutes to build or half a gigabyte of
+# Spark: the soak has all three.
 MAY_SKIP="a_machine_in_an_exact_guest_repeats_to_the_nanosecond \
 a_machine_with_a_device_of_its_own_repeats_to_the_nanosecond \
 a_line_that_a_program_printed_cost_what_was_foretold_and_programs_were_interpreted \
 a_killed_run_left_its_machine_s_device_with_another_driver \
 a_round_trip_over_tap_and_vhost_takes_no_longer_than_a_bare_program_s_by_a_tenth \
-a_device_reads_and_writes_the_memory_of_port_xdp_itself"
+a_device_reads_and_writes_the_memory_of_port_xdp_itself \
+two_workers_of_spark_give_the_same_percentiles"
 
 sudo=""
 [ "$(id -u)" = 0 ] || sudo="sudo --preserve-env=TARDY,TARDY_CACHE,TARDY_SKIPS,TARDY_SOAK"

@@ -160,6 +160,7 @@ fn a_declaration_is_read_however_far_it_is_seen() {
 
 const NOTICES: &str = include_str!("../../NOTICES");
 const REQUIREMENTS: &str = include_str!("../../packaging/requirements.txt");
+const REQUIREMENTS_OF_SOAK: &str = include_str!("../../packaging/requirements-soak.txt");
 const DENY: &str = include_str!("../../deny.toml");
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
@@ -355,9 +356,10 @@ fn a_crate_could_come_from_anywhere_and_in_any_number_of_versions() {
 
 #[test]
 fn a_python_package_could_be_another_than_the_one_that_was_looked_at() {
-    let packages: Vec<&str> = REQUIREMENTS.lines().filter(|line| line.contains("==")).collect();
+    let requirements = [REQUIREMENTS, REQUIREMENTS_OF_SOAK].concat();
+    let packages: Vec<&str> = requirements.lines().filter(|line| line.contains("==")).collect();
     assert!(packages.len() > 10, "{packages:?}");
-    let blocks = REQUIREMENTS.split("==").skip(1);
+    let blocks = requirements.split("==").skip(1);
     assert!(blocks.into_iter().all(|block| block.contains("--hash=sha256:")), "each has a hash");
     let setup = include_str!("../../packaging/setup.sh");
     let installs: Vec<&str> = setup.lines().filter(|line| line.contains("pip\" install")).collect();

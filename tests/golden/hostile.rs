@@ -308,7 +308,7 @@ fn no_character_that_acts_is_printed_in_any_format() {
         streams: Default::default(),
     };
     let mut out = Vec::new();
-    (exporter("prometheus").unwrap().write)(&source, &mut out).unwrap();
+    exporter("prometheus").unwrap().write_bytes(&source, &mut out).unwrap();
     let out = String::from_utf8(out).unwrap();
     assert!(out.contains("tardy_run_info") && !out.chars().any(|c| acts(c) && c != '\n'), "{out:?}");
 }

@@ -131,7 +131,7 @@ fn an_export_to_prometheus_called_a_missing_optional_cell_not_valid() {
         streams: Default::default(),
     };
     let mut out = Vec::new();
-    (exporter("prometheus").expect("it is there").write)(&source, &mut out).expect("written");
+    exporter("prometheus").expect("it is there").write_bytes(&source, &mut out).expect("written");
     let out = String::from_utf8(out).expect("text");
     for line in [
         "tardy_cell_valid{experiment=\"x\",cell=\"sound\"} 1",

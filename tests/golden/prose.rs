@@ -57,10 +57,12 @@ const KINDS: [(&str, &[&str]); 8] = [
     ("css", &["/* ", "* "]),
 ];
 
-/// The source files of each part of the repository: `crates/<name>`, `tests`, the experiments, and
-/// what builds, measures and fuzzes. A whole line of comment is one as Rust has it.
+/// The source files of each part of the repository: `crates/<name>`, `tests`, the experiments, the
+/// Python package, and what builds, measures and fuzzes. A whole line of comment is one as Rust has
+/// it.
 fn sources() -> BTreeMap<String, Vec<String>> {
-    let mut parts = ["tests", "experiments", "packaging", "benches", "fuzz"].map(|part| root().join(part)).to_vec();
+    let mut parts =
+        ["tests", "experiments", "packaging", "benches", "fuzz", "python"].map(|part| root().join(part)).to_vec();
     parts.extend(fs::read_dir(root().join("crates")).expect("crates").map(|entry| entry.expect("an entry").path()));
     let named = |path: &PathBuf| path.strip_prefix(root()).expect("below the root").display().to_string();
     let read = |path: &PathBuf, marks: &[&str]| as_rust(&fs::read_to_string(path).expect("source"), marks);

@@ -5,6 +5,7 @@
 
 mod capture;
 mod dashboard;
+mod fleet;
 mod tools;
 mod trace;
 

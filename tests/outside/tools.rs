@@ -16,7 +16,7 @@ use tardy_model::xdp::{HintColumn, Hints};
 use tardy_store::{SamplesFile, write_samples};
 
 /// The environment's interpreter; `None`, and counted as skipped, if there is no such environment.
-fn python(test: &str) -> Option<PathBuf> {
+pub fn python(test: &str) -> Option<PathBuf> {
     let cache = std::env::var_os("TARDY_CACHE").map_or_else(|| "../.cache".into(), PathBuf::from);
     let python = cache.join("venv/bin/python");
     let ready = cache.join("venv/requirements.txt").is_file() && python.exists();
@@ -29,17 +29,24 @@ fn python(test: &str) -> Option<PathBuf> {
 /// Has a package read something; fails with what it says, or if it compared fewer figures than
 /// `least`.
 fn check(python: &Path, what: &str, args: &[OsString], least: u32) {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("outside/read.py");
+    check_with(python, "outside/read.py", what, args, least);
+}
+
+/// The same by another script of this layer's; only the package of this repository is there too.
+pub fn check_with(python: &Path, script: &str, what: &str, args: &[OsString], least: u32) {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     // A debugger's or a user's own packages have no say here; nor does it write into the
     // repository.
-    let ended = output(Command::new(python).arg("-B").arg(&script).arg(what).args(args).env_remove("PYTHONPATH"));
+    let mut command = Command::new(python);
+    command.arg("-B").arg(here.join(script)).arg(what).args(args).env("PYTHONPATH", here.join("../python/src"));
+    let ended = output(command.env("PYTHONDONTWRITEBYTECODE", "1"));
     let (out, err) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
     assert!(ended.status.success(), "{what}: {out}{err}");
     let compared = out.trim().strip_prefix("compared ").and_then(|n| n.parse::<u32>().ok());
     assert!(compared.is_some_and(|n| n >= least), "{what}: {out}, at least {least} wanted");
 }
 
-fn args<const N: usize>(paths: [PathBuf; N]) -> [OsString; N] {
+pub fn args<const N: usize>(paths: [PathBuf; N]) -> [OsString; N] {
     paths.map(Into::into)
 }
 
@@ -233,8 +240,14 @@ fn prometheus_parses_every_figure() {
 fn an_unknown_word_names_what_there_is() {
     let run = Run::simulated("sound", sound(), 0);
     for (word, says) in [
-        ("pcap", "`pcap` is not something to export to: choose one of hlog, csv, prometheus, pcapng, perfetto"),
-        ("excel", "`excel` is not something to export to: choose one of hlog, csv, prometheus, pcapng, perfetto"),
+        (
+            "pcap",
+            "`pcap` is not something to export to: choose one of hlog, csv, prometheus, dataset, pcapng, perfetto",
+        ),
+        (
+            "excel",
+            "`excel` is not something to export to: choose one of hlog, csv, prometheus, dataset, pcapng, perfetto",
+        ),
     ] {
         let ended = run.export(word);
         let told = String::from_utf8_lossy(&ended.stderr).into_owned();

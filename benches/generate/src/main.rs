@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tardy_model::manifest::{CellEntry, Manifest};
+use tardy_model::verdict::Figure;
 use tardy_spec::Source;
 use tardy_store::RunFolder;
 
@@ -28,6 +29,12 @@ struct Arguments {
     trials: u32,
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// The name of the machine, for its manifest.
+    #[arg(long)]
+    host: Option<String>,
+    /// The release of its kernel.
+    #[arg(long)]
+    kernel: Option<String>,
 }
 
 /// Trials in the making at a time: each holds its samples in memory, some 70 bytes a row.
@@ -56,6 +63,7 @@ fn main() -> Result<()> {
         ended_utc: Some("2026-01-01T00:00:01.000Z".to_owned()),
         seed: arguments.seed,
         cells: cells.collect(),
+        machine: facts(&arguments),
         ..Manifest::default()
     })?;
     let next = AtomicU32::new(1);
@@ -77,6 +85,12 @@ fn main() -> Result<()> {
         let workers: Vec<_> = (0..AT_A_TIME).map(|_| scope.spawn(work)).collect();
         workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(|_| anyhow::bail!("a worker panicked")))
     })
+}
+
+fn facts(arguments: &Arguments) -> BTreeMap<String, Figure> {
+    let named = [("host.name", &arguments.host), ("kernel.release", &arguments.kernel)];
+    let known = named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), Figure::from(value.clone()?))));
+    known.collect()
 }
 
 fn experiment(arguments: &Arguments, count: u32) -> String {

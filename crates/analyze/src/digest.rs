@@ -325,6 +325,16 @@ impl MetricDigest {
         self.counted + self.spilled.moments.count()
     }
 
+    /// Packets that count as +infinity: lost or not sent.
+    pub fn infinite(&self) -> u64 {
+        self.infinite
+    }
+
+    /// Values that there would be if no stamp were missing, less those that there are.
+    pub fn holes(&self) -> u64 {
+        self.possible.saturating_sub(self.count())
+    }
+
     /// The figures. The caller says whose stamp the later one is, and why there are no values if
     /// there are none.
     pub fn finish(&self, source: &str, why: Option<String>) -> MetricResult {
@@ -392,7 +402,7 @@ impl MetricDigest {
         };
         // Packets that were received without a stamp are in no rank. Were they all the fastest, or
         // all the slowest, the figure must be the same.
-        let holes = self.possible.saturating_sub(count);
+        let holes = self.holes();
         if holes == 0 || found == Quantile::Unresolved {
             return found;
         }

@@ -29,7 +29,7 @@ pub enum Verb {
     Report(Report),
     /// Set two runs side by side: machine, settings, numbers
     Compare(Compare),
-    /// Write a run for other tools: hlog, csv, prometheus, pcapng, perfetto
+    /// Write runs for other tools: hlog, csv, pcapng, perfetto and more
     Export(Export),
     /// Copy memory by several threads: may their bandwidths be added up?
     Copy(Copy),
@@ -461,15 +461,21 @@ pub struct Noted {
 
 #[derive(Debug, ClapArgs)]
 pub struct Export {
-    /// The run folder to export from
-    #[arg(value_name = "RUN", value_hint = ValueHint::DirPath)]
-    pub run: PathBuf,
-    /// hlog (HdrHistogram log), csv (the samples) or prometheus (text format)
+    /// The run folder to export from; to a data set any number
+    #[arg(value_name = "RUN", value_hint = ValueHint::DirPath, required = true)]
+    pub runs: Vec<PathBuf>,
+    /// hlog (HdrHistogram log), csv (the samples), prometheus (text format), dataset (Parquet)
     #[arg(long, value_name = "TOOL", value_parser = Suggest(exporters), hide_possible_values = true, help_heading = "Output")]
     pub to: String,
     /// Write to a file, or into a folder that exists, instead of stdout
     #[arg(short, value_name = "FILE|DIR", value_hint = ValueHint::AnyPath, help_heading = "Output")]
     pub output: Option<PathBuf>,
+    /// To a data set: the machine's name [default: the one that the run noted]
+    #[arg(long, value_name = "NAME", help_heading = "Output")]
+    pub host: Option<String>,
+    /// To a data set: the commit of what was measured
+    #[arg(long, value_name = "NAME", help_heading = "Output")]
+    pub commit: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -29,6 +29,7 @@ pub fn read() -> BTreeMap<String, Figure> {
     };
     put("kernel.release", proc::kernel_release().map(Figure::from));
     let plain = [
+        ("host.name", "/proc/sys/kernel/hostname"),
         ("kernel.version", "/proc/sys/kernel/version"),
         ("kernel.command_line", "/proc/cmdline"),
         ("kernel.preempt", "/sys/kernel/debug/sched/preempt"),

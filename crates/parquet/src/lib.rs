@@ -20,12 +20,17 @@
 //! with the name of the struct, and one for each member, packed like stages. [`Batches`] leaves
 //! them out, for most figures need none of them; [`Reader::hints`] reads them.
 //!
+//! [`BucketWriter`] packs the histograms of a run that is in a data set, for readers elsewhere:
+//! tardy itself never reads them.
+//!
 //! All times are in ns: `scheduled_ns` is TAI since 1970, stages and stamps are differences.
 
+mod buckets;
 mod layout;
 mod read;
 mod write;
 
+pub use buckets::{BucketWriter, Counted};
 pub use layout::column_name;
 use parquet::errors::ParquetError;
 pub use read::{Batches, HintPages, Reader, Source};

@@ -150,9 +150,9 @@ fn encode(to: &mut (dyn Write + Send), streams: &[(&str, &Batch)]) -> Result<(),
 }
 
 /// A sink that sums up what goes into it.
-struct Summed<'a> {
-    to: &'a mut (dyn Write + Send),
-    crc: Hasher,
+pub(crate) struct Summed<'a> {
+    pub to: &'a mut (dyn Write + Send),
+    pub crc: Hasher,
 }
 
 impl Write for Summed<'_> {
@@ -228,7 +228,7 @@ fn write_which<W: Write + Send>(
     column.close()
 }
 
-fn write_dense<T: DataType, W: Write + Send>(
+pub(crate) fn write_dense<T: DataType, W: Write + Send>(
     group: &mut SerializedRowGroupWriter<'_, W>,
     rows: &Range<usize>,
     value: impl Fn(usize) -> T::T,

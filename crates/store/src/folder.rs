@@ -275,6 +275,22 @@ impl RunFolder {
         }
     }
 
+    /// A sum of all `trial.json`, which tells two runs of one name apart.
+    ///
+    /// # Errors
+    /// As [`RunFolder::record`].
+    pub fn sum_of_records(&self) -> Result<u32, StoreError> {
+        let mut trials = self.trials()?;
+        // Whoever else makes it need not know the manifest's order.
+        trials.sort();
+        let mut sum = crc32fast::Hasher::new();
+        for TrialId { cell, n } in trials {
+            let below = self.finished(&cell, n)?.join(RECORD);
+            sum.update(&held::read(self.folder.file(&below)?, &self.path().join(&below), held::LARGEST)?);
+        }
+        Ok(sum.finalize())
+    }
+
     /// How long `trial.json` of a finished trial is, in bytes.
     ///
     /// # Errors
@@ -293,6 +309,14 @@ impl RunFolder {
     pub fn samples(&self, cell: &str, n: u32) -> Result<SamplesFile, StoreError> {
         let below = self.finished(cell, n)?.join(SAMPLES);
         SamplesFile::of(self.folder.file(&below)?, &self.path().join(below))
+    }
+
+    /// The bytes of `samples.parquet` of a finished trial.
+    ///
+    /// # Errors
+    /// As [`RunFolder::samples`].
+    pub(crate) fn samples_bytes(&self, trial: &TrialId) -> Result<File, StoreError> {
+        self.folder.file(&self.finished(&trial.cell, trial.n)?.join(SAMPLES))
     }
 
     /// The rows of one stream of a finished trial, at most [`tardy_parquet::BATCH_ROWS`] at a

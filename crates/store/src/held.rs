@@ -61,6 +61,21 @@ impl Held {
         Ok(held)
     }
 
+    /// A folder for files of many runs, of which this may be the first: made if it is not there.
+    /// Others may write into it too; only root refuses one of another user's.
+    ///
+    /// # Errors
+    /// As [`Held::of_a_run`].
+    pub fn shared(path: &Path) -> Result<Held, StoreError> {
+        let way::WayEnd { folder, name } = way::walk(path, true)?;
+        if let Some(name) = &name {
+            way::make(folder.as_fd(), name).map_err(|errno| StoreError::io("create", path)(errno.into()))?;
+        }
+        let held = Held::open(path)?;
+        way::check_for_a_file(&held.about()?, path)?;
+        Ok(held)
+    }
+
     /// A folder to read, by the path that the user names.
     ///
     /// # Errors
@@ -188,6 +203,31 @@ impl Held {
                 made => return made.map(|file| (name, file)).map_err(self.failed("create", of)),
             }
         }
+    }
+
+    /// Makes a hidden folder with an unpredictable name.
+    pub fn temporary_folder(&self) -> Result<(OsString, Held), StoreError> {
+        let mut tries = 0;
+        loop {
+            let name = format!(".{:016x}.tmp", RandomState::new().build_hasher().finish());
+            match self.make_new(&name)? {
+                None if tries < TRIES => tries += 1,
+                None => return Err(self.failed("create", &name)(Errno::EXIST)),
+                Some(made) => return Ok((name.into(), made)),
+            }
+        }
+    }
+
+    /// Moves something in it into another folder, and has that on disk; false if a folder that is
+    /// not empty has the name there.
+    pub fn move_into(&self, from: &OsStr, to: &Held, name: &OsStr) -> Result<bool, StoreError> {
+        match fs::renameat(&self.folder, from, &to.folder, name) {
+            Err(Errno::EXIST | Errno::NOTEMPTY) => return Ok(false),
+            moved => moved.map_err(to.failed("rename to", name))?,
+        }
+        to.sync()?;
+        self.sync()?;
+        Ok(true)
     }
 
     /// Writes a file at once: a temporary one next to it, fsync, rename, fsync of the folder. So

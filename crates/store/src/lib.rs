@@ -8,8 +8,9 @@
 //! trials/<cell>/<n>.partial/   a trial that is running, or was when the run was killed
 //! ```
 //! [`RunFolder`] writes and reads it, [`SamplesFile`] is its `samples.parquet`, [`hlog`] is the
-//! format of the histograms.
+//! format of the histograms. [`DataSet`] is a folder of many runs.
 
+mod data_set;
 mod folder;
 mod held;
 pub mod hlog;
@@ -17,6 +18,7 @@ mod output;
 mod samples;
 mod way;
 
+pub use data_set::{DataSet, DataSetRun, RunKey, Taken};
 pub use folder::{RunFolder, TrialFolder, TrialId};
 pub use output::{Output, write_output};
 pub use samples::{Batches, SamplesFile, encode_samples, samples_schema, sql_view, write_samples};
@@ -24,6 +26,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use tardy_model::FORMAT;
 use tardy_parquet::CodecError;
+pub use tardy_parquet::Counted;
 use thiserror::Error;
 
 // What can go wrong with a run folder: what was tried, on what, why it failed, what to do next.

@@ -324,6 +324,7 @@ pub const PAGES: &[Page] = &[
         verb: Some("export"),
         description: &[
             "Writes a run in a form that other tools read, also a run that was killed: HdrHistogram logs, samples as CSV, or figures in Prometheus' text format. Needs no root.",
+            "`--to dataset` adds runs to a folder of many, as Parquet files in folders that name host, kernel, commit, experiment, run, cell and trial. A run that cannot be read is named and left out, and so is one whose name there another run has; the rest is written, and the exit code is 2.",
         ],
         exits: &[Good, Usage, Cannot, Internal],
         files: &[],
@@ -331,6 +332,7 @@ pub const PAGES: &[Page] = &[
         examples: &[
             ("tardy export runs/wait --to hlog -o wait.hlog", "For HdrHistogram's tools:"),
             ("tardy export runs/wait --to prometheus", "For a node exporter's textfile folder:"),
+            ("tardy export runs/a runs/b --to dataset -o /srv/latency", "Many runs, for Python, Spark or DuckDB:"),
         ],
         see_also: &["tardy-report(1)", "tardy-schema(1)"],
     },

@@ -2,7 +2,7 @@
 //! `tardy export`: a run for other people's tools, also one that was killed. Needs no root.
 
 use crate::args::Export;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, code_of};
 use anyhow::Result;
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -11,39 +11,97 @@ use std::time::Duration;
 use tardy_model::manifest::Manifest;
 use tardy_model::result::Results;
 use tardy_model::stream::Stream;
-use tardy_report::export::{ExportError, Exporter, Needs, Source, exporter};
+use tardy_report::export::{ExportError, Exporter, Labels, Needs, Source, Writes, exporter};
 use tardy_spec::experiment::Experiment;
-use tardy_store::{Output, RunFolder, StoreError};
+use tardy_store::{DataSet, Output, RunFolder, StoreError};
 
 pub fn call(args: &Export) -> Result<Exit> {
     let to = exporter(&args.to).map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+    if let Writes::Folder(write) = to.write {
+        return into_folder(to, write, args);
+    }
+    if args.host.is_some() || args.commit.is_some() {
+        let why = format!("--host and --commit are of a data set: leave them out with --to {}", to.name);
+        return Err(Failure::new(Exit::Usage, why).into());
+    }
+    let [run] = &args.runs[..] else {
+        let why = format!("--to {} takes one run, and {} are named: export each by itself", to.name, args.runs.len());
+        return Err(Failure::new(Exit::Usage, why).into());
+    };
+    let notes = with_source(run, to.needs, |source| as_bytes(to, source, args.output.as_deref()))?;
+    tell(&notes);
+    Ok(Exit::Good)
+}
+
+/// Every run that can be exported goes into the data set; each that cannot is named, with why.
+fn into_folder(to: &Exporter, write: IntoFolder, args: &Export) -> Result<Exit> {
+    let path = args.output.as_deref().ok_or_else(|| Failure::new(Exit::Usage, no_folder(to)))?;
+    let set = DataSet::open(path).map_err(super::unwritten)?;
+    let labels = Labels { host: args.host.clone(), commit: args.commit.clone() };
+    let mut exit = Exit::Good;
+    for run in &args.runs {
+        let written = with_source(run, to.needs, |source| {
+            let named = |note| format!("{}: {note}", run.display());
+            let notes = write(source, &labels, &set).map_err(|error| failure(error, path))?;
+            Ok(notes.into_iter().map(named).collect())
+        });
+        match written {
+            Ok(notes) => tell(&notes),
+            Err(error) => {
+                eprintln!("tardy: left out {}: {error:#}", run.display());
+                exit = exit.max(code_of(&error));
+            }
+        }
+    }
+    Ok(exit)
+}
+
+/// What writes a run into a folder.
+type IntoFolder = fn(&Source<'_>, &Labels, &DataSet) -> Result<Vec<String>, ExportError>;
+
+fn no_folder(to: &Exporter) -> String {
+    ExportError::NoBytes { asked: to.name }.to_string()
+}
+
+fn tell(notes: &[String]) {
+    for note in notes {
+        eprintln!("tardy: note: {note}");
+    }
+}
+
+/// Opens a run and exports it. If it is not valid, that is one of the notes that come back.
+fn with_source(
+    path: &Path,
+    needs: Needs,
+    export: impl FnOnce(&Source<'_>) -> Result<Vec<String>>,
+) -> Result<Vec<String>> {
     // A run folder that cannot be read is a fault of the call, whatever the system's reason.
     let unreadable = |error: StoreError| Failure::new(Exit::Usage, error.to_string());
-    let run = RunFolder::open(&args.run).map_err(unreadable)?;
+    let run = RunFolder::open(path).map_err(unreadable)?;
     let manifest = run.manifest()?;
-    let results = results(&run, &manifest, to.needs)?;
-    let streams = if to.needs == Needs::Packets { streams(&run)? } else { BTreeMap::new() };
+    let results = results(&run, &manifest, needs)?;
+    let streams = if needs == Needs::Packets { streams(&run)? } else { BTreeMap::new() };
     let source = Source { run: &run, results: &results, manifest: &manifest, started: started(&manifest), streams };
-    let written = match &args.output {
+    let mut notes = export(&source)?;
+    if !results.valid && !notes.iter().any(|note| note.contains("not valid")) {
+        notes.insert(0, "the run is not valid: its numbers must not be used; `tardy report` reports why".to_owned());
+    }
+    Ok(notes)
+}
+
+fn as_bytes(to: &Exporter, source: &Source<'_>, output: Option<&Path>) -> Result<Vec<String>> {
+    match output {
         None => {
             let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
-            let written = (to.write)(&source, &mut out).and_then(|notes| Ok(out.flush().map(|()| notes)?));
+            let written = to.write_bytes(source, &mut out).and_then(|notes| Ok(out.flush().map(|()| notes)?));
             match written {
                 // A reader that has seen enough (`| head`) is no error.
                 Err(ExportError::Write(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(Vec::new()),
                 written => written.map_err(|error| failure(error, Path::new("stdout"))),
             }
         }
-        Some(path) => into_file(to, &source, path),
-    };
-    let mut notes = written?;
-    if !results.valid && !notes.iter().any(|note| note.contains("not valid")) {
-        notes.insert(0, "the run is not valid: its numbers must not be used; `tardy report` reports why".to_owned());
+        Some(path) => into_file(to, source, path),
     }
-    for note in notes {
-        eprintln!("tardy: note: {note}");
-    }
-    Ok(Exit::Good)
 }
 
 /// Figures are judged anew; for the samples, what the run itself wrote about its trials will do.
@@ -80,7 +138,7 @@ fn failure(error: ExportError, path: &Path) -> anyhow::Error {
             let why = format!("writing {}: {error}: choose another place with -o", path.display());
             Failure::new(Exit::Cannot, why).into()
         }
-        other => other.into(),
+        other => Failure::new(Exit::Usage, other.to_string()).into(),
     }
 }
 
@@ -93,7 +151,7 @@ fn into_file(to: &Exporter, source: &Source<'_>, path: &Path) -> Result<Vec<Stri
     }
     let output = Output::create(&path).map_err(super::unwritten)?;
     let mut out = BufWriter::with_capacity(1 << 16, output);
-    let notes = (to.write)(source, &mut out).map_err(|error| failure(error, &path))?;
+    let notes = to.write_bytes(source, &mut out).map_err(|error| failure(error, &path))?;
     let output = out.into_inner().map_err(|error| failure(ExportError::Write(error.into_error()), &path))?;
     output.finish().map_err(super::unwritten)?;
     Ok(notes)

@@ -2,6 +2,7 @@
 //! What every export is made of, and why a run was not exported.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 use std::{fmt, io};
 use tardy_analyze::arrival::delta_of;
@@ -86,6 +87,21 @@ pub enum ExportError {
     /// A copy has passes.
     #[error("the run is of copies, which send no packets: choose perfetto or csv")]
     NoPackets,
+    /// It is written into a folder, and neither to a pipe nor into a file.
+    #[error("`--to {asked}` writes into a folder: name it with -o")]
+    NoBytes { asked: &'static str },
+    /// Another run has its place in the data set.
+    #[error(
+        "another run is called `{run}` in {}, of the same host, kernel, commit and experiment: rename this run's folder, and export it again",
+        set.display()
+    )]
+    NameTaken { run: String, set: PathBuf },
+    /// There is nothing of it to be in a data set.
+    #[error("{} has no finished trial: run it again", run.display())]
+    NoTrial { run: PathBuf },
+    /// A run is called in a data set as its folder is.
+    #[error("the folder {} has no name that could be a run's: rename it", run.display())]
+    Nameless { run: PathBuf },
     /// The run cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -18,11 +18,11 @@ use std::time::Duration;
 use tardy_judge::{Judged, Traces};
 use tardy_model::manifest::Manifest;
 use tardy_model::result::Results;
-use tardy_report::export::{self, EXPORTERS, Needs};
+use tardy_report::export::{self, EXPORTERS, ExportError, Labels, Needs, Writes};
 use tardy_report::{FORMATS, Options, Picture};
 use tardy_spec::Source;
 use tardy_spec::experiment::Experiment;
-use tardy_store::RunFolder;
+use tardy_store::{DataSet, RunFolder};
 
 /// When the run began, for a log: any time will do.
 const STARTED: Duration = Duration::from_secs(1_767_225_600);
@@ -135,8 +135,24 @@ fn exported(run: &RunFolder, manifest: &Manifest, judged: Option<&Results>, whol
         if let Some(results) = results {
             let source = export::Source { run, results, manifest, started: STARTED, streams: streams.clone() };
             // One that fails does not keep the next from being tried.
-            ended = ended.and((to.write)(&source, &mut io::sink()).map(drop));
+            ended = ended.and(match to.write {
+                Writes::Bytes(write) => write(&source, &mut io::sink()).map(drop),
+                Writes::Folder(write) => into_folder(write, &source),
+            });
         }
     }
     Ok(ended?)
+}
+
+/// Into a data set of its own, next to the run.
+fn into_folder(
+    write: fn(&export::Source<'_>, &Labels, &DataSet) -> Result<Vec<String>, ExportError>,
+    source: &export::Source<'_>,
+) -> Result<(), ExportError> {
+    let path = source.run.path().with_extension("set");
+    let written = DataSet::open(&path)
+        .map_err(ExportError::from)
+        .and_then(|set| write(source, &Labels::default(), &set).map(drop));
+    std::fs::remove_dir_all(&path)?;
+    written
 }
