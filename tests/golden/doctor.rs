@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What `tardy doctor` makes of a machine, of which each file is the test's own.
 
+mod applied;
 mod made;
 mod network;
 

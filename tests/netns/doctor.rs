@@ -5,12 +5,16 @@ use crate::command::{Place, SHORT, can_run_beside_others};
 use crate::elsewhere::{does, two};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 use tardy_sys::packet::sender;
 use tardy_sys::process::in_netns;
 use tardy_sys::stamps::TxStamps;
+
+/// A user without any rights.
+const NOBODY: u32 = 65_534;
 
 /// The checks that would spoil figures, of the areas other than this one.
 fn spoilt(printed: &str, but: Option<&str>) -> BTreeSet<String> {
@@ -116,4 +120,21 @@ fn frames_with_two_vlan_tags_are_seen_where_they_come_in_and_nowhere_else() {
         let (verdict, fact) = seen(fewer);
         assert!(verdict == "fine" && fact.contains("no frame with two VLAN tags"), "{verdict}: {fact}");
     }
+}
+
+#[test]
+fn fixes_are_applied_by_root_only_and_nothing_is_changed_otherwise() {
+    if !can_run_beside_others("fixes_are_applied_by_root_only_and_nothing_is_changed_otherwise") {
+        return;
+    }
+    let place = Place::new();
+    let refused = place.call(place.command("doctor").args(["--fix", "--apply", "--no-live", "--no-try"]).uid(NOBODY));
+    assert_eq!(refused.code, Some(3), "{}{}", refused.stdout, refused.stderr);
+    assert!(
+        refused.stderr.contains("needs root") && refused.stderr.contains("nothing is changed"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!((refused.stdout.as_str(), refused.stderr.lines().count()), ("", 1), "{}", refused.stderr);
+    assert!(!place.state().exists());
 }

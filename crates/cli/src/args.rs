@@ -470,6 +470,9 @@ pub struct Doctor {
     /// Print the commands that fix it until the next boot, as a script
     #[arg(long, conflicts_with = "json", help_heading = "Output")]
     pub fix: bool,
+    /// With --fix: run those of what spoils figures; `tardy undo` takes them back
+    #[arg(long, requires = "fix")]
+    pub apply: bool,
     /// Print JSON on stdout, and nothing else there
     #[arg(long, help_heading = "Output")]
     pub json: bool,

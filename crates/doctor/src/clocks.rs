@@ -27,9 +27,7 @@ fn source(seen: &Seen) -> Check {
     let costs = "each reading of a clock is a system call and a slow device: 0.5 to 2 µs in every stamp of a program";
     let quicker = QUICK.iter().find(|quick| seen.clock_sources.iter().any(|of| of == *quick));
     let fix = match quicker {
-        Some(quick) => {
-            Fix::by(format!("use {quick}")).command(format!("echo {quick} >{FILE}"), format!("echo {source} >{FILE}"))
-        }
+        Some(quick) => Fix::by(format!("use {quick}")).file(FILE, *quick, source),
         None => Fix::by("this machine offers none that is quicker; the kernel's log says why (of tsc often: unstable)"),
     };
     Check::spoils(ID, AREA, format!("clock source {source}"), costs, fix)

@@ -54,7 +54,7 @@ fn of_cpu(seen: &Seen, cpus: &[u32], cpu: u32) -> Check {
     let mut fix = Fix::by(format!("send them to CPU {}{}", list(&others), balanced(seen)));
     for irq in free {
         let file = format!("/proc/irq/{}/smp_affinity_list", irq.number);
-        fix = fix.command(format!("echo {} >{file}", list(&others)), format!("echo {} >{file}", list(&irq.allowed)));
+        fix = fix.file(file, list(&others), list(&irq.allowed));
     }
     Check::spoils(ID, AREA, fact, costs, fix).on(cpu)
 }

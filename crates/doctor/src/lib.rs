@@ -19,7 +19,7 @@ mod seen;
 mod tasks;
 mod tried;
 
-pub use check::{Area, Check, Diagnosis, Fix, FixCommand, Verdict, list, problems, word};
+pub use check::{Area, Check, Diagnosis, Fix, FixCommand, Verdict, list, problems};
 pub use live::{Live, Watched, check as live, column, watch};
 pub use needs::Needs;
 pub use nics::{SeenNic, listen, physical, read as read_nic};

@@ -20,6 +20,8 @@ const MOST_CONFIG: u64 = 4 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenTask {
     pub tid: u32,
+    /// When it started, in clock ticks since boot: its number is used again after it.
+    pub started_ticks: u64,
     pub name: String,
     /// It is the kernel's own.
     pub is_kernel: bool,
@@ -412,6 +414,7 @@ fn task(tid: u32, stat: &str, status: &str) -> Option<SeenTask> {
     let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).map(parse_list);
     Some(SeenTask {
         tid,
+        started_ticks: field(22)?,
         name,
         is_kernel: flags & PF_KTHREAD != 0,
         is_fixed: flags & PF_NO_SETAFFINITY != 0,

@@ -4,6 +4,7 @@
 use crate::check::{Area, Check, Fix, list};
 use crate::seen::{Seen, SeenTask, count};
 use std::collections::BTreeMap;
+use tardy_host::change::{Change, ThreadChange};
 
 const AREA: Area = Area::Isolation;
 /// Names that a list of tasks has, before the rest is only counted.
@@ -37,10 +38,9 @@ pub(crate) fn place(others: &[u32]) -> String {
 /// The same with the commands that move some of these tasks, if there is a place for them.
 pub(crate) fn moved(mut fix: Fix, tasks: &[&SeenTask], others: &[u32]) -> Fix {
     for task in tasks.iter().filter(|task| !task.is_fixed && !others.is_empty()).take(SHOWN) {
-        fix = fix.command(
-            format!("taskset -pc {} {}", list(others), task.tid),
-            format!("taskset -pc {} {}", list(&task.allowed), task.tid),
-        );
+        let SeenTask { tid, started_ticks, .. } = **task;
+        let (set, was) = (list(others), list(&task.allowed));
+        fix = fix.change(Change::Thread(ThreadChange { tid, started_ticks, set, was }));
     }
     fix
 }

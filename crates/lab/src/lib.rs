@@ -10,6 +10,7 @@ pub mod command;
 pub mod connection;
 pub mod consent;
 pub mod coordinator;
+pub mod fixes;
 pub mod guest;
 pub mod host;
 pub mod identity;

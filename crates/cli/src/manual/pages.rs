@@ -257,26 +257,27 @@ pub const PAGES: &[Page] = &[
     Page {
         verb: Some("doctor"),
         description: &[
-            "Looks at what of this machine would spoil figures: isolation of CPUs, interrupts, idle states and frequencies, the scheduler, clocks, network devices, and what the kernel can do for packets. Each check is a fact, a verdict (`fine`, `note`, `unknown` or `spoils`), what it costs, and how to fix it. It changes nothing.",
+            "Looks at what of this machine would spoil figures: isolation of CPUs, interrupts, idle states and frequencies, the scheduler, clocks, network devices, and what the kernel can do for packets. Each check is a fact, a verdict (`fine`, `note`, `unknown` or `spoils`), what it costs, and how to fix it. It changes nothing without `--apply`.",
             "With `--cpu` the checks are about this CPU, and it is watched for 2 s: an ordinary thread reads the clock on it, and the answer says how often and how long the thread was away, next to the timer ticks, interrupts, softirqs and tasks that the kernel counted there. Without it, the checks are about the CPUs of `isolcpus` and `nohz_full`.",
             "With `--for` only checks that matter for an experiment are left, of the CPUs and devices that it takes. What the kernel can do is tried in a network namespace without a name, which leaves nothing behind. With `--nic` frames with two VLAN tags are counted for 2 s. With `--host` it looks at another machine.",
-            "`--fix` prints the commands that fix something until the next boot, and those that take it back. The exit code is 1 if something would spoil figures. Without root it sees less.",
+            "`--fix` prints the commands that fix something until the next boot, and those that take it back. With `--apply` it runs those of the checks that spoil figures, as root, each noted in a journal first, and checks again. The changes stay until `tardy undo` or the next boot. The exit code is 1 if something would spoil figures. Without root it sees less.",
         ],
         exits: &[Good, Unmet, Usage, Cannot, Internal],
-        files: &[("/proc/config.gz, /boot/config-RELEASE", "The kernel's configuration.")],
-        environment: &[],
+        files: &[("/proc/config.gz, /boot/config-RELEASE", "The kernel's configuration."), JOURNAL],
+        environment: &[STATE],
         examples: &[
             ("tardy doctor --cpu 1", "What CPU 1 needs, and what it does for 2 s:"),
             ("tardy doctor --cpu 1 --fix", "The commands:"),
+            ("sudo tardy doctor --cpu 1 --fix --apply", "Those of what spoils figures, run:"),
             ("tardy doctor --for vm-oneway", "What matters for one experiment:"),
             ("tardy doctor --json", "For a program; `tardy schema doctor` describes it:"),
         ],
-        see_also: &["tardy-run(1)", "taskset(1)", "hwlatdetect(8)"],
+        see_also: &["tardy-run(1)", "tardy-undo(1)", "taskset(1)", "hwlatdetect(8)"],
     },
     Page {
         verb: Some("undo"),
         description: &[
-            "Puts back what killed runs left behind: ends their agents, and carries out every inverse in their journals, from the last to the first, printing each command. Runs that are alive are left alone. What is already gone is no error, so it may be called at any time.",
+            "Puts back what killed runs left behind, and what `tardy doctor --fix --apply` has changed: ends agents, and carries out every inverse in the journals, from the last to the first, printing each command. Runs that are alive are left alone. What is already gone is no error, so it may be called at any time. A setting that somebody has changed since the doctor did is left alone.",
             "A journal that belongs to another user, that others can write to, or that another version wrote is shown and not run; the exit code is 3. So it is if the run is dead and another process still holds its slot: that process is named. After a reboot only files are removed, for everything else went with the boot.",
             "With `--host` this program does it on another machine, over ssh, as a run would reach it.",
         ],

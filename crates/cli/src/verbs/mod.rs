@@ -6,6 +6,7 @@ pub mod clocks;
 pub mod compare;
 pub mod doctor;
 pub mod export;
+pub mod fix;
 pub mod guest;
 pub mod hints;
 pub mod man;
