@@ -4,6 +4,7 @@
 mod applied;
 mod made;
 mod network;
+mod services;
 
 use made::{Made, isolated};
 use std::fs;

@@ -3,6 +3,7 @@
 //! made of it, and which tasks may run there all the same.
 
 use crate::check::{Area, Check, Fix, list};
+use crate::numa::{near, node_of};
 use crate::seen::{Seen, SeenTask};
 use crate::tasks::{self, SHOWN_TO, moved, names, place};
 
@@ -145,9 +146,9 @@ fn rcu_nocbs(seen: &Seen, cpus: &[u32]) -> Check {
     if there.is_empty() {
         return Check::fine(ID, AREA, fact);
     }
-    let others = seen.others(cpus);
+    let (others, near) = near(seen, cpus, cpus.first().and_then(|cpu| node_of(seen, *cpu)));
     let fix = moved(Fix::by(format!("have these threads run on {}", place(&others))), &there, &others);
-    let fact = format!("{fact}; {} may run there too", names(&there));
+    let fact = format!("{fact}; {} may run there too{near}", names(&there));
     Check::spoils(ID, AREA, fact, "they take the CPU that they are to spare", fix)
 }
 

@@ -12,10 +12,13 @@ mod live;
 mod needs;
 mod network;
 mod nics;
+mod numa;
 mod power;
 mod quota;
+mod root;
 mod scheduler;
 mod seen;
+mod services;
 mod tasks;
 mod tried;
 
@@ -25,6 +28,7 @@ pub use needs::Needs;
 pub use nics::{SeenNic, listen, physical, read as read_nic};
 pub use quota::Quota;
 pub use seen::{Interrupt, Seen, SeenTask, of_mask};
+pub use services::ClockService;
 pub use tried::{Tried, try_all};
 
 use tardy_sys::SysError;
