@@ -6,6 +6,7 @@ use crate::nics::{OFFLOADS, SeenNic};
 use crate::seen::{Seen, count};
 use tardy_host::change::{Change, DeviceChange, DeviceSetting, pause_words};
 use tardy_host::nic::Use;
+use tardy_model::xdp::XdpMode;
 use tardy_sys::ethtool::Pause;
 
 const AREA: Area = Area::Network;
@@ -23,6 +24,7 @@ fn of_nic(seen: &SeenNic) -> Vec<Check> {
     checks.extend(eee(seen));
     checks.extend(pause(seen));
     checks.extend([stamps(seen), xdp(seen)]);
+    checks.extend(modes(seen));
     checks.extend(attached(seen));
     checks.extend(qdisc(seen));
     checks.extend(tags(seen));
@@ -237,6 +239,23 @@ fn xdp(seen: &SeenNic) -> Check {
     }
     let costs = "an XDP program runs on the kernel's packet buffers, some µs later, and its stamp is as late";
     Check::note(ID, AREA, fact, costs, Fix::by("use a device whose driver runs XDP, if XDP is measured")).of(name)
+}
+
+/// What was tried on the device itself.
+fn modes(seen: &SeenNic) -> Option<Check> {
+    const ID: &str = "xdp-tried";
+    let (name, modes) = (&seen.nic.name, seen.modes.as_ref()?);
+    let words = |(mode, result): &(XdpMode, Result<(), String>)| match result {
+        Ok(()) => format!("{} works", mode.name()),
+        Err(why) => format!("{} does not ({why})", mode.name()),
+    };
+    let fact = format!("{name}: XDP, tried on it: {}", modes.iter().map(words).collect::<Vec<_>>().join(", "));
+    if modes.iter().all(|(_, result)| result.is_ok()) {
+        return Some(Check::fine(ID, AREA, fact).of(name));
+    }
+    let costs = "experiments that attach a program in that mode are refused on this device";
+    let fix = Fix::by("measure in the mode that works, or use a device whose driver has the other");
+    Some(Check::note(ID, AREA, fact, costs, fix).of(name))
 }
 
 fn attached(seen: &SeenNic) -> Option<Check> {

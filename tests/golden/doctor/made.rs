@@ -129,6 +129,7 @@ pub fn quiet_nic() -> SeenNic {
         offloads: [("rx-gro".to_owned(), Feature { on: false, switchable: true })].into(),
         xdp: Some(XdpFeatures { native: true, zero_copy: true, ..XdpFeatures::default() }),
         programs: Some(Vec::new()),
+        modes: None,
         twice_tagged: Some(Ok(0)),
     }
 }

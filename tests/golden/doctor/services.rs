@@ -2,9 +2,10 @@
 //! Which clock each program sets, by its arguments; where what is sent away goes on a machine with
 //! several NUMA nodes; which hooks of BPF a kernel is built with, on any processor.
 
-use super::made::{Made, isolated};
+use super::made::{Made, isolated, quiet_nic};
 use tardy_bpf::types::ProgramSupport;
 use tardy_doctor::{Seen, Tried, Verdict, diagnose};
+use tardy_model::xdp::XdpMode;
 
 /// The check of a machine on which these programs run.
 fn keeping(lines: &[&str]) -> (Verdict, String) {
@@ -129,4 +130,21 @@ fn hooks_of_bpf_programs_follow_from_the_configuration_of_any_processor_s_kernel
     );
     let (verdict, fact) = check(&tracer.replace("CONFIG_KPROBES=y\n", ""));
     assert!(verdict == Verdict::Note && fact.contains("built without kprobe (CONFIG_KPROBES), fentry"), "{fact}");
+}
+
+#[test]
+fn modes_that_were_tried_on_a_device_are_a_check_of_its_own() {
+    let check = |modes| {
+        let mut nic = quiet_nic();
+        nic.modes = modes;
+        let all = diagnose(&Seen { nics: vec![nic], ..Seen::default() }, &[]);
+        all.into_iter().find(|check| check.id == "xdp-tried").map(|check| (check.verdict, check.fact))
+    };
+    assert_eq!(check(None), None, "nobody asked for it");
+    let both = vec![(XdpMode::Native, Ok(())), (XdpMode::Generic, Ok(()))];
+    let fact = "enp3s0: XDP, tried on it: native works, generic works".to_owned();
+    assert_eq!(check(Some(both)), Some((Verdict::Fine, fact)));
+    let one = vec![(XdpMode::Native, Err("the driver does not have it".to_owned())), (XdpMode::Generic, Ok(()))];
+    let fact = "enp3s0: XDP, tried on it: native does not (the driver does not have it), generic works".to_owned();
+    assert_eq!(check(Some(one)), Some((Verdict::Note, fact)));
 }

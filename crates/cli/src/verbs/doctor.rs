@@ -10,11 +10,11 @@ use anyhow::Result;
 use std::fmt::Write;
 use std::path::Path;
 use tardy_doctor::{
-    Area, Asked, Check, Diagnosis, Needs, Seen, Tried, Verdict, diagnose, left_alone, listen, physical,
-    problems as problems_of, read_nic, try_all, watched,
+    Area, Asked, Check, Diagnosis, Needs, Seen, SeenNic, Tried, Verdict, diagnose, left_alone, listen, physical,
+    problems as problems_of, read_nic, try_all, try_modes, watched,
 };
 use tardy_host::change::word;
-use tardy_host::nic::NicError;
+use tardy_host::nic::{NicError, Use};
 use tardy_lab::command::{Command, OURSELVES};
 use tardy_lab::coordinator;
 use tardy_lab::guest::machine;
@@ -91,6 +91,10 @@ fn examine(args: &Doctor, tried: Option<Result<Tried, String>>) -> Result<(Diagn
             }
         }
     }
+    if args.try_xdp {
+        seen.nics.iter().try_for_each(|nic| may_try(nic, args.allow_nics))?;
+        seen.nics.iter_mut().for_each(try_modes);
+    }
     if !args.no_live && !args.nic.is_empty() {
         listen(&mut seen.nics, WATCHED_NS);
     }
@@ -126,6 +130,25 @@ fn examine(args: &Doctor, tried: Option<Result<Tried, String>>) -> Result<(Diagn
     }
     checks.extend(live);
     Ok((Diagnosis::of(seen.release.clone(), cpus, checks), seen))
+}
+
+/// Refuses to attach a program to a device where one is, or which keeps this machine reachable.
+fn may_try(seen: &SeenNic, allow: bool) -> Result<()> {
+    let (name, uses) = (&seen.nic.name, &seen.nic.uses);
+    let refused = |exit, why: String| Err(Failure::new(exit, format!("--try-xdp: {name} {why}")).into());
+    if !tardy_sys::process::is_root() {
+        let how = tardy_sys::process::how_to_be_root();
+        return refused(Exit::Cannot, format!("takes a program from root only: {how}"));
+    }
+    if uses.contains(&Use::Xdp) {
+        let why = "has an XDP program already, which would be in the way: take it off first (ip link set dev IF xdp off), if it is yours";
+        return refused(Exit::Cannot, why.replace("IF", &word(name)));
+    }
+    if uses.contains(&Use::DefaultRoute) && !allow {
+        let why = "carries the default route, and its driver may reset the link: allow it with --allow-nics, or name another device";
+        return refused(Exit::Usage, why.to_owned());
+    }
+    Ok(())
 }
 
 /// Has this program do it on another machine, and shows what it printed there.
