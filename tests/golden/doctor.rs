@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What `tardy doctor` makes of a machine, of which each file is the test's own.
 
+mod applied;
 mod made;
 mod network;
+mod services;
 
 use made::{Made, isolated};
 use std::fs;

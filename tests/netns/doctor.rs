@@ -5,12 +5,17 @@ use crate::command::{Place, SHORT, can_run_beside_others};
 use crate::elsewhere::{does, two};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
+use tardy_model::xdp::XdpMode;
 use tardy_sys::packet::sender;
 use tardy_sys::process::in_netns;
 use tardy_sys::stamps::TxStamps;
+
+/// A user without any rights.
+const NOBODY: u32 = 65_534;
 
 /// The checks that would spoil figures, of the areas other than this one.
 fn spoilt(printed: &str, but: Option<&str>) -> BTreeSet<String> {
@@ -116,4 +121,67 @@ fn frames_with_two_vlan_tags_are_seen_where_they_come_in_and_nowhere_else() {
         let (verdict, fact) = seen(fewer);
         assert!(verdict == "fine" && fact.contains("no frame with two VLAN tags"), "{verdict}: {fact}");
     }
+}
+
+#[test]
+fn fixes_are_applied_by_root_only_and_nothing_is_changed_otherwise() {
+    if !can_run_beside_others("fixes_are_applied_by_root_only_and_nothing_is_changed_otherwise") {
+        return;
+    }
+    let place = Place::new();
+    let refused = place.call(place.command("doctor").args(["--fix", "--apply", "--no-live", "--no-try"]).uid(NOBODY));
+    assert_eq!(refused.code, Some(3), "{}{}", refused.stdout, refused.stderr);
+    assert!(
+        refused.stderr.contains("needs root") && refused.stderr.contains("nothing is changed"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!((refused.stdout.as_str(), refused.stderr.lines().count()), ("", 1), "{}", refused.stderr);
+    assert!(!place.state().exists());
+}
+
+#[test]
+fn modes_of_xdp_are_tried_on_a_device_that_was_named_and_leave_nothing_on_it() {
+    let Some(two) = two("modes_of_xdp_are_tried_on_a_device_that_was_named_and_leave_nothing_on_it") else { return };
+    let netns = Path::new("/run/netns").join(&two.here);
+    for (name, device) in [(&two.here, "enp1s0"), (&two.there, "enp2s0")] {
+        does(&format!("ip -n {name} link set dev {device} up"));
+    }
+    let link = || does(&format!("ip -n {} -d link show enp1s0", two.here));
+    let doctor = |words: &[&str]| {
+        let words = [&["doctor", "--no-try", "--no-live", "--nic", "enp1s0", "--json"], words].concat();
+        two.place.call(&mut two.verb(&words))
+    };
+    assert!(!doctor(&[]).stdout.contains("xdp-tried"), "nobody asked for it");
+    let tried = doctor(&["--try-xdp"]);
+    assert!(
+        tried.stdout.contains("enp1s0: XDP, tried on it: native ") && tried.stdout.contains("generic works"),
+        "{}{}",
+        tried.stdout,
+        tried.stderr
+    );
+    assert!(!link().contains("xdp"), "{}", link());
+    // Where somebody's program is, none is attached.
+    let held = in_netns(&netns, || {
+        let index = tardy_sys::nic::index("enp1s0").expect("a device");
+        tardy_bpf::pass::attach(index, XdpMode::Generic)
+    });
+    let held = held.expect("the namespace").expect("it is attached");
+    let refused = doctor(&["--try-xdp"]);
+    assert_eq!(refused.code, Some(3), "{}{}", refused.stdout, refused.stderr);
+    assert!(refused.stderr.contains("enp1s0 has an XDP program already"), "{}", refused.stderr);
+    assert!(link().contains("xdpgeneric"), "it is there still: {}", link());
+    drop(held);
+    // The device of the default route is not tried without a word.
+    does(&format!("ip -n {} addr add 192.0.2.1/24 dev enp1s0", two.here));
+    does(&format!("ip -n {} route add default via 192.0.2.2 dev enp1s0", two.here));
+    let refused = doctor(&["--try-xdp"]);
+    assert_eq!(refused.code, Some(2), "{}{}", refused.stdout, refused.stderr);
+    assert!(
+        refused.stderr.contains("carries the default route") && refused.stderr.contains("--allow-nics"),
+        "{}",
+        refused.stderr
+    );
+    let allowed = doctor(&["--try-xdp", "--allow-nics"]);
+    assert!(allowed.stdout.contains("generic works"), "{}{}", allowed.stdout, allowed.stderr);
 }

@@ -20,6 +20,8 @@ const SERVER: &str = "/usr/sbin/dropbear";
 const MAKES_KEYS: &str = "/usr/bin/dropbearkey";
 pub const CLIENT: &str = "/usr/bin/ssh";
 const PORT: &str = "2222";
+/// No command takes longer in a machine that is well, s.
+const LIMIT_S: &str = "240";
 const HERE: &str = "198.51.100.1";
 const THERE: &str = "198.51.100.2";
 
@@ -183,11 +185,17 @@ impl Rig {
         self.place.path("config").display().to_string()
     }
 
-    /// A command in the machine.
+    /// A command in the machine. One that does not end is a fault of the machine's, whose console
+    /// is shown then.
     pub fn there(&self, line: &str) -> Output {
         let mut command = self.enter();
+        command.args(["timeout", "-k", "5", LIMIT_S]);
         command.args([CLIENT, "-F", &self.config(), "-o", "ConnectTimeout=5", "rig", line]);
-        command.output().expect("ssh runs")
+        let output = command.output().expect("ssh runs");
+        let in_time = !matches!(output.status.code(), Some(124 | 137));
+        let says = String::from_utf8_lossy(&output.stderr);
+        assert!(in_time, "{line}: it did not end within {LIMIT_S} s: {says}\nits console:\n{}", self.console());
+        output
     }
 
     pub fn does_there(&self, line: &str) -> String {

@@ -6,6 +6,7 @@
 pub mod btf;
 pub mod forward;
 pub mod hints;
+pub mod pass;
 pub mod pitfalls;
 pub mod probes;
 pub mod program;

@@ -514,8 +514,14 @@ pub struct Doctor {
     /// A network device to look at [default: hardware]
     #[arg(long, value_name = "IF")]
     pub nic: Vec<String>,
+    /// With --nic: try the modes of XDP on the devices themselves
+    #[arg(long, requires = "nic")]
+    pub try_xdp: bool,
+    /// With --try-xdp: also on the device of the default route
+    #[arg(long, requires = "try_xdp")]
+    pub allow_nics: bool,
     /// Look at another machine, which ssh calls so
-    #[arg(long, value_name = "HOST", conflicts_with = "experiment")]
+    #[arg(long, value_name = "HOST", conflicts_with_all = ["experiment", "try_xdp"])]
     pub host: Option<String>,
     /// With --host: become root there by sudo
     #[arg(long, requires = "host")]
@@ -529,6 +535,9 @@ pub struct Doctor {
     /// Print the commands that fix it until the next boot, as a script
     #[arg(long, conflicts_with = "json", help_heading = "Output")]
     pub fix: bool,
+    /// With --fix: run those of what spoils figures; `tardy undo` takes them back
+    #[arg(long, requires = "fix", conflicts_with = "try_xdp")]
+    pub apply: bool,
     /// Print JSON on stdout, and nothing else there
     #[arg(long, help_heading = "Output")]
     pub json: bool,

@@ -4,6 +4,7 @@
 use crate::seen::count;
 use schemars::JsonSchema;
 use serde::Serialize;
+use tardy_host::change::Change;
 
 /// What a check is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -73,6 +74,10 @@ pub struct FixCommand {
     pub does: String,
     /// The line that takes it back.
     pub undoes: String,
+    /// What both are made of.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub change: Change,
 }
 
 /// How something is fixed.
@@ -90,11 +95,17 @@ impl Fix {
         Fix { says: says.into(), commands: Vec::new() }
     }
 
-    /// The same with a command, and the one that takes it back.
+    /// The same with a change that a command makes, and another one takes back.
     #[must_use]
-    pub fn command(mut self, does: impl Into<String>, undoes: impl Into<String>) -> Fix {
-        self.commands.push(FixCommand { does: does.into(), undoes: undoes.into() });
+    pub fn change(mut self, change: Change) -> Fix {
+        self.commands.push(FixCommand { does: change.line(), undoes: change.line_back(), change });
         self
+    }
+
+    /// The same with a file of the kernel's that gets a value in place of another one.
+    #[must_use]
+    pub fn file(self, file: impl Into<String>, set: impl Into<String>, was: impl Into<String>) -> Fix {
+        self.change(Change::file(file, set, was))
     }
 }
 
@@ -199,16 +210,6 @@ pub fn problems(checks: &[Check]) -> Vec<String> {
         format!("{}: {}; and the same kind on {}", check.id, check.fact, count(more, &format!("other {of}")))
     };
     by_id.into_iter().map(line).collect()
-}
-
-/// A name as one word for a shell, whatever is in it.
-pub fn word(name: &str) -> String {
-    let is_plain = |of: char| of.is_ascii_alphanumeric() || "._-:@".contains(of);
-    if !name.is_empty() && name.chars().all(is_plain) {
-        name.to_owned()
-    } else {
-        format!("'{}'", name.replace('\'', "'\\''"))
-    }
 }
 
 pub(crate) fn micros(ns: i64) -> String {

@@ -3,6 +3,8 @@
 
 use crate::check::{Area, Check, Fix, micros};
 use crate::seen::Seen;
+use crate::services::{Clock, ClockService, Sets, sets};
+use std::collections::BTreeMap;
 use tardy_host::timekeeper::Kept;
 
 const AREA: Area = Area::Clocks;
@@ -27,9 +29,7 @@ fn source(seen: &Seen) -> Check {
     let costs = "each reading of a clock is a system call and a slow device: 0.5 to 2 µs in every stamp of a program";
     let quicker = QUICK.iter().find(|quick| seen.clock_sources.iter().any(|of| of == *quick));
     let fix = match quicker {
-        Some(quick) => {
-            Fix::by(format!("use {quick}")).command(format!("echo {quick} >{FILE}"), format!("echo {source} >{FILE}"))
-        }
+        Some(quick) => Fix::by(format!("use {quick}")).file(FILE, *quick, source),
         None => Fix::by("this machine offers none that is quicker; the kernel's log says why (of tsc often: unstable)"),
     };
     Check::spoils(ID, AREA, format!("clock source {source}"), costs, fix)
@@ -77,39 +77,61 @@ fn seconds(ns: i64) -> String {
     if whole == 0 { rest } else { format!("{whole} s and {rest}") }
 }
 
-/// Programs that set CLOCK_REALTIME by servers of the network.
-const NTP: [&str; 3] = ["chronyd", "ntpd", "systemd-timesyn"];
+/// What a program does, in words.
+fn says(of: &ClockService, sets: Option<&[Sets]>) -> String {
+    let name = &of.name;
+    let Some(sets) = sets else { return format!("{name} runs, and what it sets is not shown") };
+    let clocks = |always: bool| {
+        let of_these = sets.iter().filter(|of| of.always == always);
+        of_these.map(|of| of.clock.name()).collect::<Vec<_>>().join(" and ")
+    };
+    match (clocks(true).as_str(), clocks(false).as_str()) {
+        ("", "") => format!("{name} sets no clock itself"),
+        (always, "") => format!("{name} sets {always}"),
+        ("", may) => format!("{name} sets {may} where it follows others"),
+        (always, may) => format!("{name} sets {always}, and {may} where it follows others"),
+    }
+}
 
 fn services(seen: &Seen) -> Check {
     const ID: &str = "clock-services";
-    let names: Vec<&str> = seen.clock_services.iter().map(String::as_str).collect();
-    let all = names.join(", ");
-    let ntp = names.iter().filter(|name| NTP.contains(name)).count();
-    if names.is_empty() {
+    let all: Vec<(&ClockService, Option<Vec<Sets>>)> =
+        seen.clock_services.iter().map(|of| (of, sets(of, &seen.ptp_clocks))).collect();
+    if all.is_empty() {
         let costs = "between two machines one-way figures need their clocks compared; on one machine it harms nothing";
         let fix = Fix::by("start chrony, or ptp4l and phc2sys, where several machines are measured");
         return Check::note(ID, AREA, "no program sets or steers this machine's clock", costs, fix);
     }
-    if ntp > 1 {
-        let costs = "they work against each other: the clock jumps to and fro";
-        return Check::spoils(
-            ID,
-            AREA,
-            format!("several programs set one clock: {all}"),
-            costs,
-            Fix::by("stop all but one"),
+    let fact = all.iter().map(|(of, sets)| says(of, sets.as_deref())).collect::<Vec<_>>().join("; ");
+    // Who sets each clock, and whether always.
+    let mut by_clock: BTreeMap<&Clock, Vec<(&str, bool)>> = BTreeMap::new();
+    for (of, sets) in &all {
+        for Sets { clock, always } in sets.iter().flatten() {
+            by_clock.entry(clock).or_default().push((&of.name, *always));
+        }
+    }
+    let shared: Vec<_> = by_clock.iter().filter(|(_, by)| by.len() > 1).collect();
+    let names = |by: &[(&str, bool)]| by.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(" and ");
+    if let Some((clock, by)) = shared.iter().find(|(_, by)| by.iter().filter(|(_, always)| *always).count() > 1) {
+        let costs = format!("{} work against each other: {} jumps to and fro", names(by), clock.name());
+        let fix = Fix::by("stop all but one of them, or have phc2sys hand its time to chrony or ntpd (-E ntpshm)");
+        return Check::spoils(ID, AREA, format!("several programs set one clock: {fact}"), costs, fix);
+    }
+    if let Some((clock, by)) = shared.first() {
+        let costs = format!("{} may set {} against each other", names(by), clock.name());
+        let fix = Fix::by(
+            "see with `pmc -u -b 0 'GET TIME_STATUS_NP'` which clock ptp4l follows; one program is to set a clock",
         );
+        return Check::note(ID, AREA, fact, costs, fix);
     }
-    if ntp == 1 && names.contains(&"phc2sys") {
-        let costs = "both may set CLOCK_REALTIME against each other; with phc2sys -E ntpshm, or if it sets the device's clock, they do not";
-        let fix =
-            Fix::by("see by the arguments of phc2sys which clock it sets, and stop the other program if both set one");
-        return Check::note(ID, AREA, format!("a clock is kept by {all}"), costs, fix);
+    if all.iter().any(|(_, sets)| sets.is_none()) {
+        let fix = Fix::by("see which clock it sets by its arguments and files, and stop what sets the same one");
+        return Check::note(ID, AREA, fact, "two programs that set one clock work against each other", fix);
     }
-    if names == ["ptp4l"] {
-        let costs = "with stamps of a device it keeps that device's clock, and nobody keeps CLOCK_REALTIME";
-        let fix = Fix::by("start phc2sys too, where several machines are measured");
-        return Check::note(ID, AREA, "ptp4l runs, and nothing hands its time to the system", costs, fix);
+    if !by_clock.contains_key(&Clock::Realtime) {
+        let costs = "between two machines one-way figures need their clocks compared, and nobody keeps CLOCK_REALTIME";
+        let fix = Fix::by("start phc2sys (-a -r) next to ptp4l, or chrony, where several machines are measured");
+        return Check::note(ID, AREA, format!("{fact}; nothing sets CLOCK_REALTIME"), costs, fix);
     }
-    Check::fine(ID, AREA, format!("the clock is kept by {all}"))
+    Check::fine(ID, AREA, fact)
 }

@@ -2,7 +2,9 @@
 //! Who interrupts CPUs that are to be left alone.
 
 use crate::check::{Area, Check, Fix, list};
+use crate::numa::{near, node_of};
 use crate::seen::{Interrupt, Seen, count};
+use std::collections::BTreeSet;
 
 const AREA: Area = Area::Interrupts;
 const ID: &str = "irq-affinity";
@@ -39,10 +41,11 @@ fn of_cpu(seen: &Seen, cpus: &[u32], cpu: u32) -> Check {
     let (interrupts, go) = (count(here.len(), "interrupt"), if here.len() == 1 { "goes" } else { "go" });
     let fact = format!("{interrupts} of devices {go} to CPU {cpu}: {names}{more}");
     let costs = "each takes 1 to 20 µs, and the softirq behind it up to some ms";
-    let others = seen.others(cpus);
+    // To CPUs of the device's own node, or of this CPU's.
+    let near = |irq: &Interrupt| near(seen, cpus, irq.node.or_else(|| node_of(seen, cpu)));
     // Those whose CPUs the kernel has chosen come for work that this CPU asked for itself.
     let free: Vec<&&Interrupt> = here.iter().filter(|irq| irq.is_managed != Some(true)).collect();
-    if free.is_empty() || others.is_empty() {
+    if free.is_empty() || seen.others(cpus).is_empty() {
         let says = match free.is_empty() {
             true => {
                 "the kernel has chosen their CPUs (managed interrupts): one comes only for what this CPU asked its device for"
@@ -51,10 +54,21 @@ fn of_cpu(seen: &Seen, cpus: &[u32], cpu: u32) -> Check {
         };
         return Check::note(ID, AREA, fact, costs, Fix::by(says)).on(cpu);
     }
-    let mut fix = Fix::by(format!("send them to CPU {}{}", list(&others), balanced(seen)));
-    for irq in free {
+    let sent: Vec<(&Interrupt, Vec<u32>, String)> = free
+        .into_iter()
+        .map(|irq| {
+            let (to, says) = near(irq);
+            (*irq, to, says)
+        })
+        .collect();
+    let to: BTreeSet<u32> = sent.iter().flat_map(|(_, to, _)| to).copied().collect();
+    let says: BTreeSet<&str> = sent.iter().map(|(.., says)| says.as_str()).collect();
+    let fact = format!("{fact}{}", says.into_iter().collect::<String>());
+    let to: Vec<u32> = to.into_iter().collect();
+    let mut fix = Fix::by(format!("send them to CPU {}{}", list(&to), balanced(seen)));
+    for (irq, to, _) in &sent {
         let file = format!("/proc/irq/{}/smp_affinity_list", irq.number);
-        fix = fix.command(format!("echo {} >{file}", list(&others)), format!("echo {} >{file}", list(&irq.allowed)));
+        fix = fix.file(file, list(to), list(&irq.allowed));
     }
     Check::spoils(ID, AREA, fact, costs, fix).on(cpu)
 }

@@ -3,6 +3,7 @@
 //! made of it, and which tasks may run there all the same.
 
 use crate::check::{Area, Check, Fix, list};
+use crate::numa::{near, node_of};
 use crate::seen::{Seen, SeenTask};
 use crate::tasks::{self, SHOWN_TO, moved, names, place};
 
@@ -145,9 +146,9 @@ fn rcu_nocbs(seen: &Seen, cpus: &[u32]) -> Check {
     if there.is_empty() {
         return Check::fine(ID, AREA, fact);
     }
-    let others = seen.others(cpus);
+    let (others, near) = near(seen, cpus, cpus.first().and_then(|cpu| node_of(seen, *cpu)));
     let fix = moved(Fix::by(format!("have these threads run on {}", place(&others))), &there, &others);
-    let fact = format!("{fact}; {} may run there too", names(&there));
+    let fact = format!("{fact}; {} may run there too{near}", names(&there));
     Check::spoils(ID, AREA, fact, "they take the CPU that they are to spare", fix)
 }
 
@@ -163,8 +164,7 @@ fn workqueues(seen: &Seen, cpus: &[u32]) -> Option<Check> {
     let rest: Vec<u32> = seen.others(cpus).into_iter().filter(|cpu| there.contains(cpu)).collect();
     let fix = match rest.is_empty() {
         true => Fix::by("leave at least one CPU to the kernel's work"),
-        false => Fix::by(format!("leave that work to CPU {}", list(&rest)))
-            .command(format!("echo {} >{FILE}", mask(&rest)), format!("echo {} >{FILE}", mask(there))),
+        false => Fix::by(format!("leave that work to CPU {}", list(&rest))).file(FILE, mask(&rest), mask(there)),
     };
     Some(Check::note(ID, AREA, fact, "it takes some µs to some ms at a time", fix))
 }
@@ -187,7 +187,7 @@ fn watchdog(seen: &Seen, cpus: &[u32]) -> Option<Check> {
         return Some(Check::fine(ID, AREA, "the kernel's watchdog for lockups is not on these CPUs"));
     }
     let fact = format!("the kernel's watchdog for lockups is on CPU {}", list(&watched));
-    let fix = Fix::by("switch it off").command("sysctl -w kernel.watchdog=0", "sysctl -w kernel.watchdog=1");
+    let fix = Fix::by("switch it off").file("/proc/sys/kernel/watchdog", "0", "1");
     Some(Check::note(ID, AREA, fact, "a timer and a thread of the highest priority every 4 s, for some µs", fix))
 }
 
@@ -197,8 +197,7 @@ fn timer_migration(seen: &Seen) -> Option<Check> {
     if seen.timer_migration? {
         return Some(fine);
     }
-    let fix =
-        Fix::by("switch it on").command("sysctl -w kernel.timer_migration=1", "sysctl -w kernel.timer_migration=0");
+    let fix = Fix::by("switch it on").file("/proc/sys/kernel/timer_migration", "1", "0");
     Some(Check::note(
         ID,
         AREA,

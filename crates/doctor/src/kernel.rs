@@ -23,7 +23,7 @@ pub(crate) fn checks(seen: &Seen, _: &[u32]) -> Vec<Check> {
         }
         Some(Ok(tried)) => tried,
     };
-    vec![qdiscs(&tried.qdiscs), xdp(&tried.xdp), programs(&tried.programs)]
+    vec![qdiscs(&tried.qdiscs), xdp(&tried.xdp), programs(&tried.programs, seen)]
 }
 
 fn qdiscs(tried: &[(String, Result<(), String>)]) -> Check {
@@ -68,7 +68,27 @@ fn xdp(tried: &[(String, Result<(), String>)]) -> Check {
     Check::note(ID, AREA, fact, "port xdp and path xdp are refused here", fix)
 }
 
-fn programs(tried: &[ProgramSupport]) -> Check {
+/// Where programs of a type that the kernel loads may be attached, and the settings that it takes
+/// on any processor. That a program loads does not show it.
+const HOOKS: [(&str, &[&str]); 3] = [
+    ("kprobe", &["KPROBES", "KPROBE_EVENTS", "BPF_EVENTS"]),
+    ("uprobe", &["UPROBE_EVENTS", "BPF_EVENTS"]),
+    ("fentry", &["FUNCTION_TRACER", "DYNAMIC_FTRACE_WITH_DIRECT_CALLS", "DEBUG_INFO_BTF", "BPF_JIT"]),
+];
+
+/// Hooks that there are, and those that there are not with what is missing, by the kernel's
+/// configuration.
+fn hooks(seen: &Seen) -> (Vec<&'static str>, Vec<String>) {
+    let (mut has, mut lacks) = (Vec::new(), Vec::new());
+    for (hook, needs) in HOOKS.iter().filter(|_| seen.config.is_some()) {
+        let missing: Vec<String> =
+            needs.iter().filter(|of| seen.has(of) == Some(false)).map(|of| format!("CONFIG_{of}")).collect();
+        if missing.is_empty() { has.push(*hook) } else { lacks.push(format!("{hook} ({})", missing.join(", "))) }
+    }
+    (has, lacks)
+}
+
+fn programs(tried: &[ProgramSupport], seen: &Seen) -> Check {
     const ID: &str = "bpf-programs";
     let of =
         |is: Option<bool>| tried.iter().filter(move |of| of.is_supported == is).map(|of| of.name).collect::<Vec<_>>();
@@ -77,11 +97,18 @@ fn programs(tried: &[ProgramSupport]) -> Check {
     if !lacks.is_empty() {
         fact += &format!("; not {}", lacks.join(", "));
     }
+    let (attach, not_built) = hooks(seen);
+    if !attach.is_empty() {
+        fact += &format!("; by its configuration it has {}", attach.join(", "));
+    }
+    if !not_built.is_empty() {
+        fact += &format!("; it is built without {}", not_built.join(", "));
+    }
     if !unknown.is_empty() {
         let fact = format!("{fact}; {} could not be tried", unknown.join(", "));
         return Check::unknown(ID, AREA, fact, "call it as root");
     }
-    if lacks.is_empty() {
+    if lacks.is_empty() && not_built.is_empty() {
         return Check::fine(ID, AREA, fact);
     }
     let costs = "programs of these types, yours or a tracer's, cannot be loaded here";

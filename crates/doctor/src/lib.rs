@@ -12,19 +12,23 @@ mod live;
 mod needs;
 mod network;
 mod nics;
+mod numa;
 mod power;
 mod quota;
+mod root;
 mod scheduler;
 mod seen;
+mod services;
 mod tasks;
 mod tried;
 
-pub use check::{Area, Check, Diagnosis, Fix, FixCommand, Verdict, list, problems, word};
+pub use check::{Area, Check, Diagnosis, Fix, FixCommand, Verdict, list, problems};
 pub use live::{Live, Watched, check as live, column, watch};
 pub use needs::Needs;
-pub use nics::{SeenNic, listen, physical, read as read_nic};
+pub use nics::{SeenNic, listen, physical, read as read_nic, try_modes};
 pub use quota::Quota;
 pub use seen::{Interrupt, Seen, SeenTask, of_mask};
+pub use services::ClockService;
 pub use tried::{Tried, try_all};
 
 use tardy_sys::SysError;

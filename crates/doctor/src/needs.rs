@@ -55,7 +55,8 @@ impl Needs {
             "tai-offset" => self.launches || self.between_machines,
             "clock-services" | "clock-offset" => self.between_machines,
             "qdiscs" => !self.qdiscs.is_empty(),
-            "xdp-modes" | "xdp" => self.xdp,
+            "xdp-modes" => self.xdp,
+            "xdp" | "xdp-tried" => self.xdp && check.nic.as_ref().is_none_or(|nic| self.nics.contains(nic)),
             // A tracer's programs are no experiment's.
             "bpf-programs" => false,
             _ => check.nic.as_ref().is_none_or(|nic| self.nics.contains(nic)),

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Network devices: what delays packets in them, what they can stamp, and who else is attached.
 
-use crate::check::{Area, Check, Fix, word};
+use crate::check::{Area, Check, Fix};
 use crate::nics::{OFFLOADS, SeenNic};
 use crate::seen::{Seen, count};
+use tardy_host::change::{Change, DeviceChange, DeviceSetting, pause_words};
 use tardy_host::nic::Use;
+use tardy_model::xdp::XdpMode;
+use tardy_sys::ethtool::Pause;
 
 const AREA: Area = Area::Network;
 /// Changing this makes most devices agree with the other end again: the link is down for seconds.
@@ -21,10 +24,16 @@ fn of_nic(seen: &SeenNic) -> Vec<Check> {
     checks.extend(eee(seen));
     checks.extend(pause(seen));
     checks.extend([stamps(seen), xdp(seen)]);
+    checks.extend(modes(seen));
     checks.extend(attached(seen));
     checks.extend(qdisc(seen));
     checks.extend(tags(seen));
     checks
+}
+
+fn change(seen: &SeenNic, setting: DeviceSetting, set: &str, was: String) -> Change {
+    let (device, ifindex) = (seen.nic.name.clone(), seen.nic.ifindex);
+    Change::Device(DeviceChange { device, ifindex, setting, set: set.to_owned(), was })
 }
 
 fn link(seen: &SeenNic) -> Check {
@@ -83,17 +92,15 @@ fn coalescing(seen: &SeenNic) -> Check {
         return Check::fine(ID, AREA, fact).of(name);
     }
     // The mode goes off before its time is set: drivers refuse the time of a mode that is on.
-    let device = word(name);
     let mut fix = Fix::by("have it interrupt for each packet");
-    for (is_set, option, off, was) in [
-        (set.adaptive_rx, "adaptive-rx", "off", "on".to_owned()),
-        (set.adaptive_tx, "adaptive-tx", "off", "on".to_owned()),
-        (set.rx_us > 0, "rx-usecs", "0", set.rx_us.to_string()),
-        (set.tx_us > 0, "tx-usecs", "0", set.tx_us.to_string()),
+    for (is_set, setting, off, was) in [
+        (set.adaptive_rx, DeviceSetting::AdaptiveRx, "off", "on".to_owned()),
+        (set.adaptive_tx, DeviceSetting::AdaptiveTx, "off", "on".to_owned()),
+        (set.rx_us > 0, DeviceSetting::RxUsecs, "0", set.rx_us.to_string()),
+        (set.tx_us > 0, DeviceSetting::TxUsecs, "0", set.tx_us.to_string()),
     ] {
         if is_set {
-            fix = fix
-                .command(format!("ethtool -C {device} {option} {off}"), format!("ethtool -C {device} {option} {was}"));
+            fix = fix.change(change(seen, setting, off, was));
         }
     }
     let costs = match adaptive {
@@ -119,20 +126,17 @@ fn offloads(seen: &SeenNic) -> Check {
         return Check::fine(ID, AREA, format!("{name}: nobody puts packets together or takes them apart")).of(name);
     }
     let does = on.iter().map(|of| format!("{} ({})", of.option, of.does)).collect::<Vec<_>>().join(", ");
-    let device = word(name);
     let mut fix = Fix::by(
         "switch them off where small packets share the device with bulk traffic, and limit what TCP hands over at once, which \
          it does without TSO too (gso_max_size)",
     );
     let switchable = on.iter().filter(|of| seen.offloads.get(of.feature).is_some_and(|feature| feature.switchable));
-    for of in switchable {
-        fix = fix
-            .command(format!("ethtool -K {device} {} off", of.option), format!("ethtool -K {device} {} on", of.option));
+    for setting in switchable.filter_map(|of| DeviceSetting::feature(of.option)) {
+        fix = fix.change(change(seen, setting, "off", "on".to_owned()));
     }
     // 2 packets of 1500 bytes.
     if let Some(was) = seen.nic.gso_max_size.filter(|was| *was > 3_000) {
-        let set = |bytes: u32| format!("ip link set dev {device} gso_max_size {bytes}");
-        fix = fix.command(set(3_000), set(was));
+        fix = fix.change(change(seen, DeviceSetting::GsoMaxSize, "3000", was.to_string()));
     }
     let costs = "packets that came together are handed on together, and one behind up to 64 KiB of TCP waits for them: 0.5 ms at 1 Gbit/s";
     Check::note(ID, AREA, format!("{name}: {does}"), costs, fix).of(name)
@@ -144,9 +148,12 @@ fn eee(seen: &SeenNic) -> Option<Check> {
     if !set.is_enabled {
         return Some(Check::fine(ID, AREA, format!("{name}: its link does not sleep")).of(name));
     }
-    let device = word(name);
-    let fix = Fix::by(format!("switch it off at one end; {RENEGOTIATES}"))
-        .command(format!("ethtool --set-eee {device} eee off"), format!("ethtool --set-eee {device} eee on"));
+    let fix = Fix::by(format!("switch it off at one end; {RENEGOTIATES}")).change(change(
+        seen,
+        DeviceSetting::Eee,
+        "off",
+        "on".to_owned(),
+    ));
     let fact = match set.is_active {
         true => format!("{name}: its link sleeps between packets (EEE)"),
         false => format!("{name}: its link would sleep between packets (EEE), and the other end does not"),
@@ -167,12 +174,13 @@ fn pause(seen: &SeenNic) -> Option<Check> {
         (true, false) => "the other end may stop it",
         (false, true) => "it may stop the other end",
     };
-    let switch = |on: bool| if on { "on" } else { "off" };
-    let device = word(name);
-    let fix = Fix::by(format!("switch them off; {RENEGOTIATES}")).command(
-        format!("ethtool -A {device} autoneg off rx off tx off"),
-        format!("ethtool -A {device} autoneg {} rx {} tx {}", switch(set.autoneg), switch(set.rx), switch(set.tx)),
-    );
+    let off = pause_words(Pause::default());
+    let fix = Fix::by(format!("switch them off; {RENEGOTIATES}")).change(change(
+        seen,
+        DeviceSetting::Pause,
+        &off,
+        pause_words(set),
+    ));
     let costs =
         "while a slow receiver has the link stopped nothing leaves, of no priority: up to 34 ms at a time at 1 Gbit/s";
     Some(Check::note(ID, AREA, format!("{name}: {says} by pause frames"), costs, fix).of(name))
@@ -231,6 +239,23 @@ fn xdp(seen: &SeenNic) -> Check {
     }
     let costs = "an XDP program runs on the kernel's packet buffers, some µs later, and its stamp is as late";
     Check::note(ID, AREA, fact, costs, Fix::by("use a device whose driver runs XDP, if XDP is measured")).of(name)
+}
+
+/// What was tried on the device itself.
+fn modes(seen: &SeenNic) -> Option<Check> {
+    const ID: &str = "xdp-tried";
+    let (name, modes) = (&seen.nic.name, seen.modes.as_ref()?);
+    let words = |(mode, result): &(XdpMode, Result<(), String>)| match result {
+        Ok(()) => format!("{} works", mode.name()),
+        Err(why) => format!("{} does not ({why})", mode.name()),
+    };
+    let fact = format!("{name}: XDP, tried on it: {}", modes.iter().map(words).collect::<Vec<_>>().join(", "));
+    if modes.iter().all(|(_, result)| result.is_ok()) {
+        return Some(Check::fine(ID, AREA, fact).of(name));
+    }
+    let costs = "experiments that attach a program in that mode are refused on this device";
+    let fix = Fix::by("measure in the mode that works, or use a device whose driver has the other");
+    Some(Check::note(ID, AREA, fact, costs, fix).of(name))
 }
 
 fn attached(seen: &SeenNic) -> Option<Check> {

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::thread;
 use std::time::Duration;
+use tardy_bpf::pass;
 use tardy_host::nic::{self, Nic, NicError};
+use tardy_model::xdp::XdpMode;
 use tardy_sys::bpf;
 use tardy_sys::ethtool::{self, Coalescing, Eee, Pause};
 use tardy_sys::nic::{Feature, FilterWay, XdpFeatures};
@@ -50,6 +52,8 @@ pub struct SeenNic {
     /// BPF programs among its filters and at its tcx hooks, by their ids; `None` if the kernel does
     /// not show them to this user.
     pub programs: Option<Vec<u32>>,
+    /// Whether it took an XDP program in each mode that was tried on it; `None` if none was.
+    pub modes: Option<Vec<(XdpMode, Result<(), String>)>>,
     /// Frames with two VLAN tags that came in while somebody listened; `None` if nobody did.
     pub twice_tagged: Option<Result<u32, String>>,
 }
@@ -73,6 +77,7 @@ pub fn read(device: &str) -> Result<SeenNic, NicError> {
         offloads: OFFLOADS.iter().filter_map(offload).collect(),
         xdp: tardy_sys::nic::xdp_features(name).ok(),
         programs: programs(&nic),
+        modes: None,
         twice_tagged: None,
         nic,
     })
@@ -86,6 +91,13 @@ pub fn listen(nics: &mut [SeenNic], for_ns: i64) {
         let counted = listening.and_then(|of| of.count());
         nic.twice_tagged = Some(counted.map_err(|error| error.to_string()));
     }
+}
+
+/// Attaches a program that lets every frame pass to a device, native and then generic, and takes
+/// it off again. Some drivers reset the link then.
+pub fn try_modes(nic: &mut SeenNic) {
+    let tried = |mode| (mode, pass::attach(nic.nic.ifindex, mode).map(drop));
+    nic.modes = Some([XdpMode::Native, XdpMode::Generic].map(tried).into());
 }
 
 fn programs(nic: &Nic) -> Option<Vec<u32>> {

@@ -71,7 +71,7 @@ fn idle(seen: &Seen, cpus: &[u32]) -> Check {
         let deep = seen.idle_states.get(cpu).into_iter().flatten().enumerate();
         for (number, _) in deep.filter(|(_, state)| !state.is_disabled && state.exit_latency_us > QUICK_US) {
             let file = format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle/state{number}/disable");
-            fix = fix.command(format!("echo 1 >{file}"), format!("echo 0 >{file}"));
+            fix = fix.file(file, "1", "0");
         }
     }
     let costs = format!("a packet that finds the CPU asleep waits up to {us} µs");
@@ -98,7 +98,7 @@ fn frequency(seen: &Seen, cpus: &[u32]) -> Option<Check> {
     let mut fix = Fix::by("set the governor performance");
     for (cpu, governor) in &slow {
         let file = format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor");
-        fix = fix.command(format!("echo performance >{file}"), format!("echo {governor} >{file}"));
+        fix = fix.file(file, "performance", *governor);
     }
     let costs = "the CPU is slow when a packet comes, and takes up to some ms to become fast";
     Some(Check::spoils(ID, AREA, format!("governor {governor} on CPU {}, by {driver}", list(&which)), costs, fix))
@@ -111,9 +111,8 @@ fn turbo(seen: &Seen) -> Option<Check> {
     }
     let file = "/sys/devices/system/cpu/intel_pstate/no_turbo";
     let fix = match seen.frequency_driver.as_deref().is_some_and(|driver| driver.starts_with("intel")) {
-        true => Fix::by("switch it off").command(format!("echo 1 >{file}"), format!("echo 0 >{file}")),
-        false => Fix::by("switch it off")
-            .command("echo 0 >/sys/devices/system/cpu/cpufreq/boost", "echo 1 >/sys/devices/system/cpu/cpufreq/boost"),
+        true => Fix::by("switch it off").file(file, "1", "0"),
+        false => Fix::by("switch it off").file("/sys/devices/system/cpu/cpufreq/boost", "0", "1"),
     };
     let costs =
         "how fast it is depends on how warm the processor is and who else computes: figures move by some per cent";

@@ -2,7 +2,7 @@
 //! The kernel's scheduler: how it preempts, what it keeps back from realtime threads, and what it
 //! does on its own.
 
-use crate::check::{Area, Check, Fix, list, word};
+use crate::check::{Area, Check, Fix, list};
 use crate::quota::Quota;
 use crate::seen::Seen;
 
@@ -44,10 +44,7 @@ fn preemption(seen: &Seen) -> Check {
         ),
     };
     let fix = match seen.preempt.as_deref() {
-        Some(model) if model != "full" => fix.command(
-            "echo full >/sys/kernel/debug/sched/preempt",
-            format!("echo {model} >/sys/kernel/debug/sched/preempt"),
-        ),
+        Some(model) if model != "full" => fix.file("/sys/kernel/debug/sched/preempt", "full", model),
         _ => fix,
     };
     Check::note(ID, AREA, fact, costs, fix)
@@ -89,8 +86,8 @@ fn rt_limit(seen: &Seen) -> Check {
     }
     let fact = format!("realtime threads may run {runtime} µs of each {period} µs");
     let costs = format!("a realtime thread that spins stops for {} µs in each period", period - runtime);
-    let fix = Fix::by("take the limit off while you measure")
-        .command("sysctl -w kernel.sched_rt_runtime_us=-1", format!("sysctl -w kernel.sched_rt_runtime_us={runtime}"));
+    let file = "/proc/sys/kernel/sched_rt_runtime_us";
+    let fix = Fix::by("take the limit off while you measure").file(file, "-1", runtime.to_string());
     Check::note(ID, AREA, fact, costs, fix)
 }
 
@@ -108,9 +105,8 @@ fn cpu_quota(seen: &Seen) -> Check {
         true => ["max".to_owned(), format!("{quota_us} {period_us}")],
         false => ["-1".to_owned(), quota_us.to_string()],
     };
-    let file = word(file);
-    let fix = Fix::by("take the limit off while you measure, or run outside of the container")
-        .command(format!("echo {off} >{file}"), format!("echo {on} >{file}"));
+    let fix =
+        Fix::by("take the limit off while you measure, or run outside of the container").file(file.as_str(), off, on);
     Check::spoils(ID, AREA, fact, costs, fix)
 }
 
@@ -134,7 +130,7 @@ fn fair_server(seen: &Seen, cpus: &[u32]) -> Option<Check> {
     let mut fix = Fix::by("switch it off for this CPU");
     for (cpu, ns) in &on {
         let file = format!("/sys/kernel/debug/sched/fair_server/cpu{cpu}/runtime");
-        fix = fix.command(format!("echo 0 >{file}"), format!("echo {ns} >{file}"));
+        fix = fix.file(file, "0", ns.to_string());
     }
     Some(Check::note(ID, AREA, fact, costs, fix))
 }
@@ -144,8 +140,7 @@ fn autogroup(seen: &Seen) -> Option<Check> {
     if !seen.autogroup? {
         return Some(Check::fine(ID, AREA, "tasks are not grouped by their session (autogroup)"));
     }
-    let fix = Fix::by("switch it off")
-        .command("sysctl -w kernel.sched_autogroup_enabled=0", "sysctl -w kernel.sched_autogroup_enabled=1");
+    let fix = Fix::by("switch it off").file("/proc/sys/kernel/sched_autogroup_enabled", "0", "1");
     let costs = "the nice value of an ordinary thread counts within its session only";
     Some(Check::note(ID, AREA, "tasks are grouped by their session (autogroup)", costs, fix))
 }
@@ -155,8 +150,7 @@ fn numa(seen: &Seen) -> Option<Check> {
     if !seen.numa_balancing? {
         return Some(Check::fine(ID, AREA, "the kernel moves no memory between NUMA nodes on its own"));
     }
-    let fix =
-        Fix::by("switch it off").command("sysctl -w kernel.numa_balancing=0", "sysctl -w kernel.numa_balancing=1");
+    let fix = Fix::by("switch it off").file("/proc/sys/kernel/numa_balancing", "0", "1");
     let costs = "it unmaps memory to see who uses it: page faults of some µs at any time";
     Some(Check::note(ID, AREA, "the kernel moves memory between NUMA nodes on its own", costs, fix))
 }
@@ -168,8 +162,7 @@ fn huge_pages(seen: &Seen) -> Option<Check> {
     if mode != "always" {
         return Some(Check::fine(ID, AREA, format!("transparent huge pages: {mode}")));
     }
-    let fix = Fix::by("have only those get them that ask")
-        .command(format!("echo madvise >{FILE}"), format!("echo always >{FILE}"));
+    let fix = Fix::by("have only those get them that ask").file(FILE, "madvise", "always");
     let costs = "khugepaged copies memory of any process, which stops for up to some hundred µs";
     Some(Check::note(ID, AREA, "transparent huge pages: always", costs, fix))
 }

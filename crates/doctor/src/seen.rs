@@ -4,12 +4,14 @@
 
 use crate::nics::SeenNic;
 use crate::quota::{self, Quota};
+use crate::root::Root;
+use crate::services::{self, ClockService};
 use crate::tried::Tried;
 use flate2::read::GzDecoder;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tardy_host::cpus::{IdleState, parse_list, states_in};
 use tardy_host::timekeeper::{self, Kept};
 
@@ -20,6 +22,8 @@ const MOST_CONFIG: u64 = 4 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenTask {
     pub tid: u32,
+    /// When it started, in clock ticks since boot: its number is used again after it.
+    pub started_ticks: u64,
     pub name: String,
     /// It is the kernel's own.
     pub is_kernel: bool,
@@ -44,6 +48,8 @@ pub struct Interrupt {
     pub allowed: Vec<u32>,
     /// The kernel has chosen its CPUs and takes no others; `None` if that is not shown.
     pub is_managed: Option<bool>,
+    /// The NUMA node of its device; `None` if it has none, or the kernel does not say.
+    pub node: Option<u32>,
     /// Where the kernel sent the last one. What somebody has changed since takes effect with the
     /// next one.
     pub effective: Vec<u32>,
@@ -109,8 +115,12 @@ pub struct Seen {
     pub clock_source: Option<String>,
     pub clock_sources: Vec<String>,
     pub tai_offset_s: i32,
-    /// Programs that set or steer clocks, by name.
-    pub clock_services: BTreeSet<String>,
+    /// Programs that set or steer clocks.
+    pub clock_services: Vec<ClockService>,
+    /// The PTP clock of each network device that has one, as `/dev/ptp0`.
+    pub ptp_clocks: BTreeMap<String, String>,
+    /// CPUs of each NUMA node.
+    pub nodes: BTreeMap<u32, Vec<u32>>,
     /// What chrony and ptp4l report, once they are asked.
     pub kept: Vec<Kept>,
     pub is_root: bool,
@@ -119,49 +129,10 @@ pub struct Seen {
     pub tried: Option<Result<Tried, String>>,
 }
 
-/// Programs that set or steer a clock.
-const CLOCK_SERVICES: [&str; 7] = ["chronyd", "ntpd", "systemd-timesyn", "ptp4l", "phc2sys", "ts2phc", "timemaster"];
 /// Flags of a task, field 9 of its `stat` (include/linux/sched.h): the kernel's own, and one whose
 /// CPUs nobody may change.
 const PF_KTHREAD: u64 = 0x0020_0000;
 const PF_NO_SETAFFINITY: u64 = 0x0400_0000;
-
-struct Root<'r>(&'r Path);
-
-impl Root<'_> {
-    fn path(&self, path: &str) -> PathBuf {
-        self.0.join(path)
-    }
-
-    /// What is no UTF-8 is replaced: a task gives itself any name.
-    fn text(&self, path: &str) -> Option<String> {
-        let bytes = fs::read(self.path(path)).ok()?;
-        let text = String::from_utf8_lossy(&bytes);
-        let text = text.trim_end_matches(['\n', '\0']).trim();
-        (!text.is_empty()).then(|| text.to_owned())
-    }
-
-    /// An empty list is one; a file that is not there is none.
-    fn cpus(&self, path: &str) -> Option<Vec<u32>> {
-        fs::read_to_string(self.path(path)).ok().map(|text| parse_list(&text))
-    }
-
-    fn number<T: std::str::FromStr>(&self, path: &str) -> Option<T> {
-        self.text(path)?.parse().ok()
-    }
-
-    fn flag(&self, path: &str) -> Option<bool> {
-        self.number::<i64>(path).map(|number| number != 0)
-    }
-
-    /// Names in a folder that are numbers.
-    fn numbers(&self, folder: &str) -> Vec<u32> {
-        let entries = fs::read_dir(self.path(folder)).into_iter().flatten().flatten();
-        let mut found: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-        found.sort_unstable();
-        found
-    }
-}
 
 impl Seen {
     pub fn read() -> Seen {
@@ -192,10 +163,7 @@ impl Seen {
         let release = root.text("proc/sys/kernel/osrelease").unwrap_or_default();
         let watchdog = root.flag("proc/sys/kernel/watchdog").unwrap_or(false);
         let tasks = tasks(&root);
-        let clock_services = tasks
-            .iter()
-            .filter(|task| task.is_leader && CLOCK_SERVICES.contains(&task.name.as_str()))
-            .map(|task| task.name.clone());
+        let leaders = tasks.iter().filter(|task| task.is_leader).map(|task| (task.tid, task.name.as_str()));
         Seen {
             version: root.text("proc/sys/kernel/version").unwrap_or_default(),
             command_line: root.text("proc/cmdline").unwrap_or_default(),
@@ -203,7 +171,9 @@ impl Seen {
             isolated: isolated(&root),
             nohz_full: root.cpus("sys/devices/system/cpu/nohz_full"),
             workqueues: root.text("sys/devices/virtual/workqueue/cpumask").map(|mask| of_mask(&mask)),
-            clock_services: clock_services.collect(),
+            clock_services: services::read(&root, leaders),
+            ptp_clocks: services::ptp_clocks(&root),
+            nodes: nodes(&root),
             tasks,
             interrupts: interrupts(&root),
             watchdog: watchdog.then(|| root.cpus("proc/sys/kernel/watchdog_cpumask")).flatten(),
@@ -388,6 +358,15 @@ fn config(root: &Root<'_>, release: &str) -> Option<BTreeMap<String, String>> {
     Some(text.lines().filter_map(line).collect())
 }
 
+/// CPUs of each node.
+fn nodes(root: &Root<'_>) -> BTreeMap<u32, Vec<u32>> {
+    let of = |name: String| {
+        let cpus = root.cpus(&format!("sys/devices/system/node/{name}/cpulist"))?;
+        Some((name.strip_prefix("node")?.parse().ok()?, cpus))
+    };
+    root.names("sys/devices/system/node").into_iter().filter_map(of).collect()
+}
+
 fn tasks(root: &Root<'_>) -> Vec<SeenTask> {
     let mut found = Vec::new();
     let ourselves = std::process::id();
@@ -412,6 +391,7 @@ fn task(tid: u32, stat: &str, status: &str) -> Option<SeenTask> {
     let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).map(parse_list);
     Some(SeenTask {
         tid,
+        started_ticks: field(22)?,
         name,
         is_kernel: flags & PF_KTHREAD != 0,
         is_fixed: flags & PF_NO_SETAFFINITY != 0,
@@ -450,6 +430,7 @@ fn interrupts(root: &Root<'_>) -> Vec<Interrupt> {
             number,
             name,
             is_managed,
+            node: root.number(&format!("proc/irq/{number}/node")),
             effective: effective.unwrap_or(allowed.clone()),
             allowed,
         })

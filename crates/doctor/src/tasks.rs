@@ -2,8 +2,10 @@
 //! Which tasks may run on CPUs that are to be left alone: users' own, and the kernel's.
 
 use crate::check::{Area, Check, Fix, list};
+use crate::numa::{near, node_of};
 use crate::seen::{Seen, SeenTask, count};
 use std::collections::BTreeMap;
+use tardy_host::change::{Change, ThreadChange};
 
 const AREA: Area = Area::Isolation;
 /// Names that a list of tasks has, before the rest is only counted.
@@ -37,10 +39,9 @@ pub(crate) fn place(others: &[u32]) -> String {
 /// The same with the commands that move some of these tasks, if there is a place for them.
 pub(crate) fn moved(mut fix: Fix, tasks: &[&SeenTask], others: &[u32]) -> Fix {
     for task in tasks.iter().filter(|task| !task.is_fixed && !others.is_empty()).take(SHOWN) {
-        fix = fix.command(
-            format!("taskset -pc {} {}", list(others), task.tid),
-            format!("taskset -pc {} {}", list(&task.allowed), task.tid),
-        );
+        let SeenTask { tid, started_ticks, .. } = **task;
+        let (set, was) = (list(others), list(&task.allowed));
+        fix = fix.change(Change::Thread(ThreadChange { tid, started_ticks, set, was }));
     }
     fix
 }
@@ -56,8 +57,8 @@ pub(crate) fn of_users(seen: &Seen, cpus: &[u32], cpu: u32) -> Check {
     if there.is_empty() {
         return Check::fine(ID, AREA, format!("no user task is put on CPU {cpu}")).on(cpu);
     }
-    let others = seen.others(cpus);
-    let fact = format!("{} may run on CPU {cpu}: {}", count(there.len(), "user task"), names(&there));
+    let (others, near) = near(seen, cpus, node_of(seen, cpu));
+    let fact = format!("{} may run on CPU {cpu}: {}{near}", count(there.len(), "user task"), names(&there));
     let costs = "each runs for up to a time slice, some milliseconds, before an ordinary measuring thread does";
     let fix = Fix::by(format!("put them on {}", place(&others)));
     // Many of them are no matter of single commands.
@@ -85,11 +86,12 @@ pub(crate) fn of_kernel(seen: &Seen, cpus: &[u32], cpu: u32) -> Check {
         let fact = format!("no thread of the kernel that could run elsewhere may run on CPU {cpu}{stay}");
         return Check::fine(ID, AREA, fact).on(cpu);
     }
+    let (others, near) = near(seen, cpus, node_of(seen, cpu));
     let fact = format!(
-        "{} of the kernel may run on CPU {cpu}, and could elsewhere: {}{stay}",
+        "{} of the kernel may run on CPU {cpu}, and could elsewhere: {}{stay}{near}",
         count(free.len(), "thread"),
         names(&free)
     );
-    let fix = moved(Fix::by("isolcpus keeps new ones away; move those that are there"), &free, &seen.others(cpus));
+    let fix = moved(Fix::by("isolcpus keeps new ones away; move those that are there"), &free, &others);
     Check::note(ID, AREA, fact, "each runs for some µs at a time, and writing out memory for longer", fix).on(cpu)
 }

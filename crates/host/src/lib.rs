@@ -2,6 +2,7 @@
 //! Reads the machine: which CPUs may be used, what it is, what its network devices are and are
 //! used for, what it is doing at a moment. Changes nothing.
 
+pub mod change;
 pub mod cpus;
 pub mod facts;
 pub mod nic;

@@ -4,8 +4,9 @@
 //!
 //! One JSON object a line, each with the version of this form: `{"v":2,"boot":"…"}` first,
 //! `{"v":2,"step":{"number":0,"undo":[…]}}` before a step, `{"v":2,"undone":0}` after its inverse,
-//! `{"v":2,"agent":{"pid":…,"start":…,"boot":"…"}}` for a process. Only a line with its end
-//! counts: what was cut off while it was written had not been begun.
+//! `{"v":2,"agent":{"pid":…,"start":…,"boot":"…"}}` for a process, `{"v":2,"kept":"doctor"}` of one
+//! whose changes are to outlive its process. Only a line with its end counts: what was cut off
+//! while it was written had not been begun.
 
 use crate::command::Command;
 use crate::process::Identity;
@@ -73,6 +74,15 @@ enum Record {
     Step { number: u32, undo: Vec<Inverse> },
     Undone(u32),
     Agent(Identity),
+    Kept(KeptBy),
+}
+
+/// Whose changes stay when its process ends, until `tardy undo`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeptBy {
+    /// `tardy doctor --fix --apply`.
+    Doctor,
 }
 
 #[derive(Serialize)]
@@ -91,6 +101,8 @@ pub struct Contents {
     pub steps: Vec<(u32, Vec<Inverse>)>,
     /// Processes that were started.
     pub agents: Vec<Identity>,
+    /// Who wants the changes to stay; `None` of a run.
+    pub keeper: Option<KeptBy>,
 }
 
 impl Contents {
@@ -124,6 +136,7 @@ impl Contents {
             Record::Step { number, undo } => self.steps.push((number, undo)),
             Record::Undone(undone) => self.steps.retain(|(step, _)| *step != undone),
             Record::Agent(agent) => self.agents.push(agent),
+            Record::Kept(keeper) => self.keeper = Some(keeper),
         }
     }
 }
@@ -221,7 +234,7 @@ pub(crate) fn shown(dir: &Folder) -> Vec<String> {
             steps.retain(|(number, _)| *number != Some(undone));
         } else if value["agent"]["pid"].is_u64() {
             steps.push((None, vec![format!("kill -KILL {}", value["agent"]["pid"])]));
-        } else if !value["boot"].is_string() {
+        } else if !value["boot"].is_string() && !value["kept"].is_string() {
             steps.push((None, raw()));
         }
     }
@@ -249,7 +262,11 @@ pub struct Journal {
 impl Journal {
     pub(crate) fn open(dir: &Folder, holds: Arc<dyn Any + Send + Sync>) -> Result<Journal, JournalError> {
         let path = dir.path().join(NAME);
-        let (contents, length) = read_whole_lines(dir)?;
+        let (mut contents, mut length) = read_whole_lines(dir)?;
+        // Nobody has a use for one that holds nothing: its boot and its keeper are of another one.
+        if contents.is_empty() {
+            (contents, length) = Default::default();
+        }
         let failed = |source| JournalError::File { doing: "write", path: path.clone(), source };
         let removed = || failed(io::ErrorKind::NotFound.into());
         let file = dir.append(NAME)?.ok_or_else(removed)?;
@@ -297,6 +314,14 @@ impl Journal {
     pub fn agent(&mut self, pid: u32) -> Result<(), JournalError> {
         let agent = Identity::of(pid).map_err(|source| JournalError::NoProcess { pid, source })?;
         self.append(vec![Record::Agent(agent)])
+    }
+
+    /// Notes that its changes are to stay when this process ends.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(crate) fn kept_by(&mut self, keeper: KeptBy) -> Result<(), JournalError> {
+        self.append(vec![Record::Kept(keeper)])
     }
 
     /// What is noted now is kept until [`Journal::keep_nothing`]. Only this process knows; whoever

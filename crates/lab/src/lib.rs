@@ -12,6 +12,7 @@ pub mod consent;
 pub mod coordinator;
 pub mod copying;
 pub mod estimate;
+pub mod fixes;
 pub mod guest;
 pub mod host;
 pub mod identity;

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The commands that take steps back, with the names that network devices have by now: udev or a
 //! person may have renamed a device while it was in its station. A command with its old name would
-//! find nothing, and the device would be lost with its namespace.
+//! find nothing, and the device would be lost with its namespace. What the doctor has set, and
+//! somebody else has set since, is left alone.
 
 use crate::command::{Batch, Command};
 use crate::host::runner::Runner;
 use crate::step::{Action, Inverse, TakenNic};
 use serde_json::Value;
 use std::path::Path;
+use tardy_host::change::{Change, Now};
 
 /// Folder of named namespaces.
 const NETNS: &str = "/run/netns";
@@ -21,10 +23,13 @@ pub(crate) struct Way {
     pub(crate) commands: Vec<(u32, Command)>,
     pub(crate) notes: Vec<String>,
     pub(crate) lost: Vec<String>,
+    /// How many of the steps need nothing: what they changed is gone, or others have set it since.
+    pub(crate) left_alone: u32,
 }
 
 pub(crate) fn way(steps: &[(u32, Vec<Inverse>)], runner: &mut dyn Runner) -> Way {
     let (mut first, mut then, mut notes, mut lost) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut settings = Settings::of(steps);
     for (step, inverse) in steps.iter().rev().flat_map(|(step, undo)| undo.iter().map(move |inverse| (*step, inverse)))
     {
         let of_step = |commands: Vec<Command>| commands.into_iter().map(move |command| (step, command));
@@ -46,12 +51,74 @@ pub(crate) fn way(steps: &[(u32, Vec<Inverse>)], runner: &mut dyn Runner) -> Way
                 }
                 Whereabouts::AsNoted => then.extend(of_step(inverse.commands())),
             },
-            _ => then.extend(of_step(inverse.commands())),
+            (action, _) => match action.change().map_or(Fate::Back, |change| settings.fate(&change)) {
+                Fate::Back => then.extend(of_step(inverse.commands())),
+                Fate::Stays(note) => notes.extend(note),
+            },
         }
     }
     // Before anything else: the other inverses name the device as it was called.
     first.extend(then);
-    Way { commands: first, notes, lost }
+    Way { commands: first, notes, lost, left_alone: settings.left_alone }
+}
+
+/// What becomes of a setting that the doctor changed.
+enum Fate {
+    /// It gets the value that it had.
+    Back,
+    /// It stays as it is; what a person should know of that.
+    Stays(Option<String>),
+}
+
+/// All settings that these steps changed. One may have been changed twice, by two calls: what
+/// was there before is the same in both then.
+struct Settings {
+    all: Vec<Change>,
+    /// Those about which something was decided.
+    done: Vec<Change>,
+    left_alone: u32,
+}
+
+impl Settings {
+    fn of(steps: &[(u32, Vec<Inverse>)]) -> Settings {
+        let all = steps.iter().flat_map(|(_, undo)| undo).filter_map(|inverse| inverse.action.change()).collect();
+        Settings { all, done: Vec::new(), left_alone: 0 }
+    }
+
+    fn fate(&mut self, change: &Change) -> Fate {
+        let is_done = self.done.iter().any(|done| done.is_of_the_same(change));
+        let fate = if is_done { Fate::Stays(None) } else { self.fate_by(change, change.now()) };
+        self.done.push(change.clone());
+        self.left_alone += u32::from(matches!(fate, Fate::Stays(_)));
+        fate
+    }
+
+    fn fate_by(&self, change: &Change, now: Now) -> Fate {
+        let now = match now {
+            Now::Is(now) => now,
+            Now::Gone if matches!(change, Change::Device(_)) => {
+                return Fate::Stays(Some(format!(
+                    "{} stays as it is: no device has this name and number here",
+                    change.names()
+                )));
+            }
+            Now::Gone => return Fate::Stays(None),
+            Now::Unknown => return Fate::Back,
+        };
+        let mut set = self.all.iter().filter(|of| of.is_of_the_same(change)).map(Change::set);
+        if change.is_same(&now, change.was()) {
+            Fate::Stays(None)
+        } else if set.any(|set| change.is_same(&now, set)) {
+            Fate::Back
+        } else {
+            Fate::Stays(Some(format!(
+                "{} is left alone: somebody has set it to {now} since tardy set it to {} (it was {})",
+                change.names(),
+                change.set(),
+                change.was()
+            )))
+        }
+    }
 }
 
 enum Whereabouts {

@@ -37,6 +37,9 @@ pub enum ClaimError {
     /// So says another host.
     #[error(transparent)]
     Away(#[from] Away),
+    /// Somebody works on changes that were to stay.
+    #[error("slot {number}, which has earlier changes, is held by {holder}: wait for the end of that")]
+    Busy { number: u16, holder: String },
     #[error(
         "all {SLOTS} slots in {} are taken by other runs or by what killed ones left (slot 0: {holder}): run `tardy undo`",
         path.display()
@@ -75,6 +78,28 @@ impl Slot {
             return Ok(Slot { hold: Arc::new(hold), names });
         }
         Err(ClaimError::Full { path: state.to_owned(), holder: holder.unwrap_or_default() })
+    }
+
+    /// Takes the slot in which changes are noted that were to outlive their process; `None` if
+    /// there is none.
+    ///
+    /// # Errors
+    /// If the state folder cannot be read or is not this user's, or somebody has the slot.
+    pub(crate) fn kept(state: &Path) -> Result<Option<Slot>, ClaimError> {
+        let Some(slots) = slots(state)?.map(Arc::new) else { return Ok(None) };
+        let is_kept = |number: &u16| {
+            let dir = slots.folder(&number.to_string()).ok().flatten();
+            let contents = dir.and_then(|dir| journal::read_in(&dir).ok()).unwrap_or_default();
+            contents.keeper.is_some() && !contents.is_empty()
+        };
+        let Some(number) = numbers(&slots)?.into_iter().find(is_kept) else { return Ok(None) };
+        let hold = match Hold::take(&slots, number)? {
+            Take::Got(hold) => hold,
+            Take::Busy(busy) => return Err(ClaimError::Busy { number, holder: busy.holder() }),
+        };
+        let Some(names) = Names::of(number) else { return Ok(None) };
+        hold.sign().map_err(|source| StateError::Io { path: hold.dir.path().to_owned(), source })?;
+        Ok(Some(Slot { hold: Arc::new(hold), names }))
     }
 
     pub fn number(&self) -> u16 {

@@ -14,6 +14,7 @@ use crate::host::place::Place;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
+use tardy_host::change::{Change, DeviceChange, FileChange, ThreadChange};
 use tardy_host::nic::Address;
 use tardy_model::manifest::QdiscsOf;
 use tardy_sys::proc::BPF_JIT;
@@ -174,6 +175,12 @@ pub enum Action {
     },
     /// Sets again whether the kernel compiles BPF programs as it loads them.
     RestoreBpfJit { was: u8 },
+    /// Sets a file of the kernel's as it was before the doctor set it.
+    RestoreFile(FileChange),
+    /// Sets a network device as it was before the doctor set it.
+    RestoreDevice(DeviceChange),
+    /// Has a thread run where it might before the doctor moved it.
+    RestoreThread(ThreadChange),
     /// Sets again which CPUs a receive queue steers packets to.
     RestoreSteering {
         device: String,
@@ -208,6 +215,27 @@ pub enum Action {
         /// Files and folders, absolute.
         paths: Vec<String>,
     },
+}
+
+impl Action {
+    /// What takes a change of the doctor's back.
+    pub fn of(change: Change) -> Action {
+        match change {
+            Change::File(of) => Action::RestoreFile(of),
+            Change::Device(of) => Action::RestoreDevice(of),
+            Change::Thread(of) => Action::RestoreThread(of),
+        }
+    }
+
+    /// The change of the doctor's that it takes back, if it does.
+    pub fn change(&self) -> Option<Change> {
+        match self {
+            Action::RestoreFile(of) => Some(Change::File(of.clone())),
+            Action::RestoreDevice(of) => Some(Change::Device(of.clone())),
+            Action::RestoreThread(of) => Some(Change::Thread(of.clone())),
+            _ => None,
+        }
+    }
 }
 
 /// An action and its place.
@@ -273,6 +301,10 @@ impl Inverse {
             }
             Action::RestoreIrq { irq, was } => vec![shell(&format!("echo {was} >/proc/irq/{irq}/smp_affinity_list"))],
             Action::RestoreBpfJit { was } => vec![shell(&format!("echo {was} >{BPF_JIT}"))],
+            Action::RestoreFile(of) => vec![shell(&of.script(&of.was))],
+            // What they print must not get into the lock of the slot.
+            Action::RestoreDevice(of) => vec![shell(&format!("{} >/dev/null", of.line(&of.was)))],
+            Action::RestoreThread(of) => vec![shell(&format!("{} >/dev/null", of.line(&of.was)))],
             Action::RestoreSteering { device, queue, was } => {
                 vec![shell(&format!("echo {was} >/sys/class/net/{device}/queues/{queue}/rps_cpus"))]
             }
@@ -317,6 +349,9 @@ impl Inverse {
             None if matches!(&self.action, Action::ReturnLink { device, .. } | Action::ReturnRenamed { device, .. } | Action::ClearLink { device } | Action::SwitchOffloadsOn { device } if !is_link_of_ours(device)) =>
             {
                 return Some("it would change a link of the machine's own network that tardy has not made".to_owned());
+            }
+            Some(_) if self.action.change().is_some() => {
+                return Some("it names a network namespace, and is about the whole machine".to_owned());
             }
             Some(netns) if !is_ours(netns) => return Some(format!("`{netns}` is no namespace of tardy's")),
             _ => {}
@@ -364,6 +399,9 @@ impl Inverse {
                 } else {
                     None
                 }
+            }
+            of @ (Action::RestoreFile(_) | Action::RestoreDevice(_) | Action::RestoreThread(_)) => {
+                of.change().and_then(|change| change.fault())
             }
             Action::DeleteSimulated { .. } => None,
             Action::GiveBackFunction(was) => {

@@ -147,8 +147,8 @@ pub(crate) fn put_back(journal: &mut Journal, runner: &mut dyn Runner) -> Result
     let mut contents = journal.present();
     let (agents, stuck) = end_agents(&contents.agents);
     let of_another_boot = contents.forget_other_boots();
-    let steps = contents.steps.len() as u32;
-    let Way { commands, notes, lost } = returned::way(&contents.steps, runner);
+    let Way { commands, notes, lost, left_alone } = returned::way(&contents.steps, runner);
+    let steps = (contents.steps.len() as u32).saturating_sub(left_alone);
 
     let mut failed: Vec<(u32, NotUndone)> = Vec::new();
     let mut rest = &commands[..];
@@ -242,7 +242,7 @@ pub struct Leftover {
     pub refused: Option<UndoError>,
 }
 
-/// What killed runs have left; changes nothing.
+/// What killed runs have left, without what a doctor has changed; changes nothing.
 ///
 /// # Errors
 /// If the state folder cannot be read, or is somebody else's.
@@ -252,6 +252,7 @@ pub fn leftovers(state: &Path) -> Result<Vec<Leftover>, UndoError> {
     for slot in slot::numbers(&slots).map_err(|source| refused(source, state))? {
         match contents_of(&slots, slot) {
             Ok(None) => {}
+            Ok(Some(contents)) if contents.keeper.is_some() => {}
             Ok(Some(mut contents)) => {
                 contents.forget_other_boots();
                 let commands = contents.commands().iter().map(ToString::to_string).collect();

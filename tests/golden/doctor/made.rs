@@ -29,7 +29,7 @@ impl Made {
             ("sys/devices/virtual/workqueue/cpumask", "f\n"),
             (
                 "boot/config-6.6.1-test",
-                "CONFIG_NO_HZ_FULL=y\nCONFIG_RCU_NOCB_CPU=y\nCONFIG_CPU_ISOLATION=y\nCONFIG_HZ=250\nCONFIG_HIGH_RES_TIMERS=y\n# CONFIG_X is not set\n",
+                "CONFIG_NO_HZ_FULL=y\nCONFIG_RCU_NOCB_CPU=y\nCONFIG_CPU_ISOLATION=y\nCONFIG_HZ=250\nCONFIG_HIGH_RES_TIMERS=y\nCONFIG_KPROBES=y\nCONFIG_KPROBE_EVENTS=y\nCONFIG_UPROBE_EVENTS=y\nCONFIG_BPF_EVENTS=y\nCONFIG_FUNCTION_TRACER=y\nCONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS=y\nCONFIG_DEBUG_INFO_BTF=y\nCONFIG_BPF_JIT=y\n# CONFIG_X is not set\n",
             ),
             (
                 "proc/interrupts",
@@ -129,6 +129,7 @@ pub fn quiet_nic() -> SeenNic {
         offloads: [("rx-gro".to_owned(), Feature { on: false, switchable: true })].into(),
         xdp: Some(XdpFeatures { native: true, zero_copy: true, ..XdpFeatures::default() }),
         programs: Some(Vec::new()),
+        modes: None,
         twice_tagged: Some(Ok(0)),
     }
 }

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tardy doctor`: what of this machine would spoil figures, what each costs, and how to fix it.
-//! It changes nothing. `tardy run` asks it for the problems of its experiment.
+//! It changes nothing but with `--apply`. `tardy run` asks it for the problems of its experiment.
 
 use crate::args::{self, Doctor};
 use crate::exit::{Exit, Failure, printable};
+use crate::verbs::fix;
 use crate::verbs::plan::near_of;
 use anyhow::Result;
 use std::fmt::Write;
 use std::path::Path;
 use tardy_doctor::{
-    Area, Asked, Check, Diagnosis, Needs, Seen, Verdict, diagnose, left_alone, listen, physical,
-    problems as problems_of, read_nic, try_all, watched, word,
+    Area, Asked, Check, Diagnosis, Needs, Seen, SeenNic, Tried, Verdict, diagnose, left_alone, listen, physical,
+    problems as problems_of, read_nic, try_all, try_modes, watched,
 };
+use tardy_host::change::word;
 use tardy_host::cpus;
-use tardy_host::nic::NicError;
+use tardy_host::nic::{NicError, Use};
 use tardy_lab::command::{Command, OURSELVES};
 use tardy_lab::coordinator;
 use tardy_lab::copying::{self, Room};
@@ -41,9 +43,26 @@ const WIDTH: usize = 100;
 const INDENT: usize = 10;
 
 pub fn call(args: &Doctor) -> Result<Exit> {
+    if args.apply {
+        fix::may_apply(args.host.as_deref())?;
+    }
     if let Some(host) = &args.host {
         return elsewhere(host, args);
     }
+    let (found, seen) = examine(args, None)?;
+    if args.apply {
+        return fix::apply(&found, || Ok(examine(args, seen.tried.clone())?.0));
+    }
+    match (args.json, args.fix) {
+        (true, _) => super::print(&harmless::json(&(serde_json::to_string_pretty(&found)? + "\n")))?,
+        (false, true) => super::print(&fixes(&found))?,
+        (false, false) => super::print(&table(&found, seen.is_root))?,
+    }
+    Ok(if found.fine { Exit::Good } else { Exit::Unmet })
+}
+
+/// Looks at this machine. What the kernel can do is not tried again if it was `tried`.
+fn examine(args: &Doctor, tried: Option<Result<Tried, String>>) -> Result<(Diagnosis, Seen)> {
     let mut seen = Seen::read();
     if seen.online.is_empty() {
         return Err(Failure::new(Exit::Cannot, "cannot read /sys/devices/system/cpu: mount /sys".to_owned()).into());
@@ -75,6 +94,10 @@ pub fn call(args: &Doctor) -> Result<Exit> {
             }
         }
     }
+    if args.try_xdp {
+        seen.nics.iter().try_for_each(|nic| may_try(nic, args.allow_nics))?;
+        seen.nics.iter_mut().for_each(try_modes);
+    }
     if !args.no_live && !args.nic.is_empty() {
         listen(&mut seen.nics, WATCHED_NS);
     }
@@ -92,7 +115,7 @@ pub fn call(args: &Doctor) -> Result<Exit> {
         }
     }
     if !args.no_try {
-        seen.tried = Some(try_all());
+        seen.tried = Some(tried.unwrap_or_else(try_all));
     }
     let cpus = match (&needs, args.cpu.is_empty()) {
         (_, false) => args.cpu.clone(),
@@ -109,13 +132,26 @@ pub fn call(args: &Doctor) -> Result<Exit> {
         checks = needs.of(checks);
     }
     checks.extend(live);
-    let found = Diagnosis::of(seen.release.clone(), cpus, checks);
-    match (args.json, args.fix) {
-        (true, _) => super::print(&harmless::json(&(serde_json::to_string_pretty(&found)? + "\n")))?,
-        (false, true) => super::print(&fixes(&found))?,
-        (false, false) => super::print(&table(&found, seen.is_root))?,
+    Ok((Diagnosis::of(seen.release.clone(), cpus, checks), seen))
+}
+
+/// Refuses to attach a program to a device where one is, or which keeps this machine reachable.
+fn may_try(seen: &SeenNic, allow: bool) -> Result<()> {
+    let (name, uses) = (&seen.nic.name, &seen.nic.uses);
+    let refused = |exit, why: String| Err(Failure::new(exit, format!("--try-xdp: {name} {why}")).into());
+    if !tardy_sys::process::is_root() {
+        let how = tardy_sys::process::how_to_be_root();
+        return refused(Exit::Cannot, format!("takes a program from root only: {how}"));
     }
-    Ok(if found.fine { Exit::Good } else { Exit::Unmet })
+    if uses.contains(&Use::Xdp) {
+        let why = "has an XDP program already, which would be in the way: take it off first (ip link set dev IF xdp off), if it is yours";
+        return refused(Exit::Cannot, why.replace("IF", &word(name)));
+    }
+    if uses.contains(&Use::DefaultRoute) && !allow {
+        let why = "carries the default route, and its driver may reset the link: allow it with --allow-nics, or name another device";
+        return refused(Exit::Usage, why.to_owned());
+    }
+    Ok(())
 }
 
 /// Has this program do it on another machine, and shows what it printed there.
@@ -292,7 +328,7 @@ fn table(found: &Diagnosis, is_root: bool) -> String {
         text += "         no CPU was looked at by itself: --cpu N watches one, and --for EXPERIMENT looks at what that uses\n";
     }
     if found.checks.iter().any(|check| check.fix.as_ref().is_some_and(|fix| !fix.commands.is_empty())) {
-        text += "         `tardy doctor --fix` prints the commands that fix something until the next boot\n";
+        text += "         `tardy doctor --fix` prints the commands that fix something until the next boot, and --apply runs them\n";
     }
     if !is_root {
         text += "         as root it sees more: who may run where of others, and what is in debugfs\n";

@@ -7,6 +7,7 @@ pub mod compare;
 pub mod copy;
 pub mod doctor;
 pub mod export;
+pub mod fix;
 pub mod guest;
 pub mod hints;
 pub mod man;
