@@ -2,6 +2,7 @@
 //! Sim layer: the real engine on simulated clocks and paths; exact results.
 
 mod answered;
+mod bends;
 mod engine;
 mod foreign;
 mod ports;

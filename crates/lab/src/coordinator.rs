@@ -218,7 +218,8 @@ impl Run<'_, '_> {
                 shapers.insert(stream.from.clone(), trial.shaper);
             }
             states.get_or_insert((trial.before, trial.after));
-            ran.push((stream, phase, Some(StreamHalves { base: trial.base, halves: trial.halves, pair: None })));
+            let (base, halves, steered) = (trial.base, trial.halves, Vec::new());
+            ran.push((stream, phase, Some(StreamHalves { base, halves, pair: None, steered })));
         }
         match states {
             Some((before, after)) => {

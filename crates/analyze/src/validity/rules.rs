@@ -10,7 +10,7 @@ use tardy_model::validity::Validity;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
 /// All rules, in the order in which their verdicts are reported: the most severe causes first.
-pub const RULES: [Rule; 55] = [
+pub const RULES: [Rule; 56] = [
     broken::FAILED,
     broken::LATE_START,
     broken::RECEIVER_BROKE,
@@ -23,6 +23,7 @@ pub const RULES: [Rule; 55] = [
     stamps::TAI_OFFSET,
     stamps::CLOCK_STEP,
     stamps::CLOCKS_DISAGREE,
+    stamps::CLOCK_BEND,
     stamps::CAUSALITY,
     stamps::CLOCK_BOUND,
     cpus::POLICY,
