@@ -321,7 +321,7 @@ fn of_stream(
     out: &mut String,
 ) {
     *out += &table(&document::metrics(stream, digits, Some(THIN)), "");
-    let mut became = document::outcomes(&stream.outcomes, Some(THIN));
+    let mut became = document::outcomes(stream, Some(THIN));
     for part in summary::replies(stream, Some(THIN)) {
         became += &format!(" · {part}");
     }

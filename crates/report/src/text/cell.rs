@@ -240,6 +240,9 @@ fn shape(picture: &Picture<'_>, cell: &CellResult, name: &str, stream: &StreamRe
 /// What became of the packets, and how many of them have their stamps.
 fn outcomes(stream: &StreamResult) -> [String; 2] {
     let Outcomes { lost, not_sent, early, late, duplicate, reordered, .. } = stream.outcomes;
+    let bound = column::bound_of_lateness(stream).map(|ns| format!(" (± {})", figure::exact(ns)));
+    let bound = bound.unwrap_or_default();
+    let of = |name: &str, n: u64| if n > 0 && ["early", "late"].contains(&name) { &bound } else { "" };
     // Three are always shown, for their zero is news; the others when there is something.
     let counts = [
         ("lost", lost, true),
@@ -252,7 +255,7 @@ fn outcomes(stream: &StreamResult) -> [String; 2] {
     let counts: Vec<String> = counts
         .into_iter()
         .filter(|(_, n, always)| *always || *n > 0)
-        .map(|(name, n, _)| format!("{name} {}", figure::count(n, SPACE)))
+        .map(|(name, n, _)| format!("{name} {}{}", figure::count(n, SPACE), of(name, n)))
         .collect();
     let stamps = match column::least_coverage(stream) {
         None => figure::ABSENT.to_owned(),
