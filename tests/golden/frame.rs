@@ -226,6 +226,7 @@ fn a_conversion_between_clocks_states_its_bound() {
         monotonic_ns: 0,
         bound_ns: 30,
         tai_offset_s,
+        steering: None,
     };
     let s = 1_000_000_000;
     let exact = Conversion::between(&read(137 * s + 5, 100 * s, 37), &read(138 * s, 101 * s, 37));

@@ -347,6 +347,14 @@ fn a_machine_is_used_only_as_it_reports_itself() {
         let why = odd.check(&remote).expect_err(words).to_string();
         assert!(why.contains(words), "{words}: {why}");
     }
+    // Where there is no sudo, none asks for a password.
+    let with_sudo = Remote { sudo: true, ..remote };
+    let sudo = |says: &str| {
+        let said = Said { sudo: says.to_owned(), ..said("x86_64", "6.1.0", "1000") };
+        said.check(&with_sudo).expect_err("no root").to_string()
+    };
+    assert!(sudo("a password is required").contains("sudo asks for a password: a password is required"));
+    assert!(sudo("there is none").contains("there is no sudo: install it there, or write ssh = \"root@…\""));
     // What is no answer, or names a place that no program can be at.
     for text in ["", "tardy-remote machine=x86_64", "tardy-remote file=relative/path"] {
         assert_eq!(Said::read(text), None, "{text}");

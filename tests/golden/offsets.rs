@@ -274,7 +274,7 @@ fn instants_of_two_other_hosts_were_as_wrong_as_both_their_offsets() {
         let [tx, rx] = [("tx", tx), ("rx", rx)].map(|(host, of)| Some(Offset { host: host.into(), ..of }));
         let both = EndOffsets { tx, rx, pair: None };
         let added_ns = both.bound_ns();
-        let both = both.with_pair(path);
+        let both = both.with_pair(path, 0);
         let pair = both.pair.clone().expect("two hosts");
         assert_eq!((pair.disagreement(), pair.others.len()), (None, 1));
         assert!(both.bound_ns() <= added_ns.min(bound_ns) + 1, "{} {added_ns} {bound_ns}", both.bound_ns());
@@ -299,7 +299,7 @@ fn instants_of_two_other_hosts_were_as_wrong_as_both_their_offsets() {
     };
     let (first, last) = (at(10_000_000_000, 0, 5_000_000), at(10_100_000_000, 0, 5_000_000));
     let path = OtherSource { method: "path".into(), first, last, is_reported: false };
-    let far = far.with_pair(path).pair.expect("two hosts");
+    let far = far.with_pair(path, 0).pair.expect("two hosts");
     assert_eq!((far.first, far.last), (at(10_000_000_000, 0, 30_100), at(10_100_050_000, -50_000, 30_100)));
     // A comparison that no offset of the two allows is one.
     let alone = |host: &str| {
@@ -308,11 +308,11 @@ fn instants_of_two_other_hosts_were_as_wrong_as_both_their_offsets() {
     };
     let wrong = |at_tai_ns| OffsetReading { at_tai_ns, ahead_ns: 10_000, bound_ns: 500 };
     let path = OtherSource { method: "path".into(), first: wrong(0), last: wrong(ends), is_reported: false };
-    let both = EndOffsets { tx: alone("tx"), rx: alone("rx"), pair: None }.with_pair(path);
+    let both = EndOffsets { tx: alone("tx"), rx: alone("rx"), pair: None }.with_pair(path, 0);
     assert!(both.pair.expect("two hosts").disagreement().is_some());
     // One host's clock needs no comparison with itself.
     let path = OtherSource { method: "path".into(), first: wrong(0), last: wrong(ends), is_reported: false };
-    let one = EndOffsets { tx: alone("tx"), rx: alone("tx"), pair: None }.with_pair(path);
+    let one = EndOffsets { tx: alone("tx"), rx: alone("tx"), pair: None }.with_pair(path, 0);
     assert_eq!((one.pair.is_none(), one.bound_ns()), (true, 0));
 }
 
@@ -346,4 +346,35 @@ fn a_comparison_is_the_same_from_the_other_side() {
     let turned = reading.turned();
     assert_eq!((turned.at_tai_ns, turned.ahead_ns, turned.bound_ns), (AHEAD_NS + 5, -AHEAD_NS, 7));
     assert_eq!(turned.turned(), reading);
+}
+
+#[test]
+fn two_machines_of_one_image_were_one_clock_where_no_counter_was_read() {
+    use tardy_lab::host::HostId;
+    use tardy_lab::host::clocks::{HostClocks, OffsetSource};
+    use tardy_model::time::CounterReading;
+    let twin = HostId::numbered(7);
+    let mut clocks = HostClocks { emulators: Default::default(), this_machine: [twin].into() };
+    let counter = |at: u64| CounterReading { before: at, tai_ns: at as i64, after: at + 1 };
+    // Both have one boot, as machines that were resumed from one image do.
+    let mut bound_ns = |counters: Option<[u64; 3]>| {
+        let mut now = 0;
+        let mut ask = || {
+            now += 100_000;
+            Ok(Exchange {
+                asked_ns: now,
+                reached_ns: now + 10_000,
+                returned_ns: now + 10_000,
+                answered_ns: now + 20_000,
+                counters: counters.map(|all| {
+                    let [asked, theirs, answered] = all.map(counter);
+                    Counters { asked, theirs, answered }
+                }),
+            })
+        };
+        clocks.between(HostId::HERE, twin, &mut ask).expect("they agree").reading.bound_ns
+    };
+    assert_eq!(bound_ns(Some([10, 20, 30])), 0, "one counter: one machine");
+    assert!(bound_ns(Some([10, 5, 30])) >= 10_000, "another counter: another machine");
+    assert!(bound_ns(None) >= 10_000, "nothing shows that it is one");
 }

@@ -2,6 +2,7 @@
 //! Sim layer: the real engine on simulated clocks and paths; exact results.
 
 mod answered;
+mod bends;
 mod copies;
 mod copy_threads;
 mod engine;

@@ -340,14 +340,15 @@ fn a_thousand_clocks_are_within_the_bounds_of_their_exchanges() {
         let least: [i64; 2] = std::array::from_fn(|_| random.random_range(1_000..100_000));
         let theirs = |ours: i64, step_ns: i64| ours + ahead_ns + step_ns + (ours as f64 * ppm / 1e6).round() as i64;
         let mut read = |from_ns: i64, step_ns: i64, first_stepped: usize| {
-            let (mut now, mut smallest, mut all) = (from_ns, [i64::MAX; 2], Vec::new());
+            let (mut now, mut quickest, mut all, mut read_at) = (from_ns, [(i64::MAX, 0); 2], Vec::new(), Vec::new());
             for n in 0..64 {
                 let ways: [i64; 2] =
                     std::array::from_fn(|way| least[way] + (-random.random::<f64>().max(1e-9).ln() * 20_000.0) as i64);
-                for (smallest, way) in smallest.iter_mut().zip(ways) {
-                    *smallest = way.min(*smallest);
+                for (quickest, way) in quickest.iter_mut().zip(ways) {
+                    *quickest = (*quickest).min((way, n));
                 }
                 let (there, answered) = (now + ways[0], now + ways[0] + ways[1]);
+                read_at.push(there);
                 let reached_ns = theirs(there, if n < first_stepped { 0 } else { step_ns });
                 all.push(Exchange {
                     asked_ns: now,
@@ -358,17 +359,26 @@ fn a_thousand_clocks_are_within_the_bounds_of_their_exchanges() {
                 });
                 now = answered + 1_000;
             }
-            (best(&all), smallest[0] + smallest[1])
+            // Two clocks drift by at most 1000 ppm from each of the quickest to the middle of both:
+            // that is what a reading by these two states of it, next to half of both ways.
+            let of = quickest.map(|(_, n)| all[n]);
+            let middle = |of: &Exchange| of.asked_ns + (of.answered_ns - of.asked_ns) / 2;
+            let (one, other) = (middle(&of[0]), middle(&of[1]));
+            let at = one.min(other) + (one - other).abs() / 2;
+            let away = of.map(|of| (at - of.asked_ns).abs().max((of.answered_ns - at).abs()) / 1_000 + 1);
+            // What these two clocks really drift from the one to the other widens it as well.
+            let [one_read, other_read] = quickest.map(|(_, n)| read_at[n]);
+            let drifted = ((one_read - other_read).abs() as f64 * ppm.abs() / 1e6).ceil() as i64 + 2;
+            let [there, back] = quickest.map(|(way, _)| way);
+            (best(&all), (there + back + away[0] + away[1] + drifted) / 2 + 1)
         };
         let mut track = Track::default();
         for n in 0..60 {
-            let (reading, both_ways) = read(n * 1_000_000_000, 0, 0);
+            let (reading, explained) = read(n * 1_000_000_000, 0, 0);
             let reading = reading.expect("a reading");
             let truth = theirs(reading.at_tai_ns, 0) - reading.at_tai_ns;
             assert!((reading.ahead_ns - truth).abs() <= reading.bound_ns, "{seed}: {reading:?}, {truth}");
-            // Two clocks drift by at most 1000 ppm within the 64 questions.
-            let explained = 1.25 * both_ways as f64 / 2.0 + 64.0 * (both_ways + 150_000) as f64 / 1_000.0;
-            assert!(reading.bound_ns as f64 <= explained, "{seed}: {reading:?}, {both_ways}");
+            assert!(reading.bound_ns <= explained, "{seed}: {reading:?}, {explained}");
             track.add(reading);
         }
         let drift = track.drift().expect("there are two readings");

@@ -118,6 +118,33 @@ fn a_machine_whose_clock_was_shifted_slewed_and_stepped_changed_no_figure() {
 }
 
 #[test]
+fn a_clock_that_was_made_faster_within_a_trial_was_taken_for_a_line() {
+    let Some(rig) = rig("a_clock_that_was_made_faster_within_a_trial_was_taken_for_a_line") else { return };
+    let set = ["--set", "stream.ctl.count=4000", "--set", "stream.ctl.cycle=5ms", "--trials", "1", "--json", "--out"];
+    let mut command = rig.tardy("run", "host-to-host", &set);
+    let run = rig.place.start(command.arg(rig.place.out()));
+    rig.place.wait_for("trial");
+    std::thread::sleep(Duration::from_secs(12));
+    rig.does_there("/clock ppm 200");
+    let run = rig.place.finish(run);
+    rig.does_there("/clock ppm 0");
+    assert!([Some(0), Some(4)].contains(&run.code), "{}\n{}", run.stderr, run.stdout);
+    let trial = fs::read_to_string(rig.place.out().join("trials/all/1/trial.json")).expect("a trial");
+    let trial: Value = serde_json::from_str(&trial).expect("JSON");
+    let offset = &trial["streams"]["ctl"]["offsets"]["rx"];
+    // What this machine's own clock was steered by meanwhile comes on top.
+    let steered_ppb = offset["steered_ppb"].as_i64().unwrap_or_else(|| panic!("{offset}"));
+    assert!((199_000..400_000).contains(&steered_ppb), "{offset}");
+    let at = |moment: &str| offset[moment]["at_tai_ns"].as_i64().expect("a number");
+    let bend_ns = steered_ppb * (at("last") - at("first")) / 4_000_000_000;
+    let metrics = run.cell()["streams"]["ctl"]["metrics"].as_object().expect("metrics").values();
+    let bounds: Vec<i64> = metrics.filter_map(|metric| metric["clock_bound_ns"].as_i64()).collect();
+    assert!(!bounds.is_empty() && bounds.iter().all(|bound| *bound > bend_ns), "{bend_ns}: {bounds:?}");
+    assert!(run.stdout.contains("\"clock-bend\""), "{}", run.stdout);
+    assert_eq!(rig.left(), "");
+}
+
+#[test]
 fn a_figure_between_two_machines_needs_a_bound_and_round_trips_need_none() {
     let Some(rig) = rig("a_figure_between_two_machines_needs_a_bound_and_round_trips_need_none") else { return };
     // How good the bound of an emulated machine is, and how slow it is, depends on who else uses

@@ -30,6 +30,7 @@ fn clocks(at_ns: i64) -> ClockReading {
         monotonic_ns: at_ns - 1_700_000_000_000_000_000,
         bound_ns: 150,
         tai_offset_s: 37,
+        steering: None,
     }
 }
 

@@ -56,8 +56,11 @@ pub struct Recorder<'a> {
 struct Shown {
     stream: String,
     metric: Option<String>,
-    /// The one that an end computes while a trial runs, if it is the one that should lead.
+    /// The one that an end computes while a trial runs, if it is the one that should lead and the
+    /// latest trial did not refuse it.
     live: Option<String>,
+    /// What is known of the bound of the live one, where two hosts' clocks take its stamps.
+    bound: String,
     /// Its figures in the latest trial, for a metric that no end can compute while a trial runs.
     latest: Option<String>,
 }
@@ -70,7 +73,10 @@ impl Shown {
             return Shown::default();
         };
         let live = live_end(stream.kind, metric).map(|_| metric.to_string());
-        Shown { stream: stream.name.clone(), metric: Some(metric.to_string()), live, latest: None }
+        let host = |station: &String| cell.setup.stations.get(station).map(|of| of.host);
+        let crosses = metric.crosses_stations() && host(&stream.from) != host(&stream.to);
+        let bound = if crosses { ", ± after this trial" } else { "" }.to_owned();
+        Shown { stream: stream.name.clone(), metric: Some(metric.to_string()), live, bound, latest: None }
     }
 
     /// A trial was judged. What leads is known for certain from then on.
@@ -78,6 +84,11 @@ impl Shown {
         let Some(stream) = result.streams.get(&self.stream) else { return };
         let Some(name) = tardy_report::lead(stream) else { return };
         let figures = stream.metrics.get(name).map(|metric| figures_of(name, metric));
+        if let Some(found) = self.live.as_ref().and_then(|live| stream.metrics.get(live)) {
+            let known = |ns| format!(", ± {} in trial {}", tardy_report::figure::exact(ns), result.n);
+            self.bound = found.clock_bound_ns.map_or_else(String::new, known);
+            self.live.take_if(|_| found.refused_by.is_some());
+        }
         self.latest = figures.map(|figures| format!("{figures} (trial {})", result.n));
         self.metric = Some(name.to_owned());
     }
@@ -103,6 +114,9 @@ fn figures_of(name: &str, metric: &MetricResult) -> String {
         None => "–".to_owned(),
     };
     let bound = metric.clock_bound_ns.map_or_else(String::new, |ns| format!(" ± {}", digits.at_least(ns)));
+    if metric.refused_by.is_some() {
+        return format!("{name} refused:{bound} µs");
+    }
     format!("{name} p50 {} p99 {}{bound} µs", of("p50", p50_ns), of("p99", p99_ns))
 }
 
@@ -294,9 +308,11 @@ impl Sink for Recorder<'_> {
                 let Some(shown) = self.shown.get(&self.under_way).filter(|shown| shown.stream == *stream) else {
                     return;
                 };
-                let metric =
-                    metric.map(|metric| metric.to_string()).filter(|metric| shown.metric.as_ref() == Some(metric));
-                return self.progress.figures(*side, *digest, *count, metric.as_deref());
+                let is_shown =
+                    |metric: &String| [&shown.metric, &shown.live].iter().all(|of| of.as_ref() == Some(metric));
+                let metric = metric.map(|metric| metric.to_string()).filter(is_shown);
+                let metric = metric.as_ref().map(|metric| (metric.as_str(), shown.bound.as_str()));
+                return self.progress.figures(*side, *digest, *count, metric);
             }
             What::Guest { entry } => {
                 self.guest(entry);
@@ -413,17 +429,18 @@ impl Progress {
         self.bar.set_length(0);
     }
 
-    /// Live figures: those of the metric that leads are shown, the sender's show how far the trial
-    /// is.
-    pub fn figures(&self, side: Side, digest: Digest, count: u32, metric: Option<&str>) {
+    /// Live figures: those of the metric that leads are shown, with what is known of its bound, the
+    /// sender's show how far the trial is.
+    pub fn figures(&self, side: Side, digest: Digest, count: u32, metric: Option<(&str, &str)>) {
         self.bar.set_length(u64::from(count));
         if side == Side::Tx {
             self.bar.set_position(digest.done);
         }
-        let Some(metric) = metric else { return };
+        let Some((metric, bound)) = metric else { return };
         let digits = Digits::of(Unit::Us).row([digest.p50_ns, digest.p99_ns].into_iter().flatten());
         let show = |ns: Option<i64>| ns.map_or_else(|| "–".to_owned(), |ns| digits.fixed(ns));
-        self.bar.set_message(format!("{metric} p50 {} p99 {} µs", show(digest.p50_ns), show(digest.p99_ns)));
+        let [p50, p99] = [digest.p50_ns, digest.p99_ns].map(show);
+        self.bar.set_message(format!("{metric} p50 {p50} p99 {p99} µs{bound}"));
     }
 
     /// Writes a line above the progress line.

@@ -32,7 +32,7 @@ use tardy_model::xdp::{
 };
 
 /// Version of the messages, also of those to a steward. Both sides must have the same.
-pub const PROTOCOL: u32 = 30;
+pub const PROTOCOL: u32 = 33;
 /// No message is longer; a longer length prefix is not one of ours.
 pub const LONGEST: usize = 64 << 20;
 /// Rows in one piece of a half.

@@ -17,6 +17,9 @@ pub type Voice = (StationId, mpsc::SyncSender<Incoming>);
 /// A message with the station it came from.
 pub type Incoming = (StationId, Result<FromAgent, MessageError>);
 
+/// What no agent of tardy's says, another program in its place may.
+const FAULT: &str = "this is a fault of tardy, or what speaks there is another program: on a machine that you trust, report it with this message";
+
 /// Something went wrong with a station.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
@@ -66,14 +69,11 @@ pub enum AgentError {
         source: Away,
     },
     /// It speaks of an activity that it was not given.
-    #[error(
-        "station `{station}` speaks of {activity}, and has none of that number: this is a fault of tardy; report it with this message"
-    )]
+    #[error("station `{station}` speaks of {activity}, and has none of that number: {FAULT}")]
     NotIts { station: String, activity: ActivityId },
     /// It hands over more than the end of a stream can have recorded.
     #[error(
-        "station `{station}` hands over {had} {what} of stream `{stream}`, and the end has room for {room}: this is a fault of tardy; \
-         report it with this message"
+        "station `{station}` hands over {had} {what} of stream `{stream}`, and the end has room for {room}: {FAULT}"
     )]
     TooMuch {
         station: String,
@@ -89,7 +89,9 @@ pub enum AgentError {
     #[error(transparent)]
     NotFound(#[from] NotFound),
     /// It did not answer in time.
-    #[error("station `{station}` did not answer within {seconds} s while {doing}: is a realtime thread starving it?")]
+    #[error(
+        "station `{station}` did not answer within {seconds} s while {doing}: a realtime thread is starving it, or the network to its machine is down"
+    )]
     Silent {
         station: String,
         seconds: u64,

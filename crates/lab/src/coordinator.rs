@@ -224,7 +224,8 @@ impl Run<'_, '_> {
                 shapers.insert(stream.from.clone(), trial.shaper);
             }
             states.get_or_insert((trial.before, trial.after));
-            ran.push((stream, phase, Some(StreamHalves { base: trial.base, halves: trial.halves, pair: None })));
+            let (base, halves, steered) = (trial.base, trial.halves, Vec::new());
+            ran.push((stream, phase, Some(StreamHalves { base, halves, pair: None, steered })));
         }
         match states {
             Some((before, after)) => {
@@ -423,8 +424,8 @@ impl Run<'_, '_> {
             &mut report(&mut *self.sink, &cell.id, &mut self.unstamped),
         );
         let ended = around.ended();
-        self.wake(&cell.setup, false)?;
-        self.hosts.watch(BETWEEN_ORDERS)?;
+        // A host that is gone now fails here too, and costs nothing of what the others recorded.
+        let rested = self.wake(&cell.setup, false).and_then(|()| Ok(self.hosts.watch(BETWEEN_ORDERS)?));
         let (states, watch, readings) = ended?;
         let inspection = Some(inspection);
         let beside = Beside { shapers: readings.records(), inspection, ..Beside::built(plan, &watch) };
@@ -433,19 +434,23 @@ impl Run<'_, '_> {
         ended.beside.traffic = stations.traffic().clone();
         // Nothing is known of what a path did whose program had ended, so the trial is kept as one
         // that broke.
-        match (result, keepers.check().err()) {
+        let broke = rested.err().or_else(|| keepers.check().err().map(RunError::from));
+        match (result, broke) {
             (Ok(ran), Some(error)) => {
                 self.keep_ended(ended, ran.into_iter().map(Some).collect(), Some(error.to_string()))?;
-                Err(error.into())
+                Err(error)
             }
             (Ok(ran), None) => {
                 ended.output = loads.output();
                 self.observe_and_keep(stations, plan, &chosen, ended, (ran, apart))
             }
-            (Err(Broken { error: TrialError::Elsewhere { stream, program }, .. }), _) => {
+            (Err(Broken { error: TrialError::Elsewhere { .. } | TrialError::CannotDo(_), .. }), Some(error)) => {
+                Err(error)
+            }
+            (Err(Broken { error: TrialError::Elsewhere { stream, program }, .. }), None) => {
                 self.place_anew(stations, keepers, plan, turn, (stream, program))
             }
-            (Err(Broken { error: TrialError::CannotDo(why), .. }), _) => {
+            (Err(Broken { error: TrialError::CannotDo(why), .. }), None) => {
                 self.refuse(cell, why);
                 Ok(())
             }

@@ -32,6 +32,13 @@ pub struct Facts {
     /// By which addresses ssh goes: this machine's, and its own; `None` if it is not reached so.
     #[serde(default)]
     pub reached: Option<[IpAddr; 2]>,
+    /// It is reached over a network, by ssh.
+    #[serde(default)]
+    pub is_far: bool,
+    /// By which network devices of the coordinator's machine ssh goes to it; `None` where that
+    /// cannot be found out, or it is not reached so.
+    #[serde(default)]
+    pub goes_by_here: Option<Vec<String>>,
     /// CPUs that may be used.
     pub usable: Vec<u32>,
     /// What the devices' interrupts and queues are set to, by the same names.

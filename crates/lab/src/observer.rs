@@ -36,8 +36,9 @@ const TWO_SIDED_95: f64 = 1.96;
 /// Quantiles of Student's distribution for the same, of 1 degree of freedom and on.
 const STUDENT_95: [f64; 6] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447];
 
-/// Values by trial, by the stream and the metric.
-type Measured = BTreeMap<(StreamId, Metric), Vec<Vec<i64>>>;
+/// Values by trial, by the stream and the metric; and by how much those of any trial may be wrong,
+/// ns, where two clocks took their stamps.
+type Measured = BTreeMap<(StreamId, Metric), (Vec<Vec<i64>>, i64)>;
 
 /// A point that a tx stamp is taken at.
 fn is_of_tx(point: Point) -> bool {
@@ -89,19 +90,21 @@ pub fn measure(
         let mut loads = Loads::of(setup, plan, &[], random)?;
         let ran = stations.run(&ordered, &mut loads, stop, None, &mut |_, _| {})?;
         for (ordered, ran) in ordered.iter().zip(&ran) {
-            let (batch, _) = halves::join(&ordered.stream, ran.base, &ran.halves);
+            let (batch, record) = halves::join(&ordered.stream, ran.base, &ran.halves);
             for metric in ordered.stream.metrics.iter().filter(|metric| is_of_both(**metric)) {
-                let trials = values[usize::from(stamped)].entry((ordered.id, *metric)).or_default();
+                let (trials, bound_ns) = values[usize::from(stamped)].entry((ordered.id, *metric)).or_default();
                 trials.push(all_of(&batch, *metric).collect());
+                *bound_ns = record.clock_bound_ns(*metric).unwrap_or(0).max(*bound_ns);
             }
         }
     }
     let [without_values, mut with_values] = values;
     let mut records = Vec::new();
-    for ((id, metric), bare) in without_values {
+    for ((id, metric), (bare, bare_bound_ns)) in without_values {
         // Without a trial of each kind there is nothing to compare.
-        let Some(stamped) = with_values.remove(&(id, metric)) else { continue };
-        if let Some((added_ns, low_ns, high_ns)) = added(&stamped, &bare) {
+        let Some((stamped, stamped_bound_ns)) = with_values.remove(&(id, metric)) else { continue };
+        if let Some(more) = added(&stamped, &bare) {
+            let (added_ns, low_ns, high_ns) = within(more, [stamped_bound_ns, bare_bound_ns]);
             let packets = [&bare, &stamped].map(|trials| trials.iter().map(Vec::len).sum::<usize>() as u32);
             let (stream, packets) =
                 (id.of(&with.streams).map_err(NotFound::from)?.name.clone(), packets[0].min(packets[1]));
@@ -109,6 +112,13 @@ pub fn measure(
         }
     }
     Ok(records)
+}
+
+/// What stamps add, with an interval that also holds it where the values of both kinds of trials
+/// may be wrong by these bounds, each the other way.
+pub fn within((added_ns, low_ns, high_ns): (i64, i64, i64), bounds_ns: [i64; 2]) -> (i64, i64, i64) {
+    let both = bounds_ns.into_iter().fold(0, i64::saturating_add);
+    (added_ns, low_ns.saturating_sub(both), high_ns.saturating_add(both))
 }
 
 /// A metric that no tx stamp is part of. The distance of two arrivals is the cycle, whatever the

@@ -4,9 +4,11 @@
 
 mod ends;
 mod sources;
+mod steering;
 
 pub use ends::EndOffsets;
 pub use sources::MOST_SOURCES;
+pub use steering::{Steering, Timex};
 
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
@@ -142,6 +144,9 @@ pub struct ClockReading {
     pub bound_ns: i64,
     /// The kernel's TAI − UTC offset, in seconds.
     pub tai_offset_s: i32,
+    /// How the kernel steered these clocks, where that is known.
+    #[serde(default)]
+    pub steering: Option<Steering>,
 }
 
 impl ClockReading {
@@ -303,6 +308,10 @@ pub struct Offset {
     pub last: OffsetReading,
     /// How it was found out.
     pub method: String,
+    /// By how much the rates of both clocks against each other differed among all readings of how
+    /// their kernels steer them, ppb.
+    #[serde(default, skip_serializing_if = "is_even")]
+    pub steered_ppb: i64,
     /// The reading by which the schedule there was begun, where that is not the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begun_by: Option<OffsetReading>,
@@ -312,6 +321,10 @@ pub struct Offset {
     /// Sources that were asked for and show nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "sources::few")]
     pub left_out: Vec<LeftOut>,
+}
+
+fn is_even(steered_ppb: &i64) -> bool {
+    *steered_ppb == 0
 }
 
 /// A source that was asked for, and why it shows nothing of two clocks.
@@ -353,6 +366,11 @@ impl Offset {
         self.begun_by.unwrap_or(self.first)
     }
 
+    /// True if it is one clock that both have: no comparison of two has no error.
+    pub fn is_one_clock(&self) -> bool {
+        [self.first, self.last].iter().all(|of| (of.ahead_ns, of.bound_ns) == (0, 0))
+    }
+
     /// The same with what another source shows. The source with the least bound counts for
     /// instants.
     pub fn with(mut self, other: OtherSource) -> Offset {
@@ -361,6 +379,7 @@ impl Offset {
             first: of.first,
             last: of.last,
             method: of.method,
+            steered_ppb: self.steered_ppb,
             ..Offset::default()
         };
         // No half-width is below 0: who says so is only compared.
@@ -390,6 +409,7 @@ impl Offset {
             first: of.first,
             last: of.last,
             method: of.method.clone(),
+            steered_ppb: self.steered_ppb,
             ..Offset::default()
         };
         let own = (Offset { others: Vec::new(), ..self.clone() }, false);
@@ -420,20 +440,28 @@ impl Offset {
         Some(self.last.ahead_ns.saturating_sub(self.first.ahead_ns) as f64 * 1e9 / passed as f64)
     }
 
-    /// By how much an instant that is converted may be wrong, ns, if the clocks ran evenly between
-    /// the readings.
+    /// By how much both clocks may have left the line between the readings, ns: they did not run
+    /// evenly if a kernel steered one otherwise after the trial than before it.
+    pub fn bend_ns(&self) -> i64 {
+        let passed = i128::from(self.last.at_tai_ns) - i128::from(self.first.at_tai_ns);
+        clamped(steering::bend_ns(self.steered_ppb, passed))
+    }
+
+    /// By how much an instant that is converted may be wrong, ns, if the rates of the clocks
+    /// stayed within what was read of them.
     pub fn bound_ns(&self) -> i64 {
-        let of_readings = self.first.bound_ns.max(self.last.bound_ns).max(0);
+        let of_readings = self.first.bound_ns.max(self.last.bound_ns).max(0).saturating_add(self.bend_ns());
         match self.without_slope() {
             Some(apart) => of_readings.saturating_add(clamped((apart + 1) / 2)),
             None => of_readings,
         }
     }
 
-    /// By how much more one instant between the readings may be wrong than another, ns, if the
-    /// clocks ran evenly: the error is a line from that of the first reading to that of the last.
+    /// By how much more one instant between the readings may be wrong than another, ns: the error
+    /// is a line from that of the first reading to that of the last, and a bend to either side.
     pub fn drift_bound_ns(&self) -> i64 {
-        let of_readings = self.first.bound_ns.max(0).saturating_add(self.last.bound_ns.max(0));
+        let bends = self.bend_ns().saturating_mul(2);
+        let of_readings = self.first.bound_ns.max(0).saturating_add(self.last.bound_ns.max(0)).saturating_add(bends);
         of_readings.saturating_add(self.without_slope().map_or(0, clamped))
     }
 

@@ -51,6 +51,9 @@ const fn fact(id: &'static str) -> RuleDefault {
 /// The rule that refuses a figure between the clocks of two hosts.
 pub const CLOCK_BOUND: &str = "clock-bound";
 
+/// The rule about clocks that did not run evenly against each other.
+pub const CLOCK_BEND: &str = "clock-bend";
+
 /// The rule about frames for more than one receiver.
 pub const GROUP_LOST: &str = "group-lost";
 
@@ -74,6 +77,7 @@ pub const RULES: &[RuleDefault] = &[
     fact("tai-offset"),
     fact("clock-step"),
     fact("clocks-disagree"),
+    RuleDefault { id: CLOCK_BEND, limit: Some(RuleLimit::Share(0.10)), level: Level::Warning, milder: true },
     fact("causality"),
     RuleDefault { id: CLOCK_BOUND, limit: Some(RuleLimit::Share(0.10)), level: Level::Warning, milder: true },
     condition("policy", Level::Invalid),

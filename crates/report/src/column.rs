@@ -258,3 +258,13 @@ pub(crate) fn least_coverage(stream: &StreamResult) -> Option<(f64, &str)> {
 pub(crate) fn title(id: &str) -> String {
     id.replace('=', " = ").replace(',', ", ")
 }
+
+/// Within which bound packets were on time or not, ns, where the clocks of two hosts decide it. A
+/// reply comes back to the clock that its request left by.
+pub(crate) fn bound_of_lateness(stream: &StreamResult) -> Option<i64> {
+    if stream.metrics.contains_key("scheduled..reply_receive") {
+        return None;
+    }
+    let arrivals = ["receive", "rx_kernel", "rx_xdp"].map(|point| format!("scheduled..{point}"));
+    arrivals.iter().filter_map(|name| stream.metrics.get(name)?.clock_bound_ns).max()
+}

@@ -5,7 +5,8 @@
 use crate::block::{Block, Table};
 use crate::closing;
 use crate::column::{
-    Column, digits, in_order, in_unit, lead, lead_of, point_of, received_only, run_digits, title, unit,
+    Column, bound_of_lateness, digits, in_order, in_unit, lead, lead_of, point_of, received_only, run_digits, title,
+    unit,
 };
 use crate::figure::{self, Digits, SPACE};
 use crate::picture::{Facts, Picture};
@@ -13,7 +14,7 @@ use crate::summary::{self, Cells};
 use std::collections::BTreeMap;
 use tardy_model::machine::RulerRecord;
 use tardy_model::manifest::{GuestEntry, Manifest};
-use tardy_model::result::{ABOVE_MINIMUM, CellResult, MetricResult, Outcomes, Results, StreamResult};
+use tardy_model::result::{ABOVE_MINIMUM, CellResult, MetricResult, Results, StreamResult};
 use tardy_model::verdict::{Figure, Verdict};
 
 /// A p99 of fewer wake-ups is that of two or three of them, and is not shown: ten beyond it are
@@ -88,7 +89,7 @@ fn of_cell(picture: &Picture<'_>, cells: &Cells<'_>, cell: &CellResult, digits: 
             let lines = crate::copies::lines(copy, None);
             blocks.push(Block::List(lines.into_iter().map(|(label, says)| (label.to_owned(), says)).collect()));
         }
-        let mut became = crate::copies::passes(stream, None).unwrap_or_else(|| outcomes(&stream.outcomes, None));
+        let mut became = crate::copies::passes(stream, None).unwrap_or_else(|| outcomes(stream, None));
         for part in summary::replies(stream, None) {
             became += &format!(" · {part}");
         }
@@ -182,7 +183,10 @@ fn negative(name: &str, metric: &MetricResult) -> Option<String> {
 }
 
 /// What became of the packets, all counts.
-pub(crate) fn outcomes(o: &Outcomes, separator: Option<char>) -> String {
+pub(crate) fn outcomes(stream: &StreamResult, separator: Option<char>) -> String {
+    let o = &stream.outcomes;
+    let bound = bound_of_lateness(stream).map(|ns| format!(" (± {})", figure::exact(ns))).unwrap_or_default();
+    let of = |what: &str, n: u64| if n > 0 && ["early", "late"].contains(&what) { &bound } else { "" };
     let each = [
         ("intended", o.intended),
         ("received", o.received),
@@ -193,7 +197,7 @@ pub(crate) fn outcomes(o: &Outcomes, separator: Option<char>) -> String {
         ("duplicate", o.duplicate),
         ("reordered", o.reordered),
     ];
-    each.map(|(what, n)| format!("{what} {}", packets(n, separator))).join(" · ")
+    each.map(|(what, n)| format!("{what} {}{}", packets(n, separator), of(what, n))).join(" · ")
 }
 
 fn packets(n: u64, separator: Option<char>) -> String {

@@ -34,6 +34,11 @@ const PARTIAL: &str = ".partial";
 /// A step that fails must not let the rest take down what another run has built under these names.
 const SCRIPT: &[u8] = b"#!/bin/sh\nset -e\n";
 
+/// The most bytes that a file of a run folder is read with.
+fn largest(below: &Path) -> u64 {
+    if below == Path::new(RESULTS) { held::LARGEST_RESULTS } else { held::LARGEST }
+}
+
 /// One run on disk.
 #[derive(Debug)]
 pub struct RunFolder {
@@ -375,6 +380,12 @@ impl RunFolder {
         let failed = |why: serde_json::Error| StoreError::io("encode", &self.path().join(name))(why.into());
         let mut bytes = serde_json::to_vec_pretty(value).map_err(failed)?;
         bytes.push(b'\n');
+        let largest = largest(Path::new(name));
+        // What nobody could read again is not written.
+        if bytes.len() as u64 > largest {
+            let why = format!("it would have {} bytes, and no more than {largest} are read again", bytes.len());
+            return Err(StoreError::io("encode", &self.path().join(name))(std::io::Error::other(why)));
+        }
         self.folder.replace(name, &bytes)
     }
 
@@ -395,7 +406,7 @@ impl RunFolder {
             format: u64,
         }
         let path = self.path().join(below);
-        let largest = if below == Path::new(RESULTS) { held::LARGEST_RESULTS } else { held::LARGEST };
+        let largest = largest(below);
         let bytes = held::read(self.folder.file(below)?, &path, largest)?;
         let damaged =
             |why: serde_json::Error| StoreError::Damaged { path: path.clone(), why: why.to_string(), fix: CHANGED };

@@ -241,6 +241,7 @@ pub fn samples_schema() -> Value {
         "outcomes": Outcome::ALL.map(Outcome::name),
         "flags": flags.map(|(bit, name, says)| json!({"bit": bit.0, "name": name, "says": says})),
         "points": Point::ALL.map(Point::name),
+        "clocks": "a value that two clocks took is here as it was converted, also where the rule clock-bound refuses the figure; how wrong it may be is in trial.json, in the stream's `offsets`",
         "footer": "key `tardy`: JSON with the format, and name, rows, points and pcp of each stream in the order of the rows",
         "view": sql_view(&Point::ALL),
     })

@@ -7,7 +7,9 @@ use crate::{SysError, check};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::{mem, ptr};
-use tardy_model::time::{Clock, ClockId, ClockReading, CounterReading, Instant, Monotonic, PhcReading, Realtime, Tai};
+use tardy_model::time::{
+    Clock, ClockId, ClockReading, CounterReading, Instant, Monotonic, PhcReading, Realtime, Steering, Tai, Timex,
+};
 
 fn id(clock: ClockId) -> libc::clockid_t {
     match clock {
@@ -44,18 +46,44 @@ pub fn timer_resolution_ns() -> Option<i64> {
     (got == 0).then_some(ts.tv_sec * 1_000_000_000 + ts.tv_nsec)
 }
 
-/// The kernel's TAI − UTC offset in seconds. Read only: tardy never sets a clock.
-pub fn tai_offset_s() -> i32 {
-    // SAFETY: timex is plain data; all zero (modes = 0) asks the kernel to change nothing.
+/// What the kernel reports of its clock. Read only: tardy never sets a clock. `None` where it may
+/// not be asked.
+fn ask_kernel(modes: libc::c_uint) -> Option<libc::timex> {
+    // SAFETY: timex is plain data, which may be all zero.
     let mut timex: libc::timex = unsafe { mem::zeroed() };
-    // SAFETY: `timex` is valid and writable for the call.
-    unsafe { libc::adjtimex(&mut timex) };
-    timex.tai
+    timex.modes = modes;
+    // SAFETY: `timex` is valid and writable for the call. Neither mode that is asked with changes
+    // anything: 0, and ADJ_OFFSET_SS_READ.
+    let answered = unsafe { libc::adjtimex(&mut timex) };
+    (answered >= 0).then_some(timex)
+}
+
+/// The kernel's TAI − UTC offset in seconds.
+pub fn tai_offset_s() -> i32 {
+    ask_kernel(0).map_or(0, |timex| timex.tai)
+}
+
+/// From `include/uapi/linux/timex.h`: read what adjtime(3) still slews away.
+const ADJ_OFFSET_SS_READ: libc::c_uint = 0xa001;
+/// From the same file: the loop's offset is in nanoseconds.
+const STA_NANO: libc::c_int = 0x2000;
+
+/// How the kernel steers its clocks now; `None` where it may not be asked.
+pub fn steering() -> Option<Steering> {
+    let timex = ask_kernel(0)?;
+    Steering::of(&Timex {
+        freq: timex.freq,
+        tick: timex.tick,
+        offset: timex.offset,
+        is_nano: timex.status & STA_NANO != 0,
+        constant: timex.constant,
+        adjusting_us: ask_kernel(ADJ_OFFSET_SS_READ)?.offset,
+    })
 }
 
 /// All clocks at one moment: the narrowest of several brackets.
 pub fn read_clocks() -> ClockReading {
-    let tai_offset_s = tai_offset_s();
+    let (tai_offset_s, steering) = (tai_offset_s(), steering());
     let bracket = || {
         let first = now::<Tai>();
         let realtime = now::<Realtime>();
@@ -68,6 +96,7 @@ pub fn read_clocks() -> ClockReading {
             monotonic_ns: monotonic.ns(),
             bound_ns: half.abs().max(1),
             tai_offset_s,
+            steering,
         }
     };
     let first = bracket();

@@ -175,7 +175,7 @@ fn trial(told: Vec<FromAgent>) {
 }
 
 fn clocks() -> ClockReading {
-    ClockReading { tai_ns: 0, realtime_ns: 0, monotonic_ns: 0, bound_ns: 0, tai_offset_s: 0 }
+    ClockReading { tai_ns: 0, realtime_ns: 0, monotonic_ns: 0, bound_ns: 0, tai_offset_s: 0, steering: None }
 }
 
 fn gone(clocks: ClockReading) -> EndSummary {

@@ -94,6 +94,7 @@ fn clocks(at_ns: i64) -> ClockReading {
         monotonic_ns: 5_000_000_000 + at_ns,
         bound_ns: 150,
         tai_offset_s: 37,
+        steering: None,
     }
 }
 

@@ -12,7 +12,7 @@ use tardy_analyze::observer;
 use tardy_analyze::repeats::{BLOCKS, BlockPass, Blocks, apart};
 use tardy_analyze::repeats::{TrialBlocks, judge};
 use tardy_analyze::statistics::{Student, normal_quantile, scores};
-use tardy_lab::observer::added;
+use tardy_lab::observer::{added, within};
 use tardy_model::point::{Metric, Point};
 use tardy_model::trial::ObserverRecord;
 use tardy_model::verdict::{Figure, Level};
@@ -338,6 +338,21 @@ fn of_few_packets_nothing_is_said() {
     assert_eq!(added(&few(&[19, 19], 5), &few(&[400, 400], 3)), None);
     assert_eq!(added(&few(&[20], 5), &few(&[20], 3)), None, "one trial does not tell how far trials lie apart");
     assert_eq!(added(&few(&[20, 20], 5), &few(&[20, 20, 7], 3)), Some((2, 2, 2)));
+}
+
+#[test]
+fn what_stamps_add_to_a_figure_that_was_refused_was_given_next_to_it() {
+    let trials = |ns: i64| vec![vec![ns; 30]; 4];
+    let more = added(&trials(376_200), &trials(400_000)).expect("trials of both kinds");
+    assert_eq!(more, (-23_800, -23_800, -23_800));
+    // Two clocks took the stamps of both kinds, each within 263.6 µs.
+    let (added_ns, low_ns, high_ns) = within(more, [263_600, 263_600]);
+    let says = observed(&[(LEAD, [added_ns, low_ns, high_ns])]).expect("a note");
+    let open = "what tx stamps add to scheduled..rx_kernel of ctl cannot be distinguished from 0 (it is at most 551.0 µs either way)";
+    assert!(says.contains(open), "{says}");
+    // Where one clock took them there is no such bound, and one beyond all time has no value.
+    assert_eq!(within(more, [0, 0]), more);
+    assert_eq!(within(more, [i64::MAX, i64::MAX]).2, i64::MAX - 23_800);
 }
 
 /// What the note says of these metrics: by how much, and from where to where.

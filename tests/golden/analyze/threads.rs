@@ -308,6 +308,27 @@ fn a_source_that_excluded_the_other_was_no_reason_to_doubt_either() {
 }
 
 #[test]
+fn a_clock_that_bent_within_a_trial_was_said_by_nobody() {
+    let judged = |steered_ppb: i64| {
+        let mut record = within(2_000);
+        let offset = ctl(&mut record).offsets.rx.take().expect("an offset");
+        ctl(&mut record).offsets.rx = Some(Offset { steered_ppb, ..offset });
+        verdicts(&record).into_iter().find(|verdict| verdict.id == "clock-bend")
+    };
+    // A quarter of the spread, over the second between the readings: a tenth of the bound is less.
+    assert_eq!(judged(0), None);
+    assert_eq!(judged(888), None);
+    let verdict = judged(10_000).expect("a verdict");
+    let says = "rig: kernels steered the clocks otherwise after the trial than before, by 10.000 ppm: the clocks may have left the \
+                line between their readings by 2.5 µs, which is 55.6 % of the bound";
+    assert_is(&verdict, "clock-bend", Level::Warning, says);
+    assert_eq!(
+        (&verdict.evidence["steered_ppb"], &verdict.evidence["bend_ns"], &verdict.evidence["bound_ns"]),
+        (&10_000_i64.into(), &2_500_i64.into(), &4_500_i64.into())
+    );
+}
+
+#[test]
 fn a_source_that_was_asked_for_and_showed_nothing_was_not_reported() {
     let mut record = two_hosts();
     let why = "3 Syncs came before the trial, and a bound needs 8".to_owned();

@@ -234,6 +234,31 @@ fn classes() -> Vec<ClassResult> {
 }
 
 #[test]
+fn packets_were_late_without_the_bound_of_the_clocks_that_decide_it() {
+    let mut sample = run(&["all"]);
+    let ctl = sample.results.cells[0].streams.get_mut("ctl").expect("ctl");
+    ctl.outcomes.late = 100;
+    let one = ["text", "md", "html"].map(|format| sample.draw(format, 120));
+    assert!(
+        one[0].contains("late 100 ") && one[1].contains("late 100 ·") && !one[0].contains("late 100 (±"),
+        "{}",
+        one[0]
+    );
+    let ctl = sample.results.cells[0].streams.get_mut("ctl").expect("ctl");
+    let lead = ctl.metrics.get_mut("scheduled..rx_kernel").expect("the leading metric");
+    lead.clock_bound_ns = Some(263_600);
+    let two = ["text", "md", "html"].map(|format| sample.draw(format, 120));
+    for shown in &two {
+        assert!(shown.contains("late 100 (± 263.6 µs)"), "{shown}");
+    }
+    // A reply comes back to the clock that its request left by.
+    let ctl = sample.results.cells[0].streams.get_mut("ctl").expect("ctl");
+    let back = ctl.metrics["scheduled..rx_kernel"].clone();
+    ctl.metrics.insert("scheduled..reply_receive".to_owned(), back);
+    assert!(!sample.draw("md", 120).contains("late 100 (±"));
+}
+
+#[test]
 fn classes_that_saw_no_packet_were_left_out_without_a_word() {
     let mut sample = run(&["all"]);
     sample.results.cells[0].classes = classes();

@@ -52,7 +52,14 @@ fn manifest() -> Manifest {
 
 fn record(cell: &str, n: u32) -> TrialRecord {
     let state = MachineState {
-        clocks: ClockReading { tai_ns: 37, realtime_ns: 0, monotonic_ns: 0, bound_ns: 1, tai_offset_s: 0 },
+        clocks: ClockReading {
+            tai_ns: 37,
+            realtime_ns: 0,
+            monotonic_ns: 0,
+            bound_ns: 1,
+            tai_offset_s: 0,
+            steering: None,
+        },
         cpus: BTreeMap::new(),
         work: BTreeMap::new(),
         load_tasks: Default::default(),

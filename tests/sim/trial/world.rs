@@ -492,7 +492,7 @@ pub(super) fn summary(end: EndId) -> EndSummary {
 }
 
 pub(super) fn clocks() -> ClockReading {
-    ClockReading { tai_ns: 0, realtime_ns: 0, monotonic_ns: 0, bound_ns: 10, tai_offset_s: 0 }
+    ClockReading { tai_ns: 0, realtime_ns: 0, monotonic_ns: 0, bound_ns: 10, tai_offset_s: 0, steering: None }
 }
 
 /// The streams and loads of a trial.

@@ -12,7 +12,7 @@ use tardy_model::validity::Validity;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
 /// All rules, in the order in which their verdicts are reported: the most severe causes first.
-pub const RULES: [Rule; 57] = [
+pub const RULES: [Rule; 58] = [
     broken::FAILED,
     broken::LATE_START,
     broken::RECEIVER_BROKE,
@@ -25,6 +25,7 @@ pub const RULES: [Rule; 57] = [
     stamps::TAI_OFFSET,
     stamps::CLOCK_STEP,
     stamps::CLOCKS_DISAGREE,
+    stamps::CLOCK_BEND,
     stamps::CAUSALITY,
     stamps::CLOCK_BOUND,
     cpus::POLICY,

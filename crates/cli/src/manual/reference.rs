@@ -220,6 +220,7 @@ fn samples(schema: &Value) -> String {
         vec![name, text(column, "type").to_owned(), unit, null.to_owned(), escaped(text(column, "says"))]
     });
     let _ = write!(out, "\n## Columns\n\n{}", table(&["column", "type", "unit", "", "meaning"], rows));
+    let _ = write!(out, "\nOf two clocks: {}.\n", text(schema, "clocks"));
     let words = |key: &str| {
         let words: Vec<&str> = schema[key].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         format!("`{}`", words.join("` `"))

@@ -54,6 +54,9 @@ pub fn call(args: &Clocks) -> Result<Exit> {
     let width = reached.iter().map(|of| of.name.chars().count()).max().unwrap_or(0).max("machine".len());
     super::print(&format!("{:width$}  {:>14}  {:>10}  {:>24}  by\n", "machine", "ahead of this", "±", "drift"))?;
     super::print(UNCHECKED)?;
+    for line in without_row(&experiment) {
+        super::print(&format!("{}\n", printable(&line)))?;
+    }
     let mut tracks: Vec<Track> = reached.iter().map(|_| Track::default()).collect();
     let mut n = 0;
     loop {
@@ -87,6 +90,24 @@ pub fn call(args: &Clocks) -> Result<Exit> {
         }
         std::thread::sleep(EACH);
     }
+}
+
+/// A line for each station whose clock no row is of: which clock it has, and what compares that.
+fn without_row(experiment: &Experiment) -> Vec<String> {
+    let stations = experiment.cells.iter().flat_map(|cell| &cell.setup.stations);
+    let without = stations.filter(|(_, station)| station.remote.is_none());
+    let lines: BTreeMap<&String, &str> = without
+        .map(|(name, station)| {
+            let says = match station.host == HostId::HERE {
+                true => "has this machine's clock, with which the rows compare the others",
+                false => {
+                    "is on a virtual machine of the run's: `tardy run` compares its clock, and shows the bound (±)"
+                }
+            };
+            (name, says)
+        })
+        .collect();
+    lines.into_iter().map(|(name, says)| format!("station {name} {says}")).collect()
 }
 
 /// Asks a machine for its time. `None` if a clock was set meanwhile.

@@ -181,7 +181,14 @@ fn conclude(
     }
     let failed = ended.failed.iter().map(ToString::to_string);
     let left = ended.not_put_back.iter().map(ToString::to_string);
-    failed.chain(left).chain(unwritten.iter().cloned()).for_each(|error| eprintln!("tardy: {}", printable(&error)));
+    let mut said: Vec<String> = Vec::new();
+    for error in failed.chain(left).chain(unwritten.iter().cloned()) {
+        // A machine that is gone is missed more than once.
+        if !said.iter().any(|before| before.contains(&error)) {
+            eprintln!("tardy: {}", printable(&error));
+            said.push(error);
+        }
+    }
     Ok(exit(ended, kept, !unwritten.is_empty(), judged, manifest))
 }
 

@@ -33,7 +33,7 @@ use tardy_model::point::{Point, Source};
 use tardy_model::qdisc::{LaunchRecord, ShaperRecord};
 use tardy_model::sample::Batch;
 use tardy_model::stream::{Kind, Stream};
-use tardy_model::time::Nanos;
+use tardy_model::time::{ClockReading, Nanos, Offset, Steering};
 use tardy_model::trial::{ObserverRecord, OwnTraffic, StreamRecord, TrialRecord};
 use tardy_model::xdp::Inspection;
 use tardy_spec::experiment::Setup;
@@ -280,6 +280,24 @@ pub(super) struct States {
     pub(super) reported: Reported,
 }
 
+impl States {
+    /// By how much the rate of a host's clock differs among all that was read of it around a
+    /// stream with these hosts, ppb.
+    fn spread_ppb(&self, host: HostId, [from, to]: [HostId; 2], ran: &StreamHalves) -> i64 {
+        let own = |is_its: bool, clocks: &[ClockReading; 2]| {
+            clocks.map(|of| of.steering).into_iter().flatten().filter(move |_| is_its).map(Some)
+        };
+        let states = match host {
+            HostId::HERE => Some(&self.here),
+            _ => self.others.get(&host).map(|(_, states)| states),
+        };
+        let states = states.into_iter().flatten().map(|state| state.clocks.steering);
+        let by_path = ran.steered.iter().filter(|(of, _)| *of == host).map(|(_, steering)| *steering);
+        let ends = own(from == host, &ran.halves.tx_clocks).chain(own(to == host, &ran.halves.rx_clocks));
+        Steering::spread_ppb(states.chain(by_path).chain(ends))
+    }
+}
+
 /// What the ruler is to measure, and the names of the threads that it is done for.
 type NamedThread = (RulerOrder, Vec<String>);
 
@@ -448,13 +466,20 @@ impl Run<'_, '_> {
             beside.shapers.iter().map(|(station, shaper)| (station.clone(), shaper.drops())).collect();
         for (stream, phase, ran) in ran {
             let Some(mut ran) = ran else { continue };
+            let [from, to] = [host_of(&turn.cell.setup, &stream.from)?, host_of(&turn.cell.setup, &stream.to)?];
+            let spread = |host| states.spread_ppb(host, [from, to], &ran);
+            let [of_here, of_pair] = [spread(HostId::HERE), spread(from).saturating_add(spread(to))];
+            let of_ends = [from, to].map(|host| of_here.saturating_add(spread(host)));
             let offsets = &mut ran.halves.offsets;
-            for (station, offset) in [(&stream.from, &mut offsets.tx), (&stream.to, &mut offsets.rx)] {
-                let host = host_of(&turn.cell.setup, station)?;
-                *offset = offset.take().map(|offset| states.reported.add(host, offset));
+            for (host, offset, steered_ppb) in [(from, &mut offsets.tx, of_ends[0]), (to, &mut offsets.rx, of_ends[1])]
+            {
+                // One clock that is steered stays one.
+                let steered_ppb = |of: &Offset| if of.is_one_clock() { 0 } else { steered_ppb };
+                let with = |of: Offset| states.reported.add(host, Offset { steered_ppb: steered_ppb(&of), ..of });
+                *offset = offset.take().map(with);
             }
             if let Some(pair) = ran.pair.take() {
-                ran.halves.offsets = std::mem::take(offsets).with_pair(pair);
+                ran.halves.offsets = std::mem::take(offsets).with_pair(pair, of_pair);
             }
             let (mut batch, mut record) = halves::join(stream, ran.base, &ran.halves);
             record.phase_ns = Some(phase.0);

@@ -27,7 +27,7 @@ use tardy_model::point::Point;
 use tardy_model::port::Port;
 use tardy_model::sample::Batch;
 use tardy_model::stream::{CpuChoice, Kind, Launch, Policy, Reply, Rx, Stream, Tx, Wait};
-use tardy_model::time::{Nanos, Offset, OffsetReading, OtherSource};
+use tardy_model::time::{Nanos, Offset, OffsetReading, OtherSource, Steering};
 use tardy_model::trial::{ObserverRecord, StreamRecord};
 use tardy_spec::experiment::{Cell, Setup};
 
@@ -53,6 +53,8 @@ pub(super) type ByPath = BTreeMap<Pair, Option<PathReading>>;
 pub(super) struct PathReading {
     reading: OffsetReading,
     packets: Packets,
+    /// How the kernels of both hosts steered their clocks before it and after it.
+    steered: [[Option<Steering>; 2]; 2],
 }
 
 /// What went over the path.
@@ -343,9 +345,14 @@ fn by_path(
         OffsetReading { at_tai_ns: more.at_tai_ns.saturating_add(about_ns(from)), ahead_ns, ..more }
     };
     let mut each_way: BTreeMap<Pair, [(Vec<OneWay>, bool); 2]> = BTreeMap::new();
+    let mut steered: BTreeMap<HostId, [Option<Steering>; 2]> = BTreeMap::new();
     for (ordered, ran) in ordered.iter().zip(&ran) {
         let pair = [host_of(setup, &ordered.stream.from)?, host_of(setup, &ordered.stream.to)?];
         let (batch, record) = halves::join(&ordered.stream, ran.base, &ran.halves);
+        for (host, clocks) in pair.into_iter().zip([record.tx_clocks, record.rx_clocks]) {
+            steered.insert(host, clocks.map(|of| of.steering));
+        }
+        let steered = pair.map(|host| steered.get(&host).copied().unwrap_or_default());
         if !ordered.stream.kind.is_answered() {
             let is_back = in_order(pair) != pair;
             each_way.entry(in_order(pair)).or_default()[usize::from(is_back)] = ways(&batch, &record);
@@ -359,7 +366,8 @@ fn by_path(
         let reading = best(&exchanges).map(|more| {
             let of_stamps = [record.tx_conversion.bound_ns, record.rx_conversion.bound_ns];
             let bound_ns = of_stamps.into_iter().fold(more.bound_ns, i64::saturating_add);
-            PathReading { reading: whole(pair, OffsetReading { bound_ns, ..more }), packets: Packets::RoundTrips }
+            let reading = whole(pair, OffsetReading { bound_ns, ..more });
+            PathReading { reading, packets: Packets::RoundTrips, steered }
         });
         all.found.insert(pair, reading);
     }
@@ -369,7 +377,9 @@ fn by_path(
             continue;
         }
         let packets = if by_devices_there && by_devices_back { Packets::OfDevices } else { Packets::OneWay };
-        let reading = best_of_ways(&there, &back).map(|more| PathReading { reading: whole(pair, more), packets });
+        let steered = pair.map(|host| steered.get(&host).copied().unwrap_or_default());
+        let reading =
+            best_of_ways(&there, &back).map(|more| PathReading { reading: whole(pair, more), packets, steered });
         all.found.insert(pair, reading);
     }
     Ok(all)
@@ -396,6 +406,15 @@ pub(super) fn add(setup: &Setup, ran: &mut [StreamHalves], before: &ByPath, behi
             if let (Some(known), Some(of_path)) = (offset.as_mut(), of_path([HostId::HERE, host])) {
                 *known = std::mem::take::<Offset>(known).with(of_path);
             }
+        }
+        for found in [before, behind] {
+            let of_pair = |pair: Pair| {
+                let of = found.get(&pair).copied().flatten()?;
+                Some(pair.into_iter().zip(of.steered).flat_map(|(host, both)| both.map(|of| (host, of))))
+            };
+            let pairs =
+                BTreeSet::from([in_order([HostId::HERE, from]), in_order([HostId::HERE, to]), in_order([from, to])]);
+            ran.steered.extend(pairs.into_iter().filter_map(of_pair).flatten());
         }
         ran.pair = of_path(in_order([from, to])).filter(|_| from != HostId::HERE && to != HostId::HERE).map(|of| {
             let turned = |reading: OffsetReading| if from <= to { reading } else { reading.turned() };

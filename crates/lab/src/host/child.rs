@@ -15,7 +15,7 @@ use std::process::{self, Child, ChildStdin, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tardy_sys::process::SYSTEM_PATH;
+use tardy_sys::process::{SYSTEM_PATH, ends_with_us};
 
 /// Looks a program up as `execvp` does: a name with a slash is a path, another one is looked for
 /// in PATH.
@@ -54,7 +54,21 @@ const PASSING_ON: Duration = Duration::from_millis(100);
 /// # Errors
 /// If it cannot be started.
 pub fn start(program: &Path, command: &Command) -> io::Result<Connection> {
+    start_by(process::Command::new(program), command)
+}
+
+/// The same of a program that waits for a network and not for this process, as ssh's client does:
+/// the kernel ends it when the thread that starts it ends, however that ends.
+///
+/// # Errors
+/// If it cannot be started.
+pub fn start_with_us(program: &Path, command: &Command) -> io::Result<Connection> {
     let mut process = process::Command::new(program);
+    ends_with_us(&mut process);
+    start_by(process, command)
+}
+
+fn start_by(mut process: process::Command, command: &Command) -> io::Result<Connection> {
     process.arg0(command.program()).args(command.argv().iter().skip(1));
     process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // Ctrl-C in the terminal is for the coordinator, which ends what it started in good order.

@@ -313,7 +313,9 @@ impl OffsetSource for HostClocks {
         let by_exchange = best(&asked).ok_or_else(|| unknown(clock.to_owned()))?;
         // Machines that were resumed from one image have one boot, but not one processor's counter.
         let is_within = |of: &Counters| of.asked.before <= of.theirs.before && of.theirs.after <= of.answered.after;
-        let is_one = asked.iter().filter_map(|exchange| exchange.counters.as_ref()).all(is_within);
+        let counters: Vec<&Counters> = asked.iter().filter_map(|exchange| exchange.counters.as_ref()).collect();
+        // Where no counter was read, nothing shows that it is one.
+        let is_one = !counters.is_empty() && counters.into_iter().all(is_within);
         if self.this_machine.contains(&of) && is_one {
             if by_exchange.ahead_ns.abs() > by_exchange.bound_ns {
                 let why = format!(

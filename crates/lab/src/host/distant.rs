@@ -3,6 +3,7 @@
 
 use super::ask::{self as talk, Answer, Ask, Observe, Observed, Order, Reply};
 use super::noted::{self, Waiting};
+use super::room::{self, Room};
 use super::{ApplyError, Away, Host, LookError};
 use crate::command::{Command, OURSELVES};
 use crate::connection::{Carrier, Connection};
@@ -55,6 +56,17 @@ pub trait Reach {
         None
     }
 
+    /// By which network devices of the coordinator's machine it goes; `None` where that cannot be
+    /// found out.
+    fn devices_here(&self) -> Option<Vec<String>> {
+        None
+    }
+
+    /// The command of this machine that puts back what is left there, if one does.
+    fn undone_by(&self) -> Option<String> {
+        None
+    }
+
     /// True if the connection itself goes by this network device of the host's.
     fn goes_by(&self, _: &str) -> bool {
         false
@@ -75,6 +87,10 @@ pub struct Distant<R> {
     replies: mpsc::Receiver<Result<Reply, MessageError>>,
     carrier: Box<dyn Carrier>,
     is_far: bool,
+    /// How what is left there is put back, in words.
+    undone_by: String,
+    /// What it may still report of what its kernel answers.
+    room: Room,
     /// As which it greeted.
     build: String,
     ran: Vec<Event>,
@@ -109,6 +125,12 @@ impl<R: Reach> Distant<R> {
             }
         });
         let (name, to, is_far) = (name.to_owned(), Some(BufWriter::new(to)), reach.is_far());
+        let undone_by = match reach.undone_by() {
+            Some(command) => format!(
+                "within 5 min of when it heard from here last, or of the trial's end; after that `{command}` does"
+            ),
+            None => "else `tardy undo` there does".to_owned(),
+        };
         let mut distant = Distant {
             name,
             reach,
@@ -116,6 +138,8 @@ impl<R: Reach> Distant<R> {
             replies,
             carrier,
             is_far,
+            undone_by,
+            room: Room::default(),
             build: version.to_owned(),
             ran: Vec::new(),
             ran_bytes: 0,
@@ -144,7 +168,7 @@ impl<R> Distant<R> {
     }
 
     fn silent(&self) -> Away {
-        self.away("its steward does not answer: `tardy undo` there puts back what is left")
+        self.away(format!("its steward does not answer: one that lives puts everything back there, {}", self.undone_by))
     }
 
     /// What a broken connection means.
@@ -157,8 +181,16 @@ impl<R> Distant<R> {
         let how = self.carrier.ended(DYING).map_or_else(String::new, |how| format!(" (it ended {how})"));
         let lines = self.carrier.last_words();
         let said = if lines.is_empty() { String::new() } else { format!("; it said: {}", lines.join(" / ")) };
+        // By which a shell says that it found a file and could not run it.
+        if self.is_far && how.contains("exit status: 126") {
+            return self.away(format!(
+                "the program cannot be started there{how}{said}: if the user's cache folder is mounted noexec, have the login there set \
+                 XDG_CACHE_HOME to a folder where programs may run"
+            ));
+        }
         self.away(format!(
-            "the connection to its steward is lost{how}{said}: a steward that lives puts everything back there, else `tardy undo` does"
+            "the connection to its steward is lost{how}{said}: a steward that lives puts everything back there, {}",
+            self.undone_by
         ))
     }
 
@@ -207,17 +239,28 @@ impl<R> Distant<R> {
 impl<R: Reach> Host for Distant<R> {
     fn look(&mut self, ask: &Ask) -> Result<Facts, LookError> {
         match self.ask(&Order::Look(ask.clone()), ANSWER)? {
-            Answer::Facts(facts) => match facts.nics.values().find(|nic| self.reach.goes_by(&nic.name)) {
-                None => Ok(Facts { reached: self.reach.addresses(), ..*facts }),
-                Some(nic) => Err(self.away(cuts_itself(&nic.name)).into()),
-            },
+            Answer::Facts(facts) => {
+                let facts = room::in_lines(&*facts).map_err(|error| self.away(error.to_string()))?;
+                match facts.nics.values().find(|nic| self.reach.goes_by(&nic.name)) {
+                    None => Ok(Facts {
+                        reached: self.reach.addresses(),
+                        goes_by_here: self.reach.devices_here(),
+                        is_far: self.is_far,
+                        ..facts
+                    }),
+                    Some(nic) => Err(self.away(cuts_itself(&nic.name)).into()),
+                }
+            }
             other => Err(self.odd(other).into()),
         }
     }
 
     fn describe(&mut self) -> Result<HostEntry, Away> {
         match self.ask(&Order::Describe, ANSWER)? {
-            Answer::Described(entry) => Ok(*entry),
+            Answer::Described(entry) => match room::described(&entry) {
+                Ok(()) => Ok(*entry),
+                Err(why) => Err(self.away(why)),
+            },
             other => Err(self.odd(other)),
         }
     }
@@ -247,6 +290,7 @@ impl<R: Reach> Host for Distant<R> {
         match self.ask(&Order::ReadBack(commands.to_vec()), limit)? {
             // What a question was is known here.
             Answer::Read(read) if read.len() == commands.len() => {
+                self.room.take(&read).map_err(|why| self.away(why))?;
                 let asked = commands.iter().map(ToString::to_string);
                 Ok(read
                     .into_iter()

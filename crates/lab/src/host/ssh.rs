@@ -5,15 +5,16 @@
 
 use super::child;
 use super::distant::Reach;
+use super::login::{self, Settings};
 use crate::command::{Command, OURSELVES};
 use crate::connection::Connection;
 use crate::identity;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::mpsc;
 use std::time::Duration;
 use tardy_spec::experiment::Remote;
@@ -40,6 +41,8 @@ const MOST_SAID: u64 = 4_096;
 const MOST_PRINTED: u64 = 1 << 20;
 /// Copies of other builds that are as old as that are removed, days.
 const OLD: &str = "30";
+/// In place of what sudo says, where there is none.
+const NO_SUDO: &str = "there is none";
 /// How it begins what it says: a login may print other lines before.
 const MARK: &str = "tardy-remote";
 
@@ -74,6 +77,8 @@ pub enum SshError {
         "on `{to}`, sudo asks for a password: {says}: have it ask user {user} for none (NOPASSWD), or write ssh = \"root@…\""
     )]
     Sudo { to: String, user: String, says: String },
+    #[error("on `{to}` there is no sudo: install it there, or write ssh = \"root@…\"")]
+    NoSudo { to: String },
     #[error("cannot read {}, the program that is to be copied to `{to}`: {source}", path.display())]
     Program { to: String, path: PathBuf, source: io::Error },
     #[error("cannot copy tardy to `{to}`: {says}: it takes {mib} MiB in {folder} there")]
@@ -96,6 +101,9 @@ const SETTINGS: [&str; 10] = [
     "Tunnel=no",
 ];
 
+/// The same of a setting that older clients do not know.
+const SESSION: Option<&str> = Some("SessionType=default");
+
 /// The oldest kernel on which tardy's agents work.
 const LEAST_KERNEL: &str = "5.1";
 const LEAST: (u32, u32) = (5, 1);
@@ -105,10 +113,13 @@ const LEAST: (u32, u32) = (5, 1);
 pub struct Ssh {
     /// Network devices there by which the connection goes.
     by: Vec<String>,
+    /// Network devices here by which it goes; `None` where that cannot be found out.
+    by_here: Option<BTreeSet<String>>,
     /// The addresses by which it goes: this machine's as it is seen there, and that one's.
     between: Option<[IpAddr; 2]>,
-
     client: Vec<String>,
+    /// What the client has set for that machine.
+    settings: Settings,
     to: String,
     sudo: bool,
     /// Where this program lies on it, the whole path.
@@ -191,6 +202,9 @@ impl Said {
         if version < LEAST {
             return Err(SshError::Kernel { to, theirs: self.release.clone() });
         }
+        if remote.sudo && self.sudo == NO_SUDO {
+            return Err(SshError::NoSudo { to });
+        }
         if remote.sudo && !self.sudo.is_empty() {
             return Err(SshError::Sudo { to, user: self.user.clone(), says: self.sudo.clone() });
         }
@@ -216,7 +230,9 @@ impl Ssh {
             Ok((hexadecimal(&Sha256::digest(&bytes)), bytes))
         };
         let (file, boot, build, by, between) = Default::default();
-        let ssh = Ssh { client, to: to.clone(), sudo: remote.sudo, file, boot, build, by, between };
+        let settings = Settings::of(&client, &to);
+        let by_here = login::devices(&client, &settings);
+        let ssh = Ssh { client, to: to.clone(), sudo: remote.sudo, file, boot, build, by, by_here, between, settings };
         let look = |hash: &str| -> Result<Said, SshError> {
             let text = ssh.script(&looking(hash, remote.sudo), Vec::new(), LOOKING)?;
             let odd = || SshError::Script { to: to.clone(), says: format!("it answered \"{}\"", text.trim()) };
@@ -247,20 +263,8 @@ impl Ssh {
         }
         // Packets go where ssh itself went, whatever the machine reports.
         let ssh = Ssh { boot: said.boot, ..ssh };
-        let between = said.between.filter(|[_, there]| ssh.is_here() || ssh.goes_to(*there));
+        let between = said.between.filter(|[_, there]| ssh.is_here() || ssh.settings.addresses().contains(there));
         Ok(Ssh { file: said.file, build, by: said.by, between, ..ssh })
-    }
-
-    /// True if that is an address of the host that the client's configuration names.
-    fn goes_to(&self, address: IpAddr) -> bool {
-        let words = self.client.iter().skip(1).map(String::as_str).chain(["-G", "--", &self.to]);
-        let client = self.client.first().map_or("ssh", String::as_str);
-        let Ok(output) = std::process::Command::new(client).args(words).stdin(Stdio::null()).output() else {
-            return false;
-        };
-        let text = String::from_utf8_lossy(&output.stdout);
-        let Some(name) = text.lines().find_map(|line| line.strip_prefix("hostname ")) else { return false };
-        (name, 0).to_socket_addrs().is_ok_and(|mut all| all.any(|of| of.ip() == address))
     }
 
     /// Its boot, as its kernel numbers it; empty where it does not.
@@ -289,7 +293,9 @@ impl Ssh {
         let timeout = format!("ConnectTimeout={CONNECT_S}");
         // Whatever shell the user has there, this one takes the script.
         let quoted = Command::new("exec", &["sh", "-c", script]).to_string();
-        let settings = SETTINGS.iter().flat_map(|setting| ["-o", *setting]);
+        // One that does not know it has no such setting that could be otherwise.
+        let session = SESSION.filter(|_| self.settings.knows("sessiontype"));
+        let settings = SETTINGS.into_iter().chain(session).flat_map(|setting| ["-o", setting]);
         let options = ["-T", "-a", "-x", "-k", "-e", "none"].into_iter().chain(settings).chain(["-o", &timeout]);
         let words = self.client.iter().skip(1).map(String::as_str).chain(options);
         let words: Vec<&str> = words.chain(["--", &self.to, &quoted]).collect();
@@ -301,7 +307,7 @@ impl Ssh {
         let client = self.client.first().map_or("ssh", String::as_str);
         let cannot = |source| SshError::Client { client: self.called(), source };
         let file = child::find(client).map_err(|why| cannot(io::Error::other(why)))?;
-        child::start(&file, &command).map_err(cannot)
+        child::start_with_us(&file, &command).map_err(cannot)
     }
 
     /// Runs one of this program's verbs there to its end: the lines that it printed, and its exit
@@ -386,6 +392,15 @@ impl Reach for Ssh {
         self.between
     }
 
+    fn devices_here(&self) -> Option<Vec<String>> {
+        Some(self.by_here.as_ref()?.iter().cloned().collect())
+    }
+
+    fn undone_by(&self) -> Option<String> {
+        let sudo = if self.sudo { " --sudo" } else { "" };
+        Some(format!("tardy undo --host {}{sudo}", Command::new(&self.to, &[])))
+    }
+
     fn goes_by(&self, device: &str) -> bool {
         // Of one that cannot say by which, each may be it.
         self.by.is_empty() || self.by.iter().any(|by| by == device)
@@ -418,7 +433,10 @@ fn hexadecimal(bytes: &[u8]) -> String {
 /// What a machine is asked first. All that it changes is that the folder is there.
 fn looking(hash: &str, sudo: bool) -> String {
     let sudo = match sudo {
-        true => format!("s=$(sudo -n true 2>&1) || echo \"{MARK} sudo=\"${{s:-it refuses}}; "),
+        true => format!(
+            "if command -v sudo >/dev/null 2>&1; then s=$(sudo -n true 2>&1) || echo \"{MARK} sudo=\"${{s:-it refuses}}; \
+             else echo \"{MARK} sudo={NO_SUDO}\"; fi; "
+        ),
         false => String::new(),
     };
     format!(

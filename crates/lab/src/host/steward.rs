@@ -192,6 +192,8 @@ impl Host for Steward {
             own: if ask.addresses { devices::own() } else { Vec::new() },
             behind,
             reached: None,
+            is_far: false,
+            goes_by_here: None,
             paths,
             no_programs: ask
                 .programs

@@ -290,10 +290,17 @@ pub enum PathError {
     NotFound(#[from] NotFound),
     /// A device of this machine that is to be taken is the way to another one.
     #[error(
-        "ssh goes to another machine of the run by network device {device} ({address}), and to take that for the path would cut \
-         the connection: measure by another device, or have ssh go by another one"
+        "ssh goes to `{to}` by network device {device} of this machine, and to take that for the path would cut the connection: \
+         measure by another device, or have ssh go by another one"
     )]
-    CarriesLogin { device: String, address: IpAddr },
+    CarriesLogin { device: String, to: String },
+    /// Nobody knows by which device of this machine ssh goes to another one.
+    #[error(
+        "by which network device of this machine ssh goes to `{to}` cannot be found out (a ProxyCommand, or a name without an \
+         address), and {device} has addresses, so to take it for the path may cut the connection: take a device without addresses, \
+         or reach `{to}` by a HostName, with ProxyJump where it is behind another machine"
+    )]
+    MayCarryLogin { device: String, to: String },
     /// A machine's own network has several addresses.
     #[error(
         "which of its machine's addresses station `{station}` has is not known: write station.{station}.address = \"…\", as `ip addr` \

@@ -117,15 +117,24 @@ pub fn setting(can: &TsInfo, now: HwStamp, asked: StampsAsked) -> Option<HwStamp
 /// ssh's own connection to another machine must not end because its device here is taken. The
 /// other machine looks by itself at the devices there.
 fn carries_no_login(taken: [(&Nic, &Joint<'_>); 2], setup: &Setup, found: &FactsByHost) -> Result<(), PathError> {
-    for station in setup.stations.values().filter(|station| station.remote.is_some()) {
-        let Some([here, _]) = found.of(station.host)?.reached else { continue };
+    let here = || taken.iter().filter(|(_, at)| at.place.host == HostId::HERE).map(|(nic, _)| *nic);
+    for station in setup.stations.values() {
+        let Some(remote) = &station.remote else { continue };
+        let facts = found.of(station.host)?;
+        let address = facts.reached.map(|[here, _]| here);
         let has = |nic: &Nic| {
             let addresses = nic.addresses.iter().filter_map(|of| of.cidr.split('/').next());
-            addresses.filter_map(|of| of.parse::<IpAddr>().ok()).any(|address| address == here)
+            addresses.filter_map(|of| of.parse::<IpAddr>().ok()).any(|of| Some(of) == address)
         };
-        let cut = taken.iter().find(|(nic, at)| at.place.host == HostId::HERE && has(nic));
-        if let Some((nic, _)) = cut {
-            return Err(PathError::CarriesLogin { device: nic.name.clone(), address: here });
+        let goes_by = |nic: &Nic| facts.goes_by_here.iter().flatten().any(|device| *device == nic.name);
+        let named = |nic: &Nic| (nic.name.clone(), remote.ssh.clone());
+        if let Some((device, to)) = here().find(|nic| has(nic) || goes_by(nic)).map(named) {
+            return Err(PathError::CarriesLogin { device, to });
+        }
+        // By a device without an address no connection goes that is there now.
+        let may = |nic: &&Nic| facts.is_far && facts.goes_by_here.is_none() && !nic.addresses.is_empty();
+        if let Some((device, to)) = here().find(may).map(named) {
+            return Err(PathError::MayCarryLogin { device, to });
         }
     }
     Ok(())

@@ -355,7 +355,7 @@ impl Shared<'_> {
             own,
             offsets: EndOffsets { tx: self.offset(ordered.from), rx: self.offset(ordered.to), pair: None },
         };
-        StreamHalves { base, halves, pair: None }
+        StreamHalves { base, halves, pair: None, steered: Vec::new() }
     }
 }
 
@@ -380,4 +380,4 @@ fn replies(tx: &mut HandedOver, rx: &mut HandedOver, own: Option<HandedOver>, er
 
 /// Clocks that nobody read.
 const UNREAD: ClockReading =
-    ClockReading { tai_ns: 0, realtime_ns: 0, monotonic_ns: 0, bound_ns: i64::MAX, tai_offset_s: 0 };
+    ClockReading { tai_ns: 0, realtime_ns: 0, monotonic_ns: 0, bound_ns: i64::MAX, tai_offset_s: 0, steering: None };

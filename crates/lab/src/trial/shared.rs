@@ -4,6 +4,7 @@
 
 use super::activities::{Activities, Activity, ActivityKind, Awaited, StartTurn};
 use crate::agent::AgentError;
+use crate::host::HostId;
 use crate::host::clocks::Compared;
 use crate::loads::Loads;
 use crate::not_found::NotFound;
@@ -16,7 +17,7 @@ use tardy_engine::message::{ActivityId, EndReady, FromAgent, ToAgent};
 use tardy_engine::schedule;
 use tardy_model::stream::Side;
 use tardy_model::stream_id::{NoStream, StreamId};
-use tardy_model::time::{ClockReading, Instant, Monotonic, Nanos, Offset, OtherSource, Tai};
+use tardy_model::time::{ClockReading, Instant, Monotonic, Nanos, Offset, OtherSource, Steering, Tai};
 use tardy_model::trial::WarmUp;
 
 /// The time of an input, by the coordinator's clocks.
@@ -238,6 +239,8 @@ pub struct StreamHalves {
     pub halves: Halves,
     /// The receiving host's clock against the sending one's, if they were compared with each other.
     pub pair: Option<OtherSource>,
+    /// How kernels steered the clocks of hosts when these were compared over the path.
+    pub steered: Vec<(HostId, Option<Steering>)>,
 }
 
 /// Why a trial has no whole result.

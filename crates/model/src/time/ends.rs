@@ -62,9 +62,9 @@ impl EndOffsets {
 
     /// The same with what a comparison of both hosts shows, where both are others than the
     /// coordinator's and are not one. What follows from the offsets of both counts where its bound
-    /// is less.
+    /// is less. `steered_ppb` is by how much the rates of both clocks against each other differed.
     #[must_use]
-    pub fn with_pair(self, of: OtherSource) -> EndOffsets {
+    pub fn with_pair(self, of: OtherSource, steered_ppb: i64) -> EndOffsets {
         let (Some(tx), Some(rx), false) = (&self.tx, &self.rx, self.are_of_one_host()) else { return self };
         // At both ends of the time in which both were read: neither line is right beyond its own
         // readings, and the trial lies between.
@@ -80,8 +80,12 @@ impl EndOffsets {
         };
         let method = format!("each against the coordinator's: {}; {}", tx.method, rx.method);
         let host = rx.host.clone();
+        // What both bounds have of bends is in these readings, and is no part of the line again.
         let both = Offset { host, first: apart(from_ns), last: apart(until_ns), method, ..Offset::default() };
-        EndOffsets { pair: Some(both.with(of)), ..self }
+        let is_of_both = |pair: &Offset| pair.method == both.method;
+        let pair = both.clone().with(of);
+        let steered_ppb = if is_of_both(&pair) { 0 } else { steered_ppb };
+        EndOffsets { pair: Some(Offset { steered_ppb, ..pair }), ..self }
     }
 
     /// The moment on the coordinator's clock of an instant of the receiving host's.

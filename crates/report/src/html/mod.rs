@@ -327,7 +327,7 @@ fn of_stream(
 ) {
     *out += &table(&document::metrics(stream, digits, Some(THIN)), "");
     let passes = crate::copies::passes(stream, Some(THIN));
-    let mut became = passes.unwrap_or_else(|| document::outcomes(&stream.outcomes, Some(THIN)));
+    let mut became = passes.unwrap_or_else(|| document::outcomes(stream, Some(THIN)));
     for (label, says) in stream.copy.iter().flat_map(|copy| crate::copies::lines(copy, Some(THIN))) {
         became += &format!(" · {label} {says}");
     }

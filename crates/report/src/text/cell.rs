@@ -249,6 +249,9 @@ fn outcomes(stream: &StreamResult) -> [String; 2] {
         return [passes, not_done];
     }
     let Outcomes { lost, not_sent, early, late, duplicate, reordered, .. } = stream.outcomes;
+    let bound = column::bound_of_lateness(stream).map(|ns| format!(" (± {})", figure::exact(ns)));
+    let bound = bound.unwrap_or_default();
+    let of = |name: &str, n: u64| if n > 0 && ["early", "late"].contains(&name) { &bound } else { "" };
     // Three are always shown, for their zero is news; the others when there is something.
     let counts = [
         ("lost", lost, true),
@@ -261,7 +264,7 @@ fn outcomes(stream: &StreamResult) -> [String; 2] {
     let counts: Vec<String> = counts
         .into_iter()
         .filter(|(_, n, always)| *always || *n > 0)
-        .map(|(name, n, _)| format!("{name} {}", figure::count(n, SPACE)))
+        .map(|(name, n, _)| format!("{name} {}{}", figure::count(n, SPACE), of(name, n)))
         .collect();
     let stamps = match column::least_coverage(stream) {
         None => figure::ABSENT.to_owned(),

@@ -85,6 +85,7 @@ impl World {
             monotonic_ns: at_ns - self.start_ns + 1_000_000_000,
             bound_ns: 20,
             tai_offset_s,
+            steering: None,
         }
     }
 }
