@@ -11,6 +11,7 @@
 mod broken;
 pub(crate) mod cpu_use;
 mod cpus;
+mod flows;
 mod launching;
 mod load;
 mod packets;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! All rules, and what they come to in a trial.
 
-use super::{Evidence, Rule, SPOILS, Spoils, broken, cpus, launching, load, packets, rt_bandwidth, shared_cpu, stamps};
+use super::{
+    Evidence, Rule, SPOILS, Spoils, broken, cpus, flows, launching, load, packets, rt_bandwidth, shared_cpu, stamps,
+};
 use crate::outcomes::CoverageByBurst;
 use std::collections::BTreeMap;
 use tardy_model::result::StreamResult;
@@ -10,7 +12,7 @@ use tardy_model::validity::Validity;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
 /// All rules, in the order in which their verdicts are reported: the most severe causes first.
-pub const RULES: [Rule; 55] = [
+pub const RULES: [Rule; 56] = [
     broken::FAILED,
     broken::LATE_START,
     broken::RECEIVER_BROKE,
@@ -57,6 +59,7 @@ pub const RULES: [Rule; 55] = [
     cpus::BPF_JIT,
     launching::LAUNCH_IGNORED,
     launching::MOVED_POINT,
+    flows::RULE,
     broken::PRINTK,
     broken::DEVICE_NUMBER,
     broken::GENERIC_XDP,
