@@ -281,6 +281,16 @@ fn a_plan_says_how_the_guest_is_made_and_does_nothing_of_what_is_done_inside() {
 }
 
 #[test]
+fn a_plan_was_silent_about_the_emulator_that_its_run_would_lack() {
+    let (code, script, error) = plan(&["vm-roundtrip", "--in", "guest:exact"]);
+    assert_eq!(code, Some(0), "{error}");
+    let why = "\n# refused on this machine: a guest that runs virtual machines itself needs a QEMU that tardy builds";
+    assert!(script.contains(why) && script.contains("tardy guest fetch --with qemu"), "{script}");
+    // Without virtual machines it needs none.
+    assert!(!plan(&["host-to-host", "--in", "guest:exact"]).1.contains("refused"));
+}
+
+#[test]
 fn a_plan_promises_no_reader_for_what_a_guest_measured_by_hand() {
     let (_, script, _) = plan(&["host-to-host", "--in", "guest:exact"]);
     let last = "\n# what it measured is in the file `port`, which only `tardy run` can read, and only while it comes; by hand\n\

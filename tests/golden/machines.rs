@@ -297,7 +297,7 @@ fn a_machines_threads_have_what_they_did_between_two_readings_and_their_own_name
     after[1].record.affinity = vec![0, 1];
     // It began in the trial, so nobody knows what it did before.
     after.push(reading(1, MachinePart::Vhost, 50, 0, 5, 9_000));
-    let found = guest::threads(&setup, &[before, after]);
+    let found = guest::threads(&setup, &[before, after], true);
     assert_eq!(found.keys().collect::<Vec<_>>(), ["vm.emulator", "vm.vcpu0", "vm.vcpu1"]);
     let vcpu = &found["vm.vcpu0"];
     assert_eq!((vcpu.tid, vcpu.run_ns, vcpu.over_ns, vcpu.voluntary_switches), (30, Some(250), Some(8_000), 250));
@@ -309,7 +309,7 @@ fn a_machines_threads_have_what_they_did_between_two_readings_and_their_own_name
     let emulator = &found["vm.emulator"];
     assert_eq!((emulator.cpu_asked, emulator.policy_asked.as_str(), emulator.run_ns), (None, "fifo:5", Some(500)));
     // Of what is asked for and nowhere to be seen nothing was granted, which spoils the trial.
-    let found = guest::threads(&setup, &[Vec::new(), Vec::new()]);
+    let found = guest::threads(&setup, &[Vec::new(), Vec::new()], true);
     let missing = &found["vm.vcpu"];
     assert_eq!((found.len(), missing.policy_asked.as_str(), missing.policy_granted.as_str()), (1, "fifo:5", ""));
     assert_eq!((missing.cpu_asked, &missing.affinity[..]), (Some(1), &[][..]));
@@ -317,9 +317,25 @@ fn a_machines_threads_have_what_they_did_between_two_readings_and_their_own_name
     let vm = setup.stations.get_mut("vm").expect("it is there");
     (vm.bystanders.count, vm.bystanders.hosts) = (2, [8, 9].map(HostId::numbered).into());
     let one = vec![reading(8, MachinePart::Vcpu, 60, 0, 5, 9_000)];
-    let found = guest::threads(&setup, &[one.clone(), one]);
+    let found = guest::threads(&setup, &[one.clone(), one], true);
     assert_eq!(found.keys().collect::<Vec<_>>(), ["vm.bystander2", "vm.vcpu"]);
     assert_eq!(found["vm.bystander2"].policy_granted, "");
+}
+
+#[test]
+fn a_machine_whose_packets_qemu_moved_passed_for_one_with_vhost() {
+    let mut setup = setup();
+    let mut station = machine_station(&[Backend::Tap]);
+    station.machine.as_mut().expect("a machine").net = Net::Vhost;
+    setup.stations.insert("vm".to_owned(), station);
+    let nothing = [Vec::new(), Vec::new()];
+    let found = guest::threads(&setup, &nothing, true);
+    assert_eq!(found["vm.vhost"].policy_granted, "");
+    assert!(found["vm.vhost"].refused[0].contains("the kernel has no thread vhost-*"), "{found:?}");
+    // Where the kernel's threads cannot be seen nothing follows.
+    assert!(guest::threads(&setup, &nothing, false).is_empty());
+    setup.stations.get_mut("vm").and_then(|vm| vm.machine.as_mut()).expect("a machine").net = Net::Virtio;
+    assert!(guest::threads(&setup, &nothing, true).is_empty());
 }
 
 #[test]

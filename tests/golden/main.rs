@@ -49,6 +49,7 @@ mod manual;
 mod not_whole;
 mod offsets;
 mod open_kinds;
+mod passages;
 mod placement;
 mod plan;
 mod probes;

@@ -404,6 +404,16 @@ fn what_never_came_to_be_is_undone_without_complaint() {
 }
 
 #[test]
+fn a_device_that_does_not_exist_could_not_be_put_back() {
+    let state = folder();
+    killed(state.path(), 4007, &steps());
+    let gone = "Device \"tardy1-tap\" does not exist.";
+    let done = undo_all(state.path(), &mut Recorder::new(|_| Some(gone.to_owned())), &mut quiet).unwrap();
+    assert_eq!((done.undone.len(), done.failed.len()), (1, 0));
+    assert!(is_empty(state.path()));
+}
+
+#[test]
 fn what_cannot_be_undone_stays_in_the_journal() {
     let state = folder();
     let dir = killed(state.path(), 4004, &steps());

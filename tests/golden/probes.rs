@@ -465,9 +465,8 @@ fn a_checksum_that_nobody_wrote_is_seen_in_the_frame() {
 fn what_keeps_multicast_in_a_bridge_is_named_with_the_smallest_change() {
     let keeps = tardy_lab::path::kind(PathKind::Bridge).keeps;
     // What `ip -j -d link show` prints, but for what is not asked for.
-    let answers = |snooping: u8, flood: [bool; 2], routers: [u8; 2]| {
-        let bridge =
-            json!([{"ifname": "br", "linkinfo": {"info_kind": "bridge", "info_data": {"mcast_snooping": snooping}}}]);
+    let answers = |data: Value, flood: [bool; 2], routers: [u8; 2]| {
+        let bridge = json!([{"ifname": "br", "linkinfo": {"info_kind": "bridge", "info_data": data}}]);
         let port = |n: usize| {
             let data = json!({"mcast_flood": flood[n], "bcast_flood": true, "multicast_router": routers[n]});
             let info = json!({"info_kind": "veth", "info_slave_kind": "bridge", "info_slave_data": data});
@@ -475,20 +474,44 @@ fn what_keeps_multicast_in_a_bridge_is_named_with_the_smallest_change() {
         };
         [bridge, port(0), port(1)]
     };
-    let says = |answers: [Value; 3], kind| keeps(&answers, kind).unwrap_or_default();
-    let closed = says(answers(0, [true, false], [1, 1]), SpecialKind::Multicast);
+    let says = |answers: [Value; 3], kind, out| keeps(&answers, kind, out).unwrap_or_default();
+    let off = || json!({"mcast_snooping": 0, "mcast_querier": 0});
+    let closed = says(answers(off(), [true, false], [1, 1]), SpecialKind::Multicast, "port1");
     assert_eq!(
         closed,
         "the bridge's mcast_flood is off at port1; the smallest change is `bridge link set dev port1 mcast_flood on`"
     );
-    let snoops = says(answers(1, [true, true], [1, 2]), SpecialKind::Multicast);
-    assert!(snoops.starts_with("bridge br snoops (mcast_snooping 1), knows of a querier"), "{snoops}");
+    // Of the way out by the other port it says nothing.
+    assert_eq!(says(answers(off(), [true, false], [1, 1]), SpecialKind::Multicast, "port0"), "");
+    let own = || json!({"mcast_snooping": 1, "mcast_querier": 1});
+    let snoops = says(answers(own(), [true, true], [1, 2]), SpecialKind::Multicast, "port0");
     let change = "the smallest change is `ip link set dev port0 type bridge_slave mcast_router 2`";
+    assert!(snoops.starts_with("bridge br snoops (mcast_snooping 1), is the querier itself"), "{snoops}");
     assert!(snoops.ends_with(change), "{snoops}");
+    // To a port that leads to a router it does send.
+    assert_eq!(says(answers(own(), [true, true], [1, 2]), SpecialKind::Multicast, "port1"), "");
+    // A querier that it has heard; its own state alone is none.
+    let heard = |timer: &str| {
+        let state = json!({"mcast_querier_ipv4_addr": "192.0.2.9", "mcast_querier_ipv4_other_timer": timer});
+        let data = json!({"mcast_snooping": 1, "mcast_querier": 0, "mcast_querier_state_ipv4": state});
+        says(answers(data, [true, true], [1, 1]), SpecialKind::Multicast, "port0")
+    };
+    assert!(heard("254.31").contains("knows of a querier (192.0.2.9)"), "{}", heard("254.31"));
+    assert_eq!(heard("0.00"), "");
     // Neither keeps ARP, and without either nothing is known.
-    assert_eq!(says(answers(1, [true, false], [1, 1]), SpecialKind::Arp), "");
-    assert_eq!(says(answers(0, [true, true], [1, 1]), SpecialKind::Multicast), "");
-    assert_eq!(keeps(&[], SpecialKind::Multicast), None);
+    assert_eq!(says(answers(own(), [true, false], [1, 1]), SpecialKind::Arp, "port1"), "");
+    assert_eq!(says(answers(off(), [true, true], [1, 1]), SpecialKind::Multicast, "port1"), "");
+    assert_eq!(keeps(&[], SpecialKind::Multicast, "port1"), None);
+}
+
+#[test]
+fn a_bridge_without_a_querier_was_said_to_know_of_one() {
+    let keeps = tardy_lab::path::kind(PathKind::Bridge).keeps;
+    let bridge = json!([{"ifname": "br", "linkinfo": {"info_data": {"mcast_snooping": 1, "mcast_querier": 0}}}]);
+    let data = json!({"mcast_flood": true, "multicast_router": 1});
+    let port = json!([{"ifname": "p", "linkinfo": {"info_slave_kind": "bridge", "info_slave_data": data}}]);
+    // It floods then, so something else keeps the frames.
+    assert_eq!(keeps(&[bridge, port], SpecialKind::Multicast, "p"), None);
 }
 
 /// A frame with this many tags, in which `mark` comes after `between` bytes of other headers.

@@ -13,6 +13,8 @@ mod page;
 pub(crate) mod sample;
 #[path = "report/schema.rs"]
 pub(crate) mod schema;
+#[path = "report/stages.rs"]
+mod stages;
 
 use sample::{Run, limit, many, odd, run};
 use tardy_model::result::{MetricResult, Quantiles, Results};

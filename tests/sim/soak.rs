@@ -146,6 +146,7 @@ fn trials(size: &Size) {
             shapers: BTreeMap::new(),
             observer: Vec::new(),
             inspection: None,
+            passed: None,
         };
         let asked = [("ctl".to_owned(), std::mem::take(&mut stream.metrics))].into();
         let mut cell = CellAnalysis::new("all", [].into(), asked, Vec::new());

@@ -56,6 +56,7 @@ fn verdicts(stream: &Stream, change: impl FnOnce(&mut Halves)) -> Vec<Verdict> {
         shapers: BTreeMap::new(),
         observer: Vec::new(),
         inspection: None,
+        passed: None,
     };
     let asked = BTreeMap::from([("ctl".to_owned(), stream.metrics.clone())]);
     let mut cell = CellAnalysis::new("all", BTreeMap::new(), asked, Vec::new());

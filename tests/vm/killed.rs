@@ -9,10 +9,10 @@ use tardy_lab::path;
 use tardy_model::path::PathKind;
 
 /// What a run there may change, a line each: links, addresses and drivers, virtual functions, the
-/// setting, and what must not be there: namespaces, slots. Then the processes of a run, by their
-/// programs. And what kills a run: at a moment, in hundredths of a second, or when packets are on
-/// their way. Each kill is one line on the port.
-const FUNCTIONS: &str = r#"for m in igb vfio_pci vfio_iommu_type1 kvm_amd tun; do modprobe $m; done
+/// setting, and what must not be there: namespaces, slots, datapaths. Then the processes of a run,
+/// by their programs. And what kills a run: at a moment, in hundredths of a second, or when packets
+/// are on their way. Each kill is one line on the port.
+const FUNCTIONS: &str = r#"for m in igb vfio_pci vfio_iommu_type1 kvm_amd tun vhost_net bridge macvtap openvswitch; do modprobe $m; done
 while ! test -e /sys/class/net/eth2; do sleep 0.05; done
 ethtool -L eth0 combined 4
 ip addr add 192.0.2.7/24 dev eth0
@@ -31,6 +31,7 @@ state() {
 	for entry in /run/netns/* /run/tardy/slots/*; do
 		test -e $entry && echo $entry
 	done
+	command -v ovs-dpctl >/dev/null && ovs-dpctl dump-dps
 }
 running() {
 	for p in /proc/[0-9]*; do
@@ -75,15 +76,23 @@ state >/tmp/before
 cat /tmp/before >/dev/ttyS1
 "#;
 
-/// What is run: a device, a virtual function, and programs that the kernel interprets.
-const FILES: [(&str, &str); 3] = [
+/// What is run: a device, a virtual function, programs that the kernel interprets, and each other
+/// way into a machine, by tap with vhost. Open vSwitch is left out where it is not installed.
+const FILES: [(&str, &str); 7] = [
     ("whole", "kind = \"vfio\"\na = \"eth0\"\nb = \"eth1\"\ntake = true\n"),
     ("vf", "kind = \"vfio\"\na = \"eth0\"\nb = \"eth2\"\nvf = true\ntake = true\n"),
     ("interpreted", "kind = \"xdp\"\nbpf_jit = \"off\"\n"),
+    ("bridge", "kind = \"bridge\"\n"),
+    ("macvtap", "kind = \"macvtap\"\n"),
+    ("ovs", "kind = \"ovs\"\n"),
+    ("tap", "kind = \"tap\"\n"),
 ];
 
+/// Open vSwitch's program for a datapath without daemons.
+const DPCTL: &str = "ovs-dpctl";
+
 /// Kills at moments of chance.
-const KILLS: usize = 12;
+const KILLS: usize = 14;
 
 #[test]
 fn a_killed_run_left_its_machine_s_device_with_another_driver() {
@@ -97,23 +106,30 @@ fn a_killed_run_left_its_machine_s_device_with_another_driver() {
     // Each once when packets are under way, and then at any moment until a little after that: also
     // while it takes the device, or builds.
     let mut script = FUNCTIONS.to_owned();
-    for (name, _) in FILES {
+    let has_datapath =
+        std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|folder| folder.join(DPCTL).exists());
+    let files: Vec<(&str, &str)> = FILES.into_iter().filter(|(name, _)| has_datapath || *name != "ovs").collect();
+    for (name, _) in &files {
         script += &format!("killed {name} ''\n{name}=$took\n");
     }
     let mut chance = u64::from(std::process::id());
     for n in 0..KILLS {
-        let (name, _) = FILES[n % FILES.len()];
+        let (name, _) = files[n % files.len()];
         chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         script += &format!("killed {name} $(({name} * {} / 1000))\n", (chance >> 33) % 1_100);
     }
     let of = &path::kind(PathKind::Vfio).guest;
-    let calls = ["mount", "cat", "sleep", "env", "test", "ls", "readlink", "rm", "grep"];
-    let modules = [(of.modules)(), &["igbvf"]].concat();
+    let mut calls = vec!["mount", "cat", "sleep", "env", "test", "ls", "readlink", "rm", "grep"];
+    calls.extend(has_datapath.then_some(DPCTL));
+    let ways = [PathKind::Bridge, PathKind::Macvtap, PathKind::Ovs].map(|kind| (path::kind(kind).guest.modules)());
+    let modules = [&[(of.modules)(), &["igbvf"]][..], &ways].concat().concat();
     let mut guest = Scripted::new(&modules, &calls, &script);
     guest.words = of.kernel;
     guest.devices = of.arguments;
-    for (name, path) in FILES {
+    for (name, path) in &files {
         let text = format!("{}{path}", tardy_tests::part("machine of a run that is killed"));
+        let with_vhost = text.replace("memory =", "net = \"vhost\"\nmemory =");
+        let text = if *name == "tap" { with_vhost } else { text };
         guest.archive.file(&format!("/{name}.toml"), text.into_bytes(), false);
     }
     let said = guest.run(&Place::new());
@@ -121,10 +137,10 @@ fn a_killed_run_left_its_machine_s_device_with_another_driver() {
     assert_eq!(said.matches("drivers/igb").count(), 3, "{said}");
     assert!(said.contains("192.0.2.7/24"), "{said}");
     let kills: Vec<&str> = said.lines().filter(|line| line.contains(" changed=")).collect();
-    assert_eq!(kills.len(), FILES.len() + KILLS, "{said}");
+    assert_eq!(kills.len(), files.len() + KILLS, "{said}");
     for kill in &kills {
         assert!(kill.ends_with("left=none undo=0 same=yes"), "{kill}\n{said}");
     }
     // With packets under way each had changed something.
-    assert!(kills[..FILES.len()].iter().all(|kill| kill.contains("changed=yes")), "{said}");
+    assert!(kills[..files.len()].iter().all(|kill| kill.contains("changed=yes")), "{said}");
 }

@@ -73,6 +73,16 @@ fn every_way_into_a_virtual_machine_carries_small_and_full_packets() {
         // QEMU is a part of the path, and not somebody else who takes a CPU.
         let of_machine = record["after"]["machine_tasks"].as_array().expect("its threads");
         assert!(of_machine.len() > 1, "{path}: {of_machine:?}");
+        // All packets of the trial, and of the probes before it, passed what is inside the path.
+        for passed in [&record["passed"], &record["inspection"]["passed"]] {
+            let devices = passed["devices"].as_object().unwrap_or_else(|| panic!("{path}: {record}"));
+            assert!(!devices.is_empty(), "{path}");
+            for (device, packets) in devices {
+                let least = if std::ptr::eq(passed, &record["passed"]) { 60 } else { 16 };
+                let [received, sent] = ["received", "sent"].map(|way| packets[way].as_u64().expect("a count"));
+                assert!(received >= least && sent >= least, "{path}: {device}: {packets}");
+            }
+        }
         assert!(offset["method"].as_str().is_some_and(|how| how.contains("exchanges")), "{path}: {offset}");
     }
     assert_eq!(namespaces(&place), [""; 0]);
@@ -285,7 +295,7 @@ fn a_virtual_machine_that_cannot_be_had_is_refused_before_anything_is_built() {
 }
 
 /// A port of the bridge that the run has made, which leads to the machine, with its namespace.
-fn port_to_machine(place: &Place) -> Option<(String, String)> {
+pub fn port_to_machine(place: &Place) -> Option<(String, String)> {
     namespaces(place).into_iter().find_map(|netns| {
         let list = ["-n", &netns, "-j", "-d", "link", "show"];
         let links = Command::new("ip").args(list).output().expect("ip runs").stdout;
@@ -349,7 +359,7 @@ SEC("xdp") int goes_nowhere(struct xdp_md *ctx)
 /// Runs trials over a bridge, does this to its port to the machine and its other port, and gives
 /// the run with the line that says why nothing more is measured. It does so when this event has
 /// come, and the run waits meanwhile: `built` comes before what is looked for on the path.
-fn meddled(place: &Place, when: &str, meddle: impl FnOnce(&str, &str, &str)) -> (Finished, String) {
+pub fn meddled(place: &Place, when: &str, meddle: impl FnOnce(&str, &str, &str)) -> (Finished, String) {
     let file = place.path("behind.toml");
     std::fs::write(&file, tardy_tests::experiment("machine behind a bridge")).expect("a file");
     let child = place.start(place.run(&["--json"]).arg(&file));

@@ -12,6 +12,7 @@ mod doctor;
 mod elsewhere;
 mod exact;
 mod killed;
+mod lost;
 mod machine;
 mod refused;
 mod rig;

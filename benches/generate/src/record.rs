@@ -136,5 +136,6 @@ pub fn record(cell: &str, n: u32, batch: &Batch) -> TrialRecord {
         shapers: BTreeMap::new(),
         observer: Vec::new(),
         inspection: None,
+        passed: None,
     }
 }

@@ -127,10 +127,15 @@ fn moved_points(cells: &[CellResult]) -> Option<Verdict> {
     }
     let places: Vec<String> =
         groups.iter().map(|(at, cells)| format!("{} in {}", at.says(), says::list(cells))).collect();
-    let says = format!(
-        "rx_kernel is taken {}: these must not be compared by it; give all streams the same launch and port",
-        places.join("; ")
-    );
+    // With launch times everywhere, and sockets of one kind, it is the path that decides.
+    let ran = || cells.iter().filter(|cell| !cell.trials.is_empty()).flat_map(|cell| cell.streams.values());
+    let by_path = ran().all(|stream| stream.rx_kernel_at.is_some())
+        && groups.iter().all(|(at, _)| *at != RxKernelAt::PacketSocket);
+    let advice = match by_path {
+        true => "it follows from the path, so compare metrics without it, such as scheduled..receive",
+        false => "give all streams the same launch and port",
+    };
+    let says = format!("rx_kernel is taken {}: these must not be compared by it; {advice}", places.join("; "));
     let list = |cells: &[&str]| Figure::List(cells.iter().map(|id| (*id).into()).collect());
     let verdict = Verdict::new("moved-point", Level::Warning, says);
     Some(groups.iter().fold(verdict, |verdict, (at, cells)| verdict.with(&at.name().replace('-', "_"), list(cells))))

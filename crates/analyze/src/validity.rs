@@ -12,6 +12,7 @@ mod broken;
 mod copies;
 pub(crate) mod cpu_use;
 mod cpus;
+mod flows;
 mod launching;
 mod load;
 mod packets;

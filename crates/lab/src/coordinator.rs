@@ -401,13 +401,18 @@ impl Run<'_, '_> {
         let (nonce, ordered) = orders(&cell.setup, plan, &chosen, &mut random)?;
         let (places, _) = loads::place(&cell.setup, &chosen, &self.found)?;
         let mut loads = Loads::of(&cell.setup, plan, &places, &mut random)?;
+        let unused = self.passed(plan)?;
         let mut inspection = inspection::inspect(stations, (&cell.setup, plan), &ordered, &mut self.costs)?;
+        let probed = self.passed(plan)?;
+        inspection.passed = unused.zip(probed.as_ref()).map(|(unused, probed)| probed.since(&unused));
         self.explain_lost(cell, plan, &mut inspection);
         self.ask_routes(cell, plan, &mut inspection);
         self.tell_found(cell, &inspection);
         let attached_before = || inspection::attached_before(&cell.setup.streams, plan, &inspection);
         let lost_special = || inspection::lost_special(&inspection, &self.experiment.validity);
-        if let Some(why) = inspection::dead_end(&inspection).or_else(attached_before).or_else(lost_special) {
+        let passed_by = || plan.passages.passed_by(&inspection.probes, inspection.passed.as_ref()?);
+        let dead_end = || inspection::dead_end(&inspection);
+        if let Some(why) = dead_end().or_else(attached_before).or_else(lost_special).or_else(passed_by) {
             self.refuse_for(cell, why, Some(inspection));
             return Ok(());
         }
@@ -432,9 +437,16 @@ impl Run<'_, '_> {
         let mut ended = EndedTrial { turn, nonce, ordered, states, beside, output: Vec::new() };
         ended.beside.loads = loads.records();
         ended.beside.traffic = stations.traffic().clone();
-        // Nothing is known of what a path did whose program had ended, so the trial is kept as one
-        // that broke.
-        let broke = rested.err().or_else(|| keepers.check().err().map(RunError::from));
+        let gone = match self.passed(plan) {
+            Ok(passed) => {
+                ended.beside.passed = passed.zip(probed).map(|(passed, probed)| passed.since(&probed));
+                None
+            }
+            Err(error) => Some(error),
+        };
+        // Nothing is known of what a path did whose program had ended, or whose device is gone, so
+        // the trial is kept as one that broke.
+        let broke = rested.err().or_else(|| keepers.check().err().map(RunError::from)).or(gone);
         match (result, broke) {
             (Ok(ran), Some(error)) => {
                 self.keep_ended(ended, ran.into_iter().map(Some).collect(), Some(error.to_string()))?;
@@ -455,11 +467,12 @@ impl Run<'_, '_> {
                 Ok(())
             }
             (Err(Broken { error: TrialError::NotFound(error), .. }), _) => Err(error.into()),
-            (Err(Broken { error: TrialError::Agent(error), had }), _) => {
+            (Err(Broken { error: TrialError::Agent(error), had }), broke) => {
+                let error = broke.unwrap_or_else(|| error.into());
                 if had.iter().any(Option::is_some) {
                     self.keep_ended(ended, had, Some(error.to_string()))?;
                 }
-                Err(error.into())
+                Err(error)
             }
         }
     }

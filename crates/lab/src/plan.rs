@@ -12,6 +12,7 @@ use crate::machine::FactsByHost;
 use crate::names::Names;
 use crate::not_found::NotFound;
 use crate::path::keeper::Keeper;
+use crate::path::passages::Passages;
 use crate::path::{self, EndId, Ends, Inside, LinkEnd, PathError, PathMethods, PlannedStations, Plug};
 use crate::placement::{self, PlaceError};
 use crate::shaper;
@@ -45,6 +46,8 @@ pub struct Plan {
     pub ends: Ends,
     /// Devices inside the path whose programs a station watches.
     pub inside: Vec<Inside>,
+    /// Devices that all packets have to pass, and their counters.
+    pub passages: Passages,
     /// Sockets of ptp4l that observe the clocks of the path's ends, with their hosts.
     pub ptp: Vec<(HostId, PtpSocket)>,
     /// When the queue discipline's schedule begins on each host that has one, by the host's own
@@ -156,6 +159,7 @@ pub fn plan_of(kinds: &Kinds, setup: &Setup, names: Names, found: &FactsByHost) 
         stations,
         ends,
         inside: laid.inside,
+        passages: laid.passages,
         ptp: laid.ptp,
         begins: shaped.begins,
     })

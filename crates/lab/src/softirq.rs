@@ -349,7 +349,11 @@ impl<'a> Watch<'a> {
         PlacementRecord {
             asked: asked.chain(self.of_loads()).collect(),
             softirq: softirq.collect(),
-            machine_threads: station::guest::threads(self.setup, &self.machines),
+            machine_threads: station::guest::threads(
+                self.setup,
+                &self.machines,
+                tardy_sys::proc::sees_kernel_threads(),
+            ),
             ..PlacementRecord::default()
         }
     }

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// Complaints of `ip`, `tc` and a shell (the last) that something is already gone.
-const GONE: [&str; 6] = [
+const GONE: [&str; 7] = [
     // tc, of a device that has no queue discipline but its own.
     "Cannot delete qdisc with handle of zero",
     "No such file or directory",
@@ -34,6 +34,8 @@ const GONE: [&str; 6] = [
     "No such device",
     "No such process",
     "Directory nonexistent",
+    // `ip addr flush dev`, of a device.
+    "does not exist",
 ];
 
 /// Also a name that no namespace was ever given to: `ip netns attach` makes the file first, and

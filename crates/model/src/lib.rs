@@ -36,6 +36,7 @@ pub mod histogram;
 pub mod load;
 pub mod machine;
 pub mod manifest;
+pub mod passed;
 pub mod path;
 pub mod placement;
 pub mod point;

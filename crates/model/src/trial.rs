@@ -6,6 +6,7 @@ use crate::copy::CopyRecord;
 use crate::ethernet::Tag;
 use crate::load::LoadRecord;
 use crate::machine::MachineState;
+use crate::passed::Passing;
 use crate::placement::{PlacementRecord, ThreadRecord};
 use crate::point::{Metric, Point, Source};
 use crate::port::TcpRecord;
@@ -71,6 +72,10 @@ pub struct TrialRecord {
     /// What was found on the path before its first packet; `None` where none was built.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inspection: Option<Inspection>,
+    /// What the devices counted that all packets pass, from the probes to the end of the trial;
+    /// `None` where the path has no such device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passed: Option<Passing>,
 }
 
 /// What tx stamps add to a metric: its median in short trials with the stamps that the experiment

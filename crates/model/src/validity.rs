@@ -114,6 +114,7 @@ pub const RULES: &[RuleDefault] = &[
     condition("bpf-jit", Level::Warning),
     condition("launch-ignored", Level::Note),
     condition("moved-point", Level::Warning),
+    condition("flow-misses", Level::Warning),
     condition("printk", Level::Warning),
     condition("device-number", Level::Warning),
     condition("generic-xdp", Level::Warning),

@@ -33,6 +33,7 @@ pub(crate) fn of(picture: &Picture<'_>) -> Vec<Block> {
     blocks.extend(comparison(picture, None).into_iter().map(Block::Table));
     blocks.extend(crate::copies::table(picture, None).map(Block::Table));
     blocks.extend(list(summary::early(picture).into_iter().collect()));
+    blocks.extend(crate::stages::blocks(picture));
     let cells = Cells::of(picture);
     let digits = run_digits(results);
     blocks.extend(results.cells.iter().flat_map(|cell| of_cell(picture, &cells, cell, digits)));

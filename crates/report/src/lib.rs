@@ -23,6 +23,7 @@ mod markdown;
 mod org;
 mod picture;
 mod reference;
+mod stages;
 mod summary;
 mod text;
 pub mod worst;

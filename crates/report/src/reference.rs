@@ -18,12 +18,17 @@ pub(crate) struct Beside {
     pub says: String,
     /// A row for each condition of the reference, behind this run's where it has such a cell.
     pub table: Table,
+    /// What sets the two apart; empty if nothing is known to.
+    pub note: &'static str,
 }
 
 impl Beside {
     /// As blocks of a document.
-    pub fn blocks(self) -> [Block; 3] {
-        [Block::Heading(2, self.heading), Block::Sentence(String::new(), self.says), Block::Table(self.table)]
+    pub fn blocks(self) -> Vec<Block> {
+        let sentence = |text: String| Block::Sentence(String::new(), text);
+        let mut blocks = vec![Block::Heading(2, self.heading), sentence(self.says), Block::Table(self.table)];
+        blocks.extend(Some(self.note.to_owned()).filter(|note| !note.is_empty()).map(sentence));
+        blocks
     }
 }
 
@@ -129,6 +134,7 @@ pub(crate) fn beside(picture: &Picture<'_>) -> Option<Beside> {
             if reference.has_rates() { " What B moved in this run is that of all valid trials together." } else { "" }
         ),
         table,
+        note: reference.note,
     })
 }
 
@@ -154,7 +160,8 @@ pub(crate) fn own_figures(picture: &Picture<'_>) -> Option<(&'static str, Vec<St
     };
     let of = reference.metrics.first().map_or_else(String::new, |metric| format!("{metric} of "));
     let says = format!("{of}{}, on other hardware:", reference.about);
-    Some((reference.id, std::iter::once(says).chain(reference.rows.iter().map(line)).collect()))
+    let note = Some(reference.note.to_owned()).filter(|note| !note.is_empty());
+    Some((reference.id, std::iter::once(says).chain(reference.rows.iter().map(line)).chain(note).collect()))
 }
 
 fn ours(picture: &Picture<'_>, cell: &CellResult, reference: &Reference) -> Vec<String> {
@@ -219,6 +226,8 @@ pub(super) struct Reference {
     pub(super) metrics: &'static [&'static str],
     /// What it has of each metric.
     pub(super) stats: &'static [Stat],
+    /// What sets a run's figures apart from these; empty if nothing is known to.
+    pub(super) note: &'static str,
     /// Figures that are no times and that no run has, by title.
     pub(super) others: &'static [&'static str],
     pub(super) rows: &'static [Row],
@@ -302,6 +311,7 @@ const R1: Reference = Reference {
     unit: Unit::Us,
     metrics: &["scheduled..rx_kernel", "delta"],
     stats: &STATS,
+    note: "",
     others: &[],
     rows: &[
         Row::of(&["none-idle"], &[12.4, 12.7, 41.4, 0.5, 470.4, 500.0, 512.7, 0.9]),
@@ -321,6 +331,7 @@ const R2: Reference = Reference {
     unit: Unit::Us,
     metrics: &["send..reply_receive"],
     stats: &STATS,
+    note: "",
     others: &[],
     rows: &[
         Row::of(&["host-to-host"], &[180.0, 203.0, 408.0, 8.5]),
@@ -337,6 +348,7 @@ const R2_LOAD: Reference = Reference {
     unit: Unit::Us,
     metrics: &["send..reply_receive"],
     stats: &STATS,
+    note: "",
     others: &[],
     rows: &[
         Row { cells: &["A-only"], figures: &[178.0, 200.32, 433.0, 9.14], transactions_s: Some(4_982.983), load: None },
@@ -369,12 +381,19 @@ const R2_LOAD: Reference = Reference {
     ],
 };
 
+/// In software etf does not wait for the launch time itself.
+const ETF_NOTE: &str = "etf in software hands each packet to the device `shaper.etf.delta` before its launch time, and a device that keeps \
+                        no launch times sends it at once. So this run's figures are less than those of a device that keeps them, by delta in \
+                        every row: compare the differences between rows. The row of XDP is that of a program that printed a line for each \
+                        packet (bpf_printk) and added a VLAN tag.";
+
 const R3: Reference = Reference {
     id: "R3",
     about: "mqprio with etf, with 3 netperf, one way between two hosts and into a VM, NIC i225",
     unit: Unit::Us,
     metrics: &["scheduled..rx_kernel"],
     stats: &STATS,
+    note: ETF_NOTE,
     others: &[],
     rows: &[
         // An experiment of one condition has the one cell `all`.
@@ -383,7 +402,8 @@ const R3: Reference = Reference {
         Row::of(&["macvtap"], &[92.5, 139.1, 275.4, 35.6]),
         Row::of(&["tap"], &[107.4, 228.8, 434.4, 70.4]),
         Row::of(&["open-vswitch"], &[212.6, 344.0, 612.8, 66.3]),
-        Row::of(&["xdp"], &[5_598.0, 6_586.0, 7_659.0, 390.3]),
+        // Its program printed a line for each packet (bpf_printk).
+        Row::of(&["xdp-printk"], &[5_598.0, 6_586.0, 7_659.0, 390.3]),
     ],
 };
 
@@ -394,6 +414,7 @@ const R4: Reference = Reference {
     unit: Unit::Ns,
     metrics: &["rx_xdp..receive"],
     stats: &[Stat::Mean, Stat::Min, Stat::Max],
+    note: "",
     others: &[],
     // The second name is that of the cell of `afxdp-delay` with the same wait, core and bound. On
     // RT1 no bound had an effect: its rows are next to the cells with the last one.
@@ -430,6 +451,7 @@ const R5: Reference = Reference {
     unit: Unit::Us,
     metrics: &[],
     stats: &[],
+    note: "",
     others: &["not bound", "bound to isolated CPUs"],
     rows: &[
         Row::of(&["locked-locked-6580"], &[26_434.0, 33_006.0]),

@@ -194,6 +194,14 @@ impl RunFolder {
         self.folder.replace(file_name(&format!("guest-{machine}.console.log"))?, console)
     }
 
+    /// Writes the registers of a virtual machine's processors that fell silent.
+    ///
+    /// # Errors
+    /// As [`RunFolder::write_console`].
+    pub fn write_registers(&self, machine: &str, registers: &str) -> Result<(), StoreError> {
+        self.folder.replace(file_name(&format!("guest-{machine}.registers.txt"))?, registers.as_bytes())
+    }
+
     /// Appends to `commands.sh`, a shell script that is to be read before it is run. A missing
     /// last line feed is added.
     ///

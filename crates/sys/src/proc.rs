@@ -162,6 +162,12 @@ impl Stat {
 /// The process that is the parent of the kernel's own threads, and of nobody else.
 pub const KTHREADD: u32 = 2;
 
+/// True if the kernel's own threads can be seen here; in a PID namespace of its own a process sees
+/// none of them.
+pub fn sees_kernel_threads() -> bool {
+    Task::Process(KTHREADD).name().is_ok_and(|name| name == "kthreadd")
+}
+
 /// The lines of `status` (proc_pid_status(5)). Each is looked for when it is asked about, because
 /// nobody needs more than a few of them. `None` is a line that the kernel does not write, or that
 /// cannot be read; an empty one has none.

@@ -206,5 +206,6 @@ pub fn record(n: u32, count: u32) -> TrialRecord {
         shapers: BTreeMap::new(),
         observer: Vec::new(),
         inspection: None,
+        passed: None,
     }
 }

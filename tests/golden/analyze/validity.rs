@@ -5,6 +5,7 @@ use super::fixture::{CYCLE_NS, LEAD, Packet, batches, healthy_packets, lost, not
 use std::collections::BTreeMap;
 use tardy_analyze::cell::CellAnalysis;
 use tardy_analyze::validity::RULES;
+use tardy_model::passed::{Lookups, Passing};
 use tardy_model::placement::WakeUpBound;
 use tardy_model::point::{Metric, Point};
 use tardy_model::result::TrialResult;
@@ -390,6 +391,22 @@ fn what_happened_around_the_trial() {
     assert_is(&qos, "pm-qos", Level::Warning, "from 0 µs to 2000 µs");
     let jit = verdict(|record, _| record.after.bpf_jit = Some(0));
     assert_is(&jit, "bpf-jit", Level::Warning, "went from 1 to 0");
+}
+
+#[test]
+fn packets_for_which_a_datapath_had_no_flow_were_not_counted() {
+    let of = |hit, missed, lost| {
+        verdict(|record, _| {
+            let lookups = Some(Lookups { hit, missed, lost });
+            record.passed = Some(Passing { lookups, ..Passing::default() });
+        })
+    };
+    let missed = of(10_020, 7, 2);
+    assert_is(&missed, "flow-misses", Level::Warning, "had a flow for 10020 packets, and none for 7 more");
+    assert_is(&missed, "flow-misses", Level::Warning, "dropped 2 of them");
+    let mut sound = record(1, COUNT);
+    sound.passed = Some(Passing { lookups: Some(Lookups { hit: 10_020, ..Lookups::default() }), ..Passing::default() });
+    assert_eq!(judge(&sound, &healthy_packets(1, COUNT as usize)).verdicts, []);
 }
 
 #[test]

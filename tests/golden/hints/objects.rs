@@ -52,6 +52,13 @@ fn refused(argument: &str) -> String {
     error
 }
 
+#[test]
+fn hints_of_a_file_that_is_not_there_had_no_next_step() {
+    let error = refused("nosuch.o");
+    let next = "No such file or directory (os error 2): write the path of an object file, `vmlinux`, or the name of";
+    assert!(error.contains(next), "{error}");
+}
+
 const TABLE: &str = "\
 struct    id  size  member  offset  from packet  bytes  is        type   column
 priority  ID    16  time         0          -16      8  unsigned  __u64  time

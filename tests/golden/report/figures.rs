@@ -388,6 +388,17 @@ fn a_cell_stands_above_the_row_of_its_name_and_of_no_other() {
     let ours = rows.iter().position(|row| row[1] == "this run").expect("our row");
     assert_eq!(rows[ours], ["igb-RT1-spin-same", "this run", "20400", "15100", "501900"]);
     assert_eq!(rows[ours + 1], ["", "R4", "2577", "2129", "4155"]);
+    // The row of a program that prints is next to the cell with such a program, and what sets the
+    // two apart is below.
+    let run = naming("R3", &["xdp", "xdp-printk"]);
+    let rows = beside(&run, "R3");
+    let ours = rows.iter().position(|row| row[1] == "this run").expect("our row");
+    assert_eq!((&*rows[ours][0], &*rows[ours + 1][2]), ("xdp-printk", "5598"));
+    assert_eq!(rows.iter().filter(|row| row[1] == "this run").count(), 1, "{rows:?}");
+    for format in ["md", "org", "html", "text"] {
+        let text = run.draw(format, 400);
+        assert!(text.contains("shaper.etf.delta"), "{format}: {text}");
+    }
     // An experiment of one condition, of the one row that is host to host.
     let rows = beside(&naming("R3", &["all"]), "R3");
     assert_eq!([&*rows[0][1], &*rows[1][1], &*rows[2][1]], ["this run", "R3", "R3, no cell of this run"]);

@@ -8,7 +8,7 @@ use super::{R1, setup};
 use crate::analyze::fixture;
 use crate::devices;
 use proptest::prelude::*;
-use tardy_analyze::cell::CellAnalysis;
+use tardy_analyze::cell::{CellAnalysis, CellAnswer};
 use tardy_analyze::gates::GatePass;
 use tardy_lab::machine::FactsByHost;
 use tardy_lab::names::Names;
@@ -372,4 +372,26 @@ fn a_packet_socket_is_not_told_as_behind_the_protocols() {
     assert_eq!(name.as_deref(), Some("local-delivery"));
     assert_eq!(judged(Some(Arrival)), (None, Some("arrival".to_owned())));
     assert_eq!(judged(None), (None, None));
+}
+
+#[test]
+fn an_advice_to_give_all_streams_the_same_launch_could_not_be_followed() {
+    let packets = fixture::healthy_packets(1, 400);
+    let cell = |id: &str, launch: Launch, at: RxKernelAt| {
+        let mut record = fixture::record(1, 400);
+        let launching = &mut record.streams.get_mut("ctl").expect("a stream").launching;
+        (launching.launch, launching.rx_kernel_at) = (launch, Some(at));
+        let mut cell = CellAnalysis::new(id, [].into(), [("ctl".to_owned(), vec![fixture::LEAD])].into(), Vec::new());
+        cell.trial(&record, [("ctl", fixture::batch(0, &packets))]);
+        cell.finish()
+    };
+    let says = |cells: [CellAnswer; 2]| {
+        let verdicts = tardy_analyze::run::run("x", cells, Vec::new()).verdicts;
+        verdicts.into_iter().find(|verdict| verdict.id == "moved-point").expect("they differ").says
+    };
+    // All have launch times, and it is the path that decides.
+    let by_path = says([cell("veth", Launch::Strict, LocalDelivery), cell("tap", Launch::Strict, Arrival)]);
+    assert!(by_path.ends_with("it follows from the path, so compare metrics without it, such as scheduled..receive"));
+    let by_port = says([cell("udp", Launch::Strict, LocalDelivery), cell("packet", Launch::Strict, PacketSocket)]);
+    assert!(by_port.ends_with("give all streams the same launch and port"), "{by_port}");
 }

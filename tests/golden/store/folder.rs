@@ -92,6 +92,7 @@ fn record(cell: &str, n: u32) -> TrialRecord {
         shapers: BTreeMap::new(),
         observer: Vec::new(),
         inspection: None,
+        passed: None,
     }
 }
 

@@ -318,7 +318,11 @@ fn printks(found: &Inspection) -> Vec<Verdict> {
         let each = seen.lines as f64 / seen.runs.max(1) as f64;
         let cost = found.line_costs.get(&program.station);
         let costs = match (cost, found.unmeasured.get(&program.station)) {
-            (Some(cost), _) => format!("; a line costs {} there ({})", says::time(cost.ns as i64), range(*cost)),
+            (Some(cost), _) => format!(
+                "; a line costs {} there ({}), without packets in front whose lines a packet waits for too",
+                says::time(cost.ns as i64),
+                range(*cost)
+            ),
             (None, Some(why)) => format!("; what a line costs there could not be measured: {why}"),
             (None, None) => String::new(),
         };

@@ -2,7 +2,8 @@
 //! All rules, and what they come to in a trial.
 
 use super::{
-    Evidence, Rule, SPOILS, Spoils, broken, copies, cpus, launching, load, packets, rt_bandwidth, shared_cpu, stamps,
+    Evidence, Rule, SPOILS, Spoils, broken, copies, cpus, flows, launching, load, packets, rt_bandwidth, shared_cpu,
+    stamps,
 };
 use crate::outcomes::CoverageByBurst;
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use tardy_model::validity::Validity;
 use tardy_model::verdict::{Figure, Level, Verdict};
 
 /// All rules, in the order in which their verdicts are reported: the most severe causes first.
-pub const RULES: [Rule; 58] = [
+pub const RULES: [Rule; 59] = [
     broken::FAILED,
     broken::LATE_START,
     broken::RECEIVER_BROKE,
@@ -62,6 +63,7 @@ pub const RULES: [Rule; 58] = [
     cpus::BPF_JIT,
     launching::LAUNCH_IGNORED,
     launching::MOVED_POINT,
+    flows::RULE,
     broken::PRINTK,
     broken::DEVICE_NUMBER,
     broken::GENERIC_XDP,

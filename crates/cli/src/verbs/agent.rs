@@ -260,7 +260,10 @@ fn measure(experiment: &Experiment, running: &mut Vec<(String, RunningMachine)>,
         Ok(found) => found,
         Err(error) => return failed(error.into()),
     };
-    let run = coordinator::run(experiment, found, &mut hosts, &options, relay);
+    let mut run = coordinator::run(experiment, found, &mut hosts, &options, relay);
+    for (name, registers) in machine::explain_silence(&mut run, running) {
+        eprintln!("the registers of station {name}:\n{registers}");
+    }
     let by = run.failed.map(|error| {
         let error = anyhow::Error::from(error);
         (format!("{error:#}"), code_of(&error))

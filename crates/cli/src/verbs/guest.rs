@@ -286,10 +286,15 @@ pub fn asked(args: &InGuest, experiment: &Experiment) -> Result<Option<Guest>> {
     let mode = if place == GuestMode::Exact.name() { GuestMode::Exact } else { GuestMode::RealTime };
     let (kernel, boots) = kernel_of(args.kernel.as_deref().unwrap_or(kernel::DEFAULT))?;
     let guest = with_machines(make(args, mode, kernel, boots)?, experiment, kernel_of)?;
-    if !guest.machines.is_empty() && mode == GuestMode::Exact && emulator::found(&kernel::cache()).is_none() {
+    if lacks_emulator(&guest) {
         return Err(Failure::new(Exit::Cannot, GuestError::NoEmulator.to_string()).into());
     }
     Ok(Some(guest))
+}
+
+/// True if it is to run machines itself, and the QEMU that can do so is not there.
+fn lacks_emulator(guest: &Guest) -> bool {
+    !guest.machines.is_empty() && guest.mode == GuestMode::Exact && emulator::found(&kernel::cache()).is_none()
 }
 
 /// A kernel, which is fetched where it is missing.
@@ -509,7 +514,8 @@ pub fn script(guest: &Guest, args: &Asked, experiment: &Experiment, out: &mut Sc
         "in a guest with kernel {name} ({}), whose only process is tardy; in its own folder:",
         guest.kernel.release
     ));
-    match guest::qemu_for(experiment, &guest.emulator) {
+    let lacks_emulator = lacks_emulator(guest).then(|| GuestError::NoEmulator);
+    match lacks_emulator.map_or_else(|| guest::qemu_for(experiment, &guest.emulator), Err) {
         Ok(_) => commands.iter().for_each(|command| out.line(command)),
         // As a run would be: another machine's QEMU may have it.
         Err(why) => {

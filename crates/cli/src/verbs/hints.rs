@@ -37,7 +37,11 @@ fn usage(message: String) -> Failure {
 /// Without BTF of the kernel's own there is nothing that another word would change.
 fn unreadable(error: SourceError) -> Failure {
     let exit = if matches!(error, SourceError::NoKernel(_)) { Exit::Cannot } else { Exit::Usage };
-    Failure::new(exit, error.to_string())
+    let next = match exit {
+        Exit::Usage => ": write the path of an object file, `vmlinux`, or the name of a loaded module",
+        _ => "",
+    };
+    Failure::new(exit, format!("{error}{next}"))
 }
 
 /// The structs that there are, and what makes one a hint.

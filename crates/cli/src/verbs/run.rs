@@ -17,7 +17,7 @@ use tardy_analyze::run::Outcome;
 use tardy_judge::Judged;
 use tardy_lab::consent::{self, Allowed};
 use tardy_lab::coordinator::{self, Options};
-use tardy_lab::guest::machine::Booted;
+use tardy_lab::guest::machine::{self, Booted};
 use tardy_lab::guest::{Guest, GuestOptions, kernel};
 use tardy_lab::host::clocks::{HostClocks, OffsetSource};
 use tardy_lab::host::hosts::Hosts;
@@ -124,7 +124,10 @@ pub fn call(args: Run) -> Result<Exit> {
     for (cell, why) in refused {
         recorder.event(Event::now(What::Refused { cell, why, found: None }));
     }
-    let ended = place.measure(&possible, &folder, &state, &stop, &mut recorder)?;
+    let mut ended = place.measure(&possible, &folder, &state, &stop, &mut recorder)?;
+    for (name, registers) in machine::explain_silence(&mut ended, &running) {
+        folder.write_registers(&name, &registers)?;
+    }
     for (name, machine) in running {
         folder.write_console(&name, &machine.console())?;
     }

@@ -27,6 +27,7 @@ use tardy_host::state::Moment;
 use tardy_host::timekeeper::{MOST_KEPT, PtpSocket, Reports};
 use tardy_model::load::{LoadRecord, SideHosts};
 use tardy_model::machine::{MachineState, RulerRecord};
+use tardy_model::passed::Passing;
 use tardy_model::path::DeviceClock;
 use tardy_model::placement::ThreadRecord;
 use tardy_model::point::{Point, Source};
@@ -260,6 +261,8 @@ pub(super) struct Beside<'a> {
     pub(super) shapers: BTreeMap<String, ShaperRecord>,
     pub(super) observer: Vec<ObserverRecord>,
     pub(super) inspection: Option<Inspection>,
+    /// What the devices inside the path counted in the trial.
+    pub(super) passed: Option<Passing>,
     /// What tardy itself sent to other hosts and had from them meanwhile.
     pub(super) traffic: BTreeMap<HostId, OwnTraffic>,
 }
@@ -523,6 +526,7 @@ impl Run<'_, '_> {
             shapers: beside.shapers,
             observer: beside.observer,
             inspection: beside.inspection,
+            passed: beside.passed,
         };
         self.sink.trial(&record, &streams).map_err(RunError::Sink)
     }

@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tardy_engine::order::ThreadOrder;
 use tardy_model::machine::RulerRecord;
 use tardy_model::manifest::ReadBack;
+use tardy_model::passed::Passing;
 use tardy_model::port::Port;
 use tardy_model::station::Life;
 use tardy_model::xdp::{Inspection, ProbeRecord, ProbeRoute, ProgramRecord};
@@ -123,8 +124,23 @@ impl Run<'_, '_> {
         let answers: Vec<serde_json::Value> = answers.collect();
         let keeps = (self.options.kinds.path)(cell.setup.path.kind).keeps;
         for lost in found.special.iter_mut().filter(|of| of.arrived == 0) {
-            lost.kept_by = keeps(&answers, lost.kind);
+            // What goes to a station leaves by the device that receives what comes from there.
+            let out = plan.passages.devices.iter().find(|passage| passage.from == lost.to);
+            lost.kept_by = out.and_then(|out| keeps(&answers, lost.kind, &out.device));
         }
+    }
+
+    /// What the devices that all packets of the path pass have counted so far; `None` where none is
+    /// watched.
+    ///
+    /// # Errors
+    /// If a device is gone, or its host does not answer.
+    pub(super) fn passed(&mut self, plan: &Plan) -> Result<Option<Passing>, RunError> {
+        if plan.passages.is_empty() {
+            return Ok(None);
+        }
+        let answers = self.hosts.read_back(&plan.passages.questions())?;
+        Ok(Some(plan.passages.counted(&answers)?))
     }
 
     /// Asks where the kernels route what is like the probes, where the path goes through what was

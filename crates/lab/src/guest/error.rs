@@ -98,6 +98,14 @@ pub enum GuestError {
         /// The end of its console.
         console: console::ConsoleEnd,
     },
+    /// A virtual machine that is a station says nothing any more.
+    #[error("{silent}{words}")]
+    Mute {
+        /// Which station did not answer, and what was waited for.
+        silent: String,
+        /// Where its processors are, and the end of its console.
+        words: String,
+    },
     /// It writes to its console without end.
     #[error(
         "the guest wrote more than {mib} MiB to its console and was ended, before it filled the disk; {console}; try it without --append, or \

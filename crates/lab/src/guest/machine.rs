@@ -9,19 +9,20 @@ use super::nested::{AllPacked, Packed};
 use super::parts::{Guest, GuestOptions};
 use super::qemu::{self, Accelerator, VirtualMachine};
 use super::{console, probe, watch};
+use crate::agent::AgentError;
 use crate::command::Command;
 use crate::connection::Patient;
 use crate::host::ask::Ask;
 use crate::host::distant::Distant;
 use crate::host::place::Place;
-use crate::host::qemu::{self as process, Qemu};
+use crate::host::qemu::{self as process, Monitor, Qemu};
 use crate::host::tool::Tool;
 use crate::host::trunk::{Link, Trunk};
 use crate::host::{Host, HostId};
 use crate::machine::Facts;
 use crate::names::{self, Names};
 use crate::path::vfio;
-use crate::run::RunError;
+use crate::run::{Ended, RunError};
 use crate::station;
 use crate::step::{Action, Inverse, Step};
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
@@ -59,6 +60,9 @@ const CONSOLE_KEPT: u64 = 1 << 20;
 /// The first of the open files by which QEMU gets its macvtap, one for each queue. A shell knows
 /// numbers up to 9.
 const MACVTAP_FD: u32 = 3;
+
+/// In the name of a machine that is no station's.
+const BYSTANDER: &str = ".bystander";
 
 /// A machine to be started.
 pub struct Asked<'a> {
@@ -117,24 +121,32 @@ pub struct Booted {
 pub struct RunningMachine {
     pid: u32,
     listener: Option<JoinHandle<()>>,
+    monitor: Option<Monitor>,
     /// It stays readable when its name is gone.
     console: Option<File>,
 }
 
 impl RunningMachine {
     fn of(mut qemu: Qemu, console: Option<File>) -> RunningMachine {
-        let pid = qemu.pid();
+        let (pid, monitor) = (qemu.pid(), qemu.monitor().ok());
         let listener = std::thread::spawn(move || {
             while qemu.ended().is_none() {
                 qemu.wait(LISTEN);
             }
         });
-        RunningMachine { pid, listener: Some(listener), console }
+        RunningMachine { pid, listener: Some(listener), monitor, console }
     }
 
     /// The process of its QEMU.
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// What the registers of its processors hold, as QEMU's monitor prints them; empty if QEMU does
+    /// not answer, or has ended.
+    fn registers(&self) -> String {
+        let runs = self.listener.as_ref().is_some_and(|listener| !listener.is_finished());
+        self.monitor.as_ref().filter(|_| runs).map(Monitor::registers).unwrap_or_default()
     }
 
     /// The end of what its kernel wrote to its console.
@@ -160,6 +172,29 @@ impl Drop for RunningMachine {
         }
         let _ = listener.join();
     }
+}
+
+/// Adds to the error of a run that ended because a virtual machine fell silent where that machine's
+/// processors are and how its console ends. Gives the registers of each such machine, by its name.
+pub fn explain_silence(ended: &mut Ended, running: &[(String, RunningMachine)]) -> Vec<(String, String)> {
+    let Some(RunError::Agent(AgentError::Silent { station, .. })) = &ended.failed else { return Vec::new() };
+    // One station may have several machines, each for some of the cells.
+    let is_its =
+        |(name, _): &&(String, RunningMachine)| name.split('.').next() == Some(station) && !name.contains(BYSTANDER);
+    let (mut words, mut all) = (String::new(), Vec::new());
+    for (name, machine) in running.iter().filter(is_its) {
+        let shown = machine.registers();
+        let console = console::how_it_ended(&machine.console());
+        words += &format!("; virtual machine {name}: {}; {console}", console::processors(&shown));
+        all.push((name.clone(), console::registers(&shown)));
+    }
+    ended.failed = ended.failed.take().map(|error| match error {
+        RunError::Agent(source) if !words.is_empty() => {
+            GuestError::Mute { silent: source.to_string(), words: words.clone() }.into()
+        }
+        other => other,
+    });
+    all
 }
 
 /// Refuses more memory for all machines together than is available, MiB.

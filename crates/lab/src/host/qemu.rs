@@ -80,11 +80,46 @@ const PROCESSOR: &[u8] = b"CPU#";
 /// The most that is read of what it shows.
 const SHOWN: usize = 256 << 10;
 
+/// The monitor of a QEMU. Whoever asks must be the only one who does just then.
+pub struct Monitor(UnixStream);
+
+impl Monitor {
+    /// What the registers of the guest's processors hold, as the monitor prints them; empty if QEMU
+    /// does not answer.
+    pub fn registers(&self) -> String {
+        let mut shown = Vec::new();
+        // What comes before an error, or before the time is up, is worth reading as well.
+        let _ = self.show_registers(&mut shown);
+        String::from_utf8_lossy(&shown).into_owned()
+    }
+
+    fn show_registers(&self, shown: &mut Vec<u8>) -> io::Result<()> {
+        let (until, mut monitor) = (Instant::now() + SHOWS, &self.0);
+        monitor.set_write_timeout(Some(SHOWS))?;
+        monitor.write_all(b"info registers -a\n")?;
+        let mut piece = [0; 4_096];
+        while Instant::now() < until && shown.len() < SHOWN {
+            let left = until.saturating_duration_since(Instant::now());
+            // The monitor's greeting has waited since the start, and says nothing of processors.
+            let answers = shown.windows(PROCESSOR.len()).any(|some| some == PROCESSOR);
+            let limit = if answers { left.min(QUIET) } else { left };
+            monitor.set_read_timeout(Some(limit.max(Duration::from_millis(1))))?;
+            match monitor.read(&mut piece) {
+                Ok(0) => return Ok(()),
+                Ok(bytes) => shown.extend_from_slice(&piece[..bytes]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
 /// A running QEMU. Dropped, it is killed; killed with tardy too, by the kernel.
 pub struct Qemu {
     child: Child,
     said: Vec<u8>,
-    monitor: UnixStream,
+    monitor: Monitor,
 }
 
 impl Qemu {
@@ -102,7 +137,7 @@ impl Qemu {
         ];
         let arguments = [arguments, &with].concat();
         let child = Child::start_in(folder, program, &arguments, given.as_fd())?;
-        Ok(Qemu { child, said: Vec::new(), monitor })
+        Ok(Qemu { child, said: Vec::new(), monitor: Monitor(monitor) })
     }
 
     /// Starts it in a folder by a command that ends by becoming QEMU. The same holds for the thread
@@ -117,32 +152,16 @@ impl Qemu {
 
     /// What the registers of the guest's processors hold, as the monitor prints them; empty if QEMU
     /// does not answer.
-    pub fn registers(&mut self) -> String {
-        let mut shown = Vec::new();
-        // What comes before an error, or before the time is up, is worth reading as well.
-        let _ = self.show_registers(&mut shown);
-        String::from_utf8_lossy(&shown).into_owned()
+    pub fn registers(&self) -> String {
+        self.monitor.registers()
     }
 
-    fn show_registers(&mut self, shown: &mut Vec<u8>) -> io::Result<()> {
-        let until = Instant::now() + SHOWS;
-        self.monitor.set_write_timeout(Some(SHOWS))?;
-        self.monitor.write_all(b"info registers -a\n")?;
-        let mut piece = [0; 4_096];
-        while Instant::now() < until && shown.len() < SHOWN {
-            let left = until.saturating_duration_since(Instant::now());
-            // The monitor's greeting has waited since the start, and says nothing of processors.
-            let answers = shown.windows(PROCESSOR.len()).any(|some| some == PROCESSOR);
-            let limit = if answers { left.min(QUIET) } else { left };
-            self.monitor.set_read_timeout(Some(limit.max(Duration::from_millis(1))))?;
-            match self.monitor.read(&mut piece) {
-                Ok(0) => return Ok(()),
-                Ok(bytes) => shown.extend_from_slice(&piece[..bytes]),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+    /// Its monitor, for another thread than the one that listens to it.
+    ///
+    /// # Errors
+    /// If there is no room for an open file.
+    pub fn monitor(&self) -> io::Result<Monitor> {
+        self.monitor.0.try_clone().map(Monitor)
     }
 
     pub fn pid(&self) -> u32 {

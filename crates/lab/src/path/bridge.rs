@@ -42,43 +42,51 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost)
     let read_back = [&bridge, &uplink, &meeting.backend].map(|device| Question::at(meeting.behind, show(device)));
     let ports = [(&*uplink, Some(meeting.near.station)), (&*meeting.backend, Some(meeting.machine.station))];
     let inside = meeting.inside(&ports, false);
-    Ok(Laid { read_back: read_back.into(), inside, ..meeting.laid(behind) })
+    let passages = meeting.passages(&[(&uplink, meeting.near.station), (&meeting.backend, meeting.machine.station)]);
+    Ok(Laid { read_back: read_back.into(), inside, passages, ..meeting.laid(behind) })
 }
 
-/// Which of the bridge's settings keeps such frames, and the smallest change that lets them pass.
-/// A port that floods none has to flood them. A bridge that snoops, and knows of a querier, sends
-/// multicast only where it has heard of a member or a router, so each port has to be one of a
-/// router's.
-pub fn keeps(answers: &[Value], kind: SpecialKind) -> Option<String> {
+/// Which of the bridge's settings keeps such frames from leaving by port `out`, and the smallest
+/// change that lets them pass. A port that floods none has to flood them. A bridge that snoops, and
+/// knows of a querier, sends multicast only where it has heard of a member or a router, so the port
+/// has to be one of a router's. Without a querier it floods.
+pub fn keeps(answers: &[Value], kind: SpecialKind, out: &str) -> Option<String> {
     let links = || answers.iter().filter_map(Value::as_array).flatten();
-    let is_port = |link: &&Value| link["linkinfo"]["info_slave_kind"] == "bridge";
-    let name = |link: &Value| link["ifname"].as_str().unwrap_or("?").to_owned();
     let setting = match kind {
         SpecialKind::Multicast => "mcast_flood",
         SpecialKind::Arp => "bcast_flood",
         SpecialKind::Longest | SpecialKind::Unsummed => return None,
     };
-    let all = |those: &dyn Fn(&Value) -> bool, command: &dyn Fn(&str) -> String| -> (Vec<String>, String) {
-        let ports: Vec<String> = links().filter(is_port).filter(|port| those(port)).map(name).collect();
-        let commands: Vec<String> = ports.iter().map(|port| format!("`{}`", command(port))).collect();
-        (ports, commands.join(" and "))
-    };
-    let (closed, commands) = all(&|port| port["linkinfo"]["info_slave_data"][setting] == false, &|port| {
-        format!("bridge link set dev {port} {setting} on")
-    });
-    if !closed.is_empty() {
-        let ports = closed.join(" and ");
-        return Some(format!("the bridge's {setting} is off at {ports}; the smallest change is {commands}"));
+    let port = links().find(|link| link["linkinfo"]["info_slave_kind"] == "bridge" && link["ifname"] == out)?;
+    let is_set = &port["linkinfo"]["info_slave_data"];
+    if is_set[setting] == false {
+        return Some(format!(
+            "the bridge's {setting} is off at {out}; the smallest change is `bridge link set dev {out} {setting} on`"
+        ));
     }
     let snoops = |link: &&Value| link["linkinfo"]["info_data"]["mcast_snooping"] == 1;
-    let bridge = links().find(snoops).filter(|_| kind == SpecialKind::Multicast).map(name)?;
-    let (_, commands) = all(&|port| port["linkinfo"]["info_slave_data"]["multicast_router"] != 2, &|port| {
-        format!("ip link set dev {port} type bridge_slave mcast_router 2")
-    });
+    let bridge = links().find(snoops).filter(|_| kind == SpecialKind::Multicast)?;
+    let querier = querier(&bridge["linkinfo"]["info_data"]).filter(|_| is_set["multicast_router"] != 2)?;
+    let name = bridge["ifname"].as_str().unwrap_or("?");
     Some(format!(
-        "bridge {bridge} snoops (mcast_snooping 1), knows of a querier, and has heard of no member behind its ports; the \
-         smallest change is {commands}"
+        "bridge {name} snoops (mcast_snooping 1), {querier}, and has heard of no member behind {out}; the smallest change is \
+         `ip link set dev {out} type bridge_slave mcast_router 2`"
     ))
+}
+
+/// The querier that a bridge knows of, in words: itself, or one that it has heard.
+fn querier(data: &Value) -> Option<String> {
+    if data["mcast_querier"] == 1 {
+        return Some("is the querier itself (mcast_querier 1)".to_owned());
+    }
+    let heard = |version: &str| {
+        let state = &data[format!("mcast_querier_state_{version}")];
+        let of = |what: &str| state[format!("mcast_querier_{version}_{what}")].as_str();
+        // Of its own queries there is an address too; the timer runs for another one's.
+        of("other_timer").filter(|left| left.contains(|c| ('1'..='9').contains(&c)))?;
+        Some(format!("knows of a querier ({})", of("addr").unwrap_or("?")))
+    };
+    heard("ipv4").or_else(|| heard("ipv6"))
 }
 
 /// Nothing in it acts by itself or waits: no spanning tree, whose listening and learning would last

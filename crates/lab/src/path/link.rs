@@ -2,6 +2,7 @@
 //! What every kind of path gives: its steps and its ends.
 
 use super::keeper::Keeper;
+use super::passages::Passages;
 use crate::bpf_jit::NoJit;
 use crate::host::HostId;
 use crate::host::place::Place;
@@ -354,6 +355,8 @@ pub struct Laid {
     pub plugs: Vec<Plug>,
     /// Devices inside the path that a station watches while probe packets pass.
     pub inside: Vec<Inside>,
+    /// Devices that all packets have to pass, and their counters.
+    pub passages: Passages,
     /// Sockets of ptp4l that observe the clocks of its ends, with their hosts.
     pub ptp: Vec<(HostId, PtpSocket)>,
 }

@@ -5,6 +5,7 @@
 use super::link::{Laid, PathError};
 use super::meeting::Meeting;
 use super::methods::{InGuest, PathMethods, PlannedStations};
+use super::passages::Passage;
 use crate::host::place::Place;
 use crate::machine::FactsByHost;
 use crate::names::Names;
@@ -47,8 +48,19 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost)
     let show = |at: &Place| Question::at(at, at.ip(&["-j", "-d", "link", "show", "dev", &meeting.backend]));
     let read_back = macvtaps.map(show).collect();
     let inside = meeting.inside(&[(&low, Some(meeting.near.station)), (&meeting.backend, None)], false);
+    // A macvtap receives what goes to its machine. Between two, nothing passes the link below.
+    let own = (&*meeting.backend, meeting.near.station);
+    let mut passages = match meeting.near_behind {
+        None => meeting.passages(&[(&low, meeting.near.station), own]),
+        Some(_) => meeting.passages(&[own]),
+    };
+    passages.devices.extend(meeting.near_behind.map(|place| Passage {
+        place: place.clone(),
+        device: meeting.backend.clone(),
+        from: meeting.machine.station.to_owned(),
+    }));
     if meeting.near_behind.is_none() {
         meeting.near.link = up;
     }
-    Ok(Laid { read_back, inside, ..meeting.laid(behind) })
+    Ok(Laid { read_back, inside, passages, ..meeting.laid(behind) })
 }

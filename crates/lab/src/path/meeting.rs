@@ -5,6 +5,7 @@
 
 use super::link::{Device, Inside, Laid, PathError, PathId, Plug};
 use super::methods::PlannedStations;
+use super::passages::{Passage, Passages};
 use super::veth::{self, Joint};
 use crate::host::place::Place;
 use crate::names::{self, LinkNumber, Names};
@@ -184,6 +185,17 @@ impl<'a> Meeting<'a> {
             from: from.map(str::to_owned),
         };
         devices.iter().filter(|_| self.near_behind.is_none()).map(inside).collect()
+    }
+
+    /// Devices behind the machine that all packets pass, each with the station whose packets it
+    /// receives.
+    pub(super) fn passages(&self, devices: &[(&str, &str)]) -> Passages {
+        let passage = |(device, from): &(&str, &str)| Passage {
+            place: self.behind.clone(),
+            device: (*device).to_owned(),
+            from: (*from).to_owned(),
+        };
+        Passages { devices: devices.iter().map(passage).collect(), lookups: None }
     }
 
     /// The path, of what was done behind the machine's device.

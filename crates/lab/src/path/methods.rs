@@ -39,10 +39,10 @@ pub struct PathMethods {
     /// stations offer. Pure: what cannot be done is found when the steps are applied, and what they
     /// did is put back by their inverses. An error ends the run before anything is touched.
     pub lay: fn(&Setup, &PlannedStations, Names, &FactsByHost) -> Result<Laid, PathError>,
-    /// What keeps special frames of this kind, by what the kernel answers to the questions of the
-    /// path, and the smallest change that lets them pass; `None` if nothing of the path's own
-    /// does.
-    pub keeps: fn(&[Value], SpecialKind) -> Option<String>,
+    /// What keeps special frames of this kind from leaving by a device inside the path, by what the
+    /// kernel answers to the questions of the path, and the smallest change that lets them pass;
+    /// `None` if nothing of the path's own does.
+    pub keeps: fn(&[Value], SpecialKind, &str) -> Option<String>,
     /// The command by which a station's kernel says where it routes packets from one address to
     /// another; `None` where the path itself decides that.
     pub route: Option<fn(&Place, [IpAddr; 2]) -> Command>,
@@ -61,7 +61,7 @@ impl PathMethods {
             refusal: |_| None,
             may_share: |_, _| true,
             lay,
-            keeps: |_, _| None,
+            keeps: |_, _, _| None,
             route: None,
             guest: InGuest::NOTHING,
         }

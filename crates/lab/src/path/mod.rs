@@ -12,6 +12,7 @@ mod methods;
 pub mod netdevsim;
 mod network;
 mod ovs;
+pub mod passages;
 pub mod switch;
 mod tap;
 pub mod veth;

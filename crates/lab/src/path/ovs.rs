@@ -12,6 +12,7 @@ use super::keeper::Keeper;
 use super::link::{Laid, NO_IPV6, PathError};
 use super::meeting::Meeting;
 use super::methods::{InGuest, PathMethods, PlannedStations};
+use super::passages::Passages;
 use super::switch;
 use super::xdp::{features, whole_packets_step};
 use crate::command::{Command, OURSELVES};
@@ -85,7 +86,9 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost)
     let read_back = vec![ask("show"), ask("dump-flows")];
     let ports = [(&*uplink, Some(meeting.near.station)), (&*meeting.backend, Some(meeting.machine.station))];
     let inside = meeting.inside(&ports, false);
-    Ok(Laid { read_back, inside, ..meeting.laid(behind) })
+    let passages = meeting.passages(&[(&uplink, meeting.near.station), (&meeting.backend, meeting.machine.station)]);
+    let passages = Passages { lookups: Some(ask("show")), ..passages };
+    Ok(Laid { read_back, inside, passages, ..meeting.laid(behind) })
 }
 
 /// Plans it with the datapath in user space.
@@ -129,7 +132,8 @@ fn lay_netdev(setup: &Setup, stations: &PlannedStations, names: Names, _: &Facts
     ];
     let ports = [(&*uplink, Some(meeting.near.station)), (&*meeting.backend, Some(meeting.machine.station))];
     let inside = meeting.inside(&ports, false);
-    Ok(Laid { keepers: vec![keeper], read_back, inside, ..meeting.laid(behind) })
+    let passages = meeting.passages(&[(&uplink, meeting.near.station), (&meeting.backend, meeting.machine.station)]);
+    Ok(Laid { keepers: vec![keeper], read_back, inside, passages, ..meeting.laid(behind) })
 }
 
 /// What a switch that is killed leaves: its files, and the devices of the bridge and of the

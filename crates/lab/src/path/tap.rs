@@ -5,6 +5,7 @@
 use super::link::{Laid, PathError};
 use super::meeting::Meeting;
 use super::methods::{PathMethods, PlannedStations};
+use super::passages::{Passage, Passages};
 use crate::machine::FactsByHost;
 use crate::names::Names;
 use tardy_model::path::Backend;
@@ -20,5 +21,11 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost)
     let mut meeting = Meeting::of(setup, stations, names, Backend::Tap)?;
     meeting.near.link.clone_from(&meeting.backend);
     let behind = vec![meeting.moved(&meeting.backend, "the virtual machine's tap into the other station")];
-    Ok(meeting.laid(behind))
+    let tap = Passage {
+        place: meeting.near.place.clone(),
+        device: meeting.backend.clone(),
+        from: meeting.machine.station.to_owned(),
+    };
+    let passages = Passages { devices: vec![tap], lookups: None };
+    Ok(Laid { passages, ..meeting.laid(behind) })
 }

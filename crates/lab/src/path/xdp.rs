@@ -59,7 +59,8 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, found: &FactsByH
     }
     read_back.extend(bpf_jit::question(jit, &machine));
     let inside = meeting.inside(&[(&uplink, None), (&meeting.backend, None)], true);
-    Ok(Laid { keepers: vec![keeper], read_back, inside, ..meeting.laid(behind) })
+    let passages = meeting.passages(&[(&uplink, meeting.near.station), (&meeting.backend, meeting.machine.station)]);
+    Ok(Laid { keepers: vec![keeper], read_back, inside, passages, ..meeting.laid(behind) })
 }
 
 /// What the kernel says of a device's offloads.

@@ -12,6 +12,7 @@ use crate::journal::JournalError;
 use crate::loads::LoadError;
 use crate::not_found::NotFound;
 use crate::path::keeper::KeeperError;
+use crate::path::passages::Gone;
 use crate::placement::PlaceError;
 use crate::plan::PlanError;
 use crate::shaper::ShaperError;
@@ -42,6 +43,9 @@ pub enum RunError {
     /// A program that the path needs does not run.
     #[error(transparent)]
     Keeper(#[from] KeeperError),
+    /// A device of the path is not there any more.
+    #[error(transparent)]
+    Gone(#[from] Gone),
     /// The journal cannot be written.
     #[error(transparent)]
     Journal(#[from] JournalError),

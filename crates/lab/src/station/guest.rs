@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use tardy_host::state::MachineThread;
 use tardy_model::path::{Backend, MacvtapMode};
 use tardy_model::placement::ThreadRecord;
-use tardy_model::station::{Machine, MachinePart, StationKind};
+use tardy_model::station::{Machine, MachinePart, Net, StationKind};
 use tardy_model::stream::Policy;
 use tardy_spec::experiment::{MachineThreads, Setup, Station};
 
@@ -94,8 +94,13 @@ fn has(record: &ThreadRecord, asked: &MachineThreads) -> bool {
 /// What the threads of this cell's virtual machines were asked for, have and did between two
 /// readings, by their names: `vm.vcpu0`, `vm.vhost0`, `vm.emulator`. A thread that is not in both
 /// readings is left out. If the cell asks for a kind of thread, or for a bystander, and none was
-/// read, it has nothing.
-pub fn threads(setup: &Setup, [before, after]: &[Vec<MachineThread>; 2]) -> BTreeMap<String, ThreadRecord> {
+/// read, it has nothing. Nor has a machine whose packets the kernel's vhost is to move, if no such
+/// thread was read where the kernel's threads can be seen.
+pub fn threads(
+    setup: &Setup,
+    [before, after]: &[Vec<MachineThread>; 2],
+    sees_kernel: bool,
+) -> BTreeMap<String, ThreadRecord> {
     let mut counts: BTreeMap<(&str, MachinePart), usize> = BTreeMap::new();
     let mut threads = BTreeMap::new();
     for MachineThread { machine, part, record, read } in after {
@@ -143,6 +148,16 @@ pub fn threads(setup: &Setup, [before, after]: &[Vec<MachineThread>; 2]) -> BTre
                 let policy_asked = asked.policy.to_string();
                 threads.insert(kind, ThreadRecord { policy_asked, cpu_asked: asked.cpu, ..ThreadRecord::default() });
             }
+        }
+        let vhost = format!("{name}.{}", MachinePart::Vhost);
+        let wants_vhost = station.machine.as_ref().is_some_and(|of| of.net == Net::Vhost && !of.backends.is_empty());
+        let was_read = |thread: &MachineThread| thread.machine == station.host && thread.part == MachinePart::Vhost;
+        if sees_kernel && wants_vhost && !after.iter().any(was_read) {
+            let why = "net = \"vhost\", and the kernel has no thread vhost-* for this machine: QEMU moves its packets";
+            let none = threads
+                .entry(vhost)
+                .or_insert_with(|| ThreadRecord { policy_asked: Policy::Other.to_string(), ..ThreadRecord::default() });
+            none.refused.push(why.to_owned());
         }
         let is_there = |host: &HostId| after.iter().any(|thread| thread.machine == *host);
         for (at, _) in station.bystanders.hosts.iter().enumerate().filter(|(_, host)| !is_there(host)) {

@@ -3,6 +3,7 @@
 //! devices, what a user's own program shows in its code, and probe packets.
 
 use super::special::SpecialRecord;
+use crate::passed::Passing;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -443,6 +444,9 @@ pub struct Inspection {
     /// two stations; empty where a queue discipline may hold them.
     #[serde(default, alias = "groups", skip_serializing_if = "Vec::is_empty")]
     pub special: Vec<SpecialRecord>,
+    /// What the devices counted meanwhile that all packets pass; null where the path has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passed: Option<Passing>,
 }
 
 impl Inspection {

@@ -57,6 +57,7 @@ pub(crate) fn make(picture: &Picture<'_>, _: &Options) -> Result<String, ReportE
             escape(&why)
         );
     }
+    stages(picture, &mut out);
     of_xdp(picture, &mut out);
     receivers(picture, &mut out);
     copies::together(picture, &mut out);
@@ -140,6 +141,14 @@ fn of_xdp(picture: &Picture<'_>, out: &mut String) {
     *out += "</section>\n";
 }
 
+/// Ways into a virtual machine, stage by stage.
+fn stages(picture: &Picture<'_>, out: &mut String) {
+    let Some(stages) = crate::stages::of(picture, Some(THIN)) else { return };
+    *out += &format!("<section class=\"cell\">\n<h2>{}</h2>", crate::stages::HEADING);
+    *out += &table(&stages.table, &stages.says);
+    *out += "</section>\n";
+}
+
 /// What receivers through AF_XDP cost, where there are any.
 fn receivers(picture: &Picture<'_>, out: &mut String) {
     if let Some(receivers) = crate::xdp::receivers(picture, Some(THIN)) {
@@ -153,7 +162,7 @@ fn receivers(picture: &Picture<'_>, out: &mut String) {
 fn beside(picture: &Picture<'_>, out: &mut String) {
     let Some(beside) = crate::reference::beside(picture) else { return };
     *out += &format!("<section class=\"cell\">\n<h2>{}</h2><p>{}</p>", escape(&beside.heading), escape(&beside.says));
-    *out += &table(&beside.table, "");
+    *out += &table(&beside.table, beside.note);
     *out += "</section>\n";
 }
 

@@ -16,6 +16,8 @@ use crate::summary::{self, Cells};
 use page::{Ink, Layout, Page, remark};
 use tardy_model::verdict::Level;
 
+/// Behind the name of a cell in a table without room for a column of that.
+const NOT_VALID: &str = "not valid";
 /// More cells than this are compared in one table instead of a block each.
 const BLOCKS: usize = 6;
 /// Where the texts of the closing lines begin.
@@ -54,6 +56,7 @@ pub(crate) fn make(picture: &Picture<'_>, options: &Options) -> Result<String, R
     {
         side_by_side(&table, says, &mut page);
     }
+    stages(picture, &mut page);
     if let Some((id, lines)) = crate::reference::own_figures(picture) {
         page.blank();
         for (i, line) in lines.iter().enumerate() {
@@ -88,6 +91,37 @@ fn side_by_side(table: &Table, says: Option<&str>, page: &mut Page) {
     }
     if let Some(says) = says {
         page.labelled(2, "", 0, says, Ink::Dim);
+    }
+}
+
+/// Ways into a virtual machine, stage by stage, as many stages as there is room for.
+fn stages(picture: &Picture<'_>, page: &mut Page) {
+    let Some(stages) = crate::stages::of(picture, Some(SPACE)) else { return };
+    let (table, widths) = (&stages.table, stages.table.widths(page::columns));
+    let doubted = |row: &[String]| if row[1] == "yes" { row[0].clone() } else { format!("{} ({})", row[0], NOT_VALID) };
+    let names = [table.head[0].clone()].into_iter().chain(table.rows.iter().map(|row| doubted(row)));
+    let names: Vec<String> = names.collect();
+    let wide = names.iter().map(|name| page::columns(name)).max().unwrap_or(0);
+    // Of a stage both columns or none.
+    let (mut room, mut shown) = (page.width().saturating_sub(2 + wide), Vec::<usize>::new());
+    let columns = (2..widths.len()).collect::<Vec<_>>();
+    let (pairs, counts) = columns.split_at(2 * stages.pairs);
+    for group in pairs.chunks(2).chain(counts.chunks(1)) {
+        let needed = group.iter().map(|at| 2 + widths[*at]).sum::<usize>();
+        if needed > room {
+            break;
+        }
+        room -= needed;
+        shown.extend(group);
+    }
+    page.blank();
+    for (name, row) in names.iter().zip([&table.head].into_iter().chain(&table.rows)) {
+        let figures = shown.iter().map(|at| format!("  {:>width$}", row[*at], width = widths[*at])).collect::<String>();
+        page.line(&format!("  {name:<wide$}{figures}"));
+    }
+    page.labelled(2, "", 0, &stages.says, Ink::Dim);
+    if shown.len() < columns.len() {
+        page.labelled(2, "", 0, "More columns than fit here: tardy report RUN --format org", Ink::Dim);
     }
 }
 

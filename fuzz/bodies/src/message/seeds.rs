@@ -388,6 +388,7 @@ fn guest() -> Vec<u8> {
         shapers: BTreeMap::new(),
         observer: Vec::new(),
         inspection: None,
+        passed: None,
     };
     relay.trial(&record, &[("ctl".to_owned(), batch)]).expect("memory takes it");
     say(&mut relay, What::Ended { interrupted: false, failed: None, exit_code: None, not_put_back: None });
