@@ -65,6 +65,7 @@ fn recorded(cell: &Cell, copy: &Copying, n: u32) -> (TrialRecord, Batch) {
         placement: Default::default(),
         shapers: BTreeMap::new(),
         observer: Vec::new(),
+        passed: None,
         inspection: None,
     };
     (record, copied.batch)

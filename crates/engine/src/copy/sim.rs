@@ -63,5 +63,12 @@ fn rate(copy: &Copying) -> f64 {
 fn reading(tai_ns: i64) -> ClockReading {
     let tai_offset_s = 37;
     let realtime_ns = tai_ns - i64::from(tai_offset_s) * 1_000_000_000;
-    ClockReading { tai_ns, realtime_ns, monotonic_ns: tai_ns - EPOCH_NS + 1_000_000_000, bound_ns: 1, tai_offset_s }
+    ClockReading {
+        tai_ns,
+        realtime_ns,
+        monotonic_ns: tai_ns - EPOCH_NS + 1_000_000_000,
+        bound_ns: 1,
+        tai_offset_s,
+        steering: None,
+    }
 }

@@ -119,6 +119,7 @@ impl Run<'_, '_> {
             placement: Default::default(),
             shapers: BTreeMap::new(),
             observer: Vec::new(),
+            passed: None,
             inspection: None,
         };
         self.sink.trial(&record, &[(COPY.to_owned(), copied.batch)]).map_err(RunError::Sink)
