@@ -529,7 +529,7 @@ fn ssh_that_died_at_any_moment_left_something() {
     let Some(two) = two("ssh_that_died_at_any_moment_left_something") else { return };
     let before = two.seen();
     let is_soak = std::env::var_os("TARDY_SOAK").is_some();
-    let (moments, count) = if is_soak { (48, "40000") } else { (12, "20000") };
+    let (moments, count) = if is_soak { (48, "400000") } else { (12, "200000") };
     let count = format!("stream.ctl.count={count}");
     let begun = Instant::now();
     let whole = two.run(WIRE, &["--set", &count]);

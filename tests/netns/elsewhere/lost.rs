@@ -27,7 +27,7 @@ pub(super) fn broken(two: &Two) -> Option<serde_json::Value> {
 fn ssh_that_died_in_a_trial_took_with_it_what_was_recorded_here() {
     let Some(two) = two("ssh_that_died_in_a_trial_took_with_it_what_was_recorded_here") else { return };
     let before = two.seen();
-    let count = ["--set", "stream.ctl.count=200000", "--allow-hosts", "--allow-nics", "--json"];
+    let count = ["--set", "stream.ctl.count=2000000", "--allow-hosts", "--allow-nics", "--json"];
     let mut command = two.command("run", WIRE, &count);
     let run = two.place.start(command.arg("--out").arg(two.place.out()));
     two.place.wait_for("trial");

@@ -129,7 +129,7 @@ impl<R: Reach> Distant<R> {
             Some(command) => format!(
                 "within 5 min of when it heard from here last, or of the trial's end; after that `{command}` does"
             ),
-            None => "else `tardy undo` there does".to_owned(),
+            None => "else `tardy undo` does".to_owned(),
         };
         let mut distant = Distant {
             name,
