@@ -93,8 +93,8 @@ pub fn listen(nics: &mut [SeenNic], for_ns: i64) {
     }
 }
 
-/// Attaches a program that lets every frame pass to a device, native and then generic, and takes
-/// it off again. Some drivers reset the link then.
+/// Attaches a program that lets every frame pass to a device, native and then generic, and
+/// removes it again. Some drivers reset the link then.
 pub fn try_modes(nic: &mut SeenNic) {
     let tried = |mode| (mode, pass::attach(nic.nic.ifindex, mode).map(drop));
     nic.modes = Some([XdpMode::Native, XdpMode::Generic].map(tried).into());

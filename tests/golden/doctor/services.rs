@@ -81,7 +81,7 @@ fn a_fix_sent_interrupts_and_tasks_to_the_other_numa_node() {
     let (does, fact) = fixed("tasks");
     assert_eq!(does, "taskset -pc 2 40");
     assert!(fact.ends_with("; CPU 2 is on the same NUMA node (1)"), "{fact}");
-    // A device of no node is looked at from the CPU, and a node without another CPU is named.
+    // For a device of no node the CPU's counts, and a node without another CPU is named.
     made.write("proc/irq/7/node", "-1\n");
     assert_eq!(fixed("irq-affinity").0, "echo 2 >/proc/irq/7/smp_affinity_list");
     made.write("sys/devices/system/cpu/isolated", "2-3\n");
