@@ -514,7 +514,7 @@ pub struct Doctor {
     /// A network device to look at [default: hardware]
     #[arg(long, value_name = "IF")]
     pub nic: Vec<String>,
-    /// With --nic: try the modes of XDP on the devices themselves
+    /// With --nic: try the modes of XDP on the device
     #[arg(long, requires = "nic")]
     pub try_xdp: bool,
     /// With --try-xdp: also on the device of the default route
@@ -535,8 +535,8 @@ pub struct Doctor {
     /// Print the commands that fix it until the next boot, as a script
     #[arg(long, conflicts_with = "json", help_heading = "Output")]
     pub fix: bool,
-    /// With --fix: run those of what spoils figures; `tardy undo` takes them back
-    #[arg(long, requires = "fix", conflicts_with = "try_xdp")]
+    /// With --fix: run those of what spoils figures; see `tardy undo`
+    #[arg(long, requires = "fix", conflicts_with = "try_xdp", help_heading = "Output")]
     pub apply: bool,
     /// Print JSON on stdout, and nothing else there
     #[arg(long, help_heading = "Output")]
