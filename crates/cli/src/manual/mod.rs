@@ -205,12 +205,16 @@ fn see_also(page: &Page) -> String {
 pub fn after_help(page: &Page) -> String {
     let mut text = String::new();
     // The list of verbs leaves room for one example, and so do the flags of `run`.
-<<<<<<< ours
-    let (head, shown) =
-        if matches!(page.verb, None | Some("run" | "copy")) { ("Example:", 1) } else { ("Examples:\n", 2) };
-=======
-    let (head, shown) = if matches!(page.verb, None | Some("run" | "doctor")) { ("Example:", 1) } else { ("Examples:\n", 2) };
->>>>>>> theirs
+    let is_long = matches!(page.verb, None | Some("run" | "copy" | "doctor"));
+    let (head, shown) = if is_long {
+        ("Example:", 1)
+    } else {
+        (
+            "Examples:
+",
+            2,
+        )
+    };
     if !page.examples.is_empty() {
         text += head;
     }
