@@ -81,7 +81,7 @@ gather() {
   mkdir -p "$1/src"
   cp book.toml "$1"
   cp README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md deny.toml LICENSE-MIT LICENSE-APACHE "$1/src"
-  cp -R docs experiments "$1/src"
+  cp -R docs experiments integrations "$1/src"
   reference="$1/src/docs/reference"
   "$TARDY" man --reference "$reference"
   made=$(cat "$reference/SUMMARY.md")

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use tardy_engine::copy::dmatest::lines::{message, summary};
 use tardy_engine::copy::region_bytes;
-use tardy_lab::copying::{CopyRefused, Room, all_bytes, is_limited, most_held_bytes, place};
+use tardy_lab::copying::{CopyRefused, CopyRoom, all_bytes, is_limited, most_held_bytes, place};
 use tardy_model::copy::{Copying, Sizes};
 use tardy_model::machine::RtLimit;
 use tardy_spec::Source;
@@ -331,7 +331,7 @@ fn copying(keys: &str) -> Copying {
 #[test]
 fn realtime_copies_on_all_cpus_stopped_a_machine_without_a_limit() {
     let placed = |keys: &str, online: &[u32], is_limited: bool| {
-        let room = Room {
+        let room = CopyRoom {
             usable: &[0, 1],
             isolated: &[],
             nodes: &[0],
@@ -369,7 +369,7 @@ fn the_memory_of_a_copys_background_did_not_count() {
     let (with, without) = (all_bytes(&copy, &Sizes::USUAL, 32), all_bytes(&copying(""), &Sizes::USUAL, 32));
     assert_eq!(with - without, 32 * (64 << 20));
     let cpus: Vec<u32> = (0..32).collect();
-    let room = |available| Room {
+    let room = |available| CopyRoom {
         usable: &cpus,
         isolated: &[],
         nodes: &[0],

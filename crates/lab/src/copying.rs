@@ -54,7 +54,7 @@ fn listed(numbers: &[u32]) -> String {
 
 /// What of a machine a copy is placed on.
 #[derive(Clone, Copy, Debug)]
-pub struct Room<'a> {
+pub struct CopyRoom<'a> {
     /// CPUs that this process may use.
     pub usable: &'a [u32],
     /// CPUs that the kernel keeps free of other tasks.
@@ -116,8 +116,8 @@ const OF: u64 = 5;
 ///
 /// # Errors
 /// If there is no such CPU, or not the memory.
-pub fn place(cell: &str, copy: &Copying, room: Room<'_>) -> Result<Vec<Option<u32>>, CopyRefused> {
-    let Room { usable, nodes, available_bytes, sizes, online, is_limited, .. } = room;
+pub fn place(cell: &str, copy: &Copying, room: CopyRoom<'_>) -> Result<Vec<Option<u32>>, CopyRefused> {
+    let CopyRoom { usable, nodes, available_bytes, sizes, online, is_limited, .. } = room;
     let needed = all_bytes(copy, sizes, usable.len());
     let threads = copy.all_threads();
     if let Some(available) = available_bytes.filter(|available| needed > available / OF * PART) {
@@ -149,8 +149,8 @@ pub fn place(cell: &str, copy: &Copying, room: Room<'_>) -> Result<Vec<Option<u3
 }
 
 /// The CPU of each thread of a copy that binds them.
-fn bound(cell: &str, copy: &Copying, room: Room<'_>) -> Result<Vec<Option<u32>>, CopyRefused> {
-    let Room { usable, isolated, .. } = room;
+fn bound(cell: &str, copy: &Copying, room: CopyRoom<'_>) -> Result<Vec<Option<u32>>, CopyRefused> {
+    let CopyRoom { usable, isolated, .. } = room;
     let mut cpus: Vec<u32> = if copy.cpus.is_empty() { usable.to_vec() } else { copy.cpus.clone() };
     if let Some(cpu) = cpus.iter().copied().find(|cpu| !usable.contains(cpu)) {
         return Err(CopyRefused::Cpu { cell: cell.to_owned(), cpu, usable: listed(usable) });

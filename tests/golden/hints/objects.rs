@@ -55,7 +55,8 @@ fn refused(argument: &str) -> String {
 #[test]
 fn hints_of_a_file_that_is_not_there_had_no_next_step() {
     let error = refused("nosuch.o");
-    let next = "No such file or directory (os error 2): write the path of an object file, `vmlinux`, or the name of";
+    let next =
+        "No such file or directory (os error 2): name a BPF object's file, `vmlinux`, or a module that is loaded";
     assert!(error.contains(next), "{error}");
 }
 

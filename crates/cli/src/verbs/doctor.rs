@@ -18,7 +18,7 @@ use tardy_host::cpus;
 use tardy_host::nic::{NicError, Use};
 use tardy_lab::command::{Command, OURSELVES};
 use tardy_lab::coordinator;
-use tardy_lab::copying::{self, Room};
+use tardy_lab::copying::{self, CopyRoom};
 use tardy_lab::guest::machine;
 use tardy_lab::host::HostId;
 use tardy_lab::host::hosts::Hosts;
@@ -220,7 +220,7 @@ fn add(needs: &mut Needs, setup: &Setup, found: &FactsByHost) -> Result<(), Plac
         let usable = &found.here().usable;
         // What cannot be placed is refused in words of its own when it is run.
         let nodes = cpus::nodes();
-        let room = Room {
+        let room = CopyRoom {
             usable,
             isolated: &isolated,
             nodes: &nodes,

@@ -37,11 +37,7 @@ fn usage(message: String) -> Failure {
 /// Without BTF of the kernel's own there is nothing that another word would change.
 fn unreadable(error: SourceError) -> Failure {
     let exit = if matches!(error, SourceError::NoKernel(_)) { Exit::Cannot } else { Exit::Usage };
-    let next = match exit {
-        Exit::Usage => ": write the path of an object file, `vmlinux`, or the name of a loaded module",
-        _ => "",
-    };
-    Failure::new(exit, format!("{error}{next}"))
+    Failure::new(exit, error.to_string())
 }
 
 /// The structs that there are, and what makes one a hint.

@@ -4,7 +4,7 @@
 
 use super::record::keep_only_named_of;
 use super::under_way::Run;
-use crate::copying::{self, Room};
+use crate::copying::{self, CopyRoom};
 use crate::host::ask::Observe;
 use crate::machine::Facts;
 use crate::orders::{Turn, random_of};
@@ -37,9 +37,9 @@ impl CopyPlaces {
         CopyPlaces { isolated: list("isolated"), nodes: cpus::nodes(), online: list("online") }
     }
 
-    /// With what is known of the host; `available_bytes` as [`Room`] has it.
-    pub(super) fn room<'a>(&'a self, here: &'a Facts, available_bytes: Option<u64>, sizes: &'a Sizes) -> Room<'a> {
-        Room {
+    /// With what is known of the host; `available_bytes` as [`CopyRoom`] has it.
+    pub(super) fn room<'a>(&'a self, here: &'a Facts, available_bytes: Option<u64>, sizes: &'a Sizes) -> CopyRoom<'a> {
+        CopyRoom {
             usable: &here.usable,
             isolated: &self.isolated,
             nodes: &self.nodes,

@@ -33,7 +33,7 @@ const APPLICATION: u16 = 4;
 const RESOLUTION: u16 = 9;
 /// Times are in units of ten to the minus this.
 const NANOSECONDS: u8 = 9;
-/// LINKTYPE_ETHERNET.
+/// The type of link: frames begin with their addresses.
 const ETHERNET: u16 = 1;
 
 pub(super) fn write(source: &Source<'_>, out: &mut dyn Write) -> Result<Vec<String>, ExportError> {
@@ -99,7 +99,7 @@ pub(super) fn write(source: &Source<'_>, out: &mut dyn Write) -> Result<Vec<Stri
 /// A packet at a point, ordered by when it was there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Block {
-    /// UTC since 1970.
+    /// When it was there: ns since 1970, UTC.
     time_ns: i64,
     seq: i64,
     point: Point,
