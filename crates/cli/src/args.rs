@@ -517,7 +517,7 @@ pub struct Doctor {
     /// With --nic: try the modes of XDP on the device
     #[arg(long, requires = "nic")]
     pub try_xdp: bool,
-    /// With --try-xdp: also on the device of the default route
+    /// With --try-xdp: also on the default route's device
     #[arg(long, requires = "try_xdp")]
     pub allow_nics: bool,
     /// Look at another machine, which ssh calls so
