@@ -10,7 +10,7 @@ use tardy_lab::binding::{FunctionWas, LinkWas, SriovWas, first_vf};
 use tardy_lab::command::Command;
 use tardy_lab::host::applied::applied;
 use tardy_lab::names::Names;
-use tardy_lab::path::vfio::{FunctionFacts, handed, refusal};
+use tardy_lab::path::vfio::{FunctionFacts, claim, handed, refusal};
 use tardy_lab::plan::plan;
 use tardy_lab::slot::Slot;
 use tardy_lab::step::{Action, Inverse};
@@ -106,6 +106,17 @@ fn each_reason_against_giving_a_device_away_has_its_own_words() {
     let refused = refusal(&unnamed, &card()).expect("it is no guest's");
     assert!(refused.contains("path.a and path.b") && refused.contains("--in guest:exact"), "{refused}");
     assert_eq!(refusal(&unnamed, &FunctionFacts { is_emulated: true, ..card() }), None);
+}
+
+#[test]
+fn a_card_was_claimed_with_an_mtu_that_no_card_takes() {
+    for mtu in [68, 1_500, 9_000] {
+        let mut card = card();
+        card.nic.as_mut().expect("it was looked at").mtu = mtu;
+        let asked = claim(&passed(false), &card);
+        assert_eq!((asked.device.as_str(), asked.mtu, asked.take), ("enp2s0", mtu, false));
+        assert_eq!(card.nic.as_ref().expect("it was looked at").may_be_taken(asked.mtu, asked.take), Ok(()));
+    }
 }
 
 #[test]

@@ -514,7 +514,7 @@ pub fn script(guest: &Guest, args: &Asked, experiment: &Experiment, out: &mut Sc
         "in a guest with kernel {name} ({}), whose only process is tardy; in its own folder:",
         guest.kernel.release
     ));
-    let lacks_emulator = lacks_emulator(guest).then(|| GuestError::NoEmulator);
+    let lacks_emulator = lacks_emulator(guest).then_some(GuestError::NoEmulator);
     match lacks_emulator.map_or_else(|| guest::qemu_for(experiment, &guest.emulator), Err) {
         Ok(_) => commands.iter().for_each(|command| out.line(command)),
         // As a run would be: another machine's QEMU may have it.

@@ -359,7 +359,7 @@ pub fn boot(asked: &Asked<'_>, options: &BootOptions<'_>, here: &mut dyn Host) -
     let planned = (station::kind(StationKind::Guest).build)(names, &of, name);
     if let Some(passed) = &machine.passed {
         // It may have come into use since it was looked at.
-        here.look(&Ask { devices: vec![vfio::claim(passed)], ..Ask::default() })?;
+        here.look(&Ask { devices: vec![vfio::claim(passed, &vfio::read(&passed.device))], ..Ask::default() })?;
         if let Some(why) = vfio::refusal(passed, &vfio::read(&passed.device)) {
             return Err(GuestError::Machine { name: name.to_owned(), why }.into());
         }

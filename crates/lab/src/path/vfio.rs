@@ -178,10 +178,15 @@ pub fn read(device: &str) -> FunctionFacts {
     }
 }
 
-/// What is asked of the host's steward, so that no other run has the device meanwhile.
-pub fn claim(passed: &Passed) -> DeviceAsk {
-    DeviceAsk { device: passed.device.clone(), mtu: 0, take: false, path: of_kind(passed.is_guests), peer: None }
+/// What is asked of the host's steward, so that no other run has the device meanwhile. The device
+/// keeps its MTU here: the path's is set in the machine.
+pub fn claim(passed: &Passed, found: &FunctionFacts) -> DeviceAsk {
+    let mtu = found.nic.as_ref().map_or(ETHERNET_MTU, |nic| nic.mtu);
+    DeviceAsk { device: passed.device.clone(), mtu, take: false, path: of_kind(passed.is_guests), peer: None }
 }
+
+/// Of a device of which nothing is known; the steward says why not.
+const ETHERNET_MTU: u32 = 1_500;
 
 /// A guest's own ports are those of path igb. Where there are none, another device may have their
 /// names.
