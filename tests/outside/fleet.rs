@@ -117,7 +117,7 @@ fn the_package_s_percentiles_are_those_of_all_rows() {
     let Some(python) = python("the_package_s_percentiles_are_those_of_all_rows") else { return };
     let at = folder();
     let (set, schema, _runs) = fleet(at.path());
-    check(&python, "groups", &args([set, schema]), 1_000);
+    check(&python, "groups", &args([set, schema]), 700);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn spoilt_runs_of_a_data_set_are_named_and_the_others_read() {
     let at = folder();
     let set = at.path().join("set");
     for name in ["one", "two", "three"] {
-        let run = Run::simulated(&format!("of-{name}"), sound(), 0);
+        let run = Run::simulated("sound", sound(), 0);
         let path = named(&run, name);
         // One partition for all: only their names differ.
         let ended = into(&set, &["--host", "here"], &[&path]);
