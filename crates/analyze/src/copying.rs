@@ -182,9 +182,14 @@ pub(crate) fn of_cell<'t>(stream: &str, trials: impl Iterator<Item = &'t TrialRe
 /// The key of the size that cells are swept over.
 pub const SIZE: &str = "copy.bytes";
 
+/// The axes of a cell apart from the size of a buffer.
+type Others<'c> = Vec<(&'c str, &'c str)>;
+/// Bandwidth at each size, and the sizes of the machine that it was measured on.
+type Sweep = Vec<(AtSize, Option<Sizes>)>;
+
 /// Where bandwidth jumps over the sizes that a run's cells have and in which alone they differ.
 pub(crate) fn cliffs(cells: &[CellResult]) -> Vec<Verdict> {
-    let mut sweeps: BTreeMap<Vec<(&str, &str)>, Vec<(AtSize, Option<Sizes>)>> = BTreeMap::new();
+    let mut sweeps: BTreeMap<Others<'_>, Sweep> = BTreeMap::new();
     for cell in cells {
         let of = cell.streams.get(COPY).and_then(|stream| stream.copy.as_ref());
         let asked = cell.axes.get(SIZE).map(|text| of.map(|of| of.buffer_bytes).or_else(|| bytes(text)));
@@ -197,7 +202,7 @@ pub(crate) fn cliffs(cells: &[CellResult]) -> Vec<Verdict> {
         let at = AtSize { bytes: buffer_bytes, touched, rates: rates.unwrap_or_default() };
         sweeps.entry(others).or_default().push((at, of.map(|of| of.sizes)));
     }
-    let sweep = |(others, at): (Vec<(&str, &str)>, Vec<(AtSize, Option<Sizes>)>)| {
+    let sweep = |(others, at): (Others<'_>, Sweep)| {
         let sizes = at.iter().find_map(|(_, sizes)| *sizes)?;
         let those: Vec<String> = others.iter().map(|(key, value)| format!("{key} = {value}")).collect();
         cliffs::verdict(at.into_iter().map(|(at, _)| at).collect(), sizes, &those.join(", "))

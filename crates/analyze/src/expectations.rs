@@ -72,7 +72,8 @@ fn one(
             }
         }
         Limit::Bandwidth { at_least_bits_s } => {
-            (BANDWIDTH.clone_into(&mut result.metric), AT_LEAST.clone_into(&mut result.of));
+            BANDWIDTH.clone_into(&mut result.metric);
+            AT_LEAST.clone_into(&mut result.of);
             result.limit = Some(at_least_bits_s);
             match stream.and_then(|stream| stream.copy.as_ref()) {
                 Some(copy) => {

@@ -159,8 +159,8 @@ fn in_a_thousand_runs_without_a_cliff_none_is_named() {
 #[test]
 fn in_a_thousand_noisy_runs_cliffs_are_where_they_were_put_and_nowhere_else() {
     let l2 = Sizes::USUAL.cache_bytes[1];
-    let line = |at: &AtSize| if at.bytes % 64 == 0 { 2.0 } else { 1.0 };
-    let page = |at: &AtSize| if at.bytes % 4_096 == 0 { 2.0 } else { 1.0 };
+    let line = |at: &AtSize| if at.bytes.is_multiple_of(64) { 2.0 } else { 1.0 };
+    let page = |at: &AtSize| if at.bytes.is_multiple_of(4_096) { 2.0 } else { 1.0 };
     let beyond = |at: &AtSize| if at.bytes > l2 { 0.5 } else { 1.0 };
     let of_line = Cause::MultipleOf { what: "cache line", bytes: 64 };
     let of_page = Cause::MultipleOf { what: "page", bytes: 4_096 };
@@ -184,7 +184,8 @@ fn in_a_thousand_noisy_runs_cliffs_are_where_they_were_put_and_nowhere_else() {
 #[test]
 fn a_line_and_an_l2_of_one_sweep_vetoed_each_other() {
     let l2 = Sizes::USUAL.cache_bytes[1];
-    let rate = |at: &AtSize| if at.bytes % 64 == 0 { 2e9 } else { 1e9 } * if at.bytes > l2 { 0.5 } else { 1.0 };
+    let rate =
+        |at: &AtSize| if at.bytes.is_multiple_of(64) { 2e9 } else { 1e9 } * if at.bytes > l2 { 0.5 } else { 1.0 };
     let causes: Vec<Cause> = swept(1, 0.01, false, rate).iter().map(|cliff| cliff.cause).collect();
     assert_eq!(
         causes,
