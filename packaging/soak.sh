@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The slow tests: the layer sim; of netns the tests that look for what is left behind, and those of
-# tardy's own trace, with every legal combination of port, wait, kind, policy and CPUs; of vm those
-# of other kernels and modules, which it fetches. TARDY_SOAK=1 makes the soak tests long. Then each
-# fuzz target for 60 s. Goes on where a part failed, and prints what became of
-# each. The rest of netns injects faults and wants no other verdict than theirs, which takes a
-# machine without other work: that is for `make test`.
+# The slow tests: the layer sim; of golden every edit of a run's records; of netns the tests that
+# look for what is left behind, and those of tardy's own trace, with every legal combination of
+# port, wait, kind, policy and CPUs; of vm those of other kernels and modules, which it fetches.
+# TARDY_SOAK=1 makes the soak tests long. Then each fuzz target for 60 s. Goes on where a part
+# failed, and prints what became of each. The rest of netns injects faults and wants no other
+# verdict than theirs, which takes a machine without other work: that is for `make test`.
 set -u
 cd "$(dirname "$0")/.."
 
@@ -41,6 +41,7 @@ part() {
 trap 'kill "$(cat "$parts/pid")" 2>/dev/null; exit 130' INT TERM
 
 part "sim: two hours of simulated trials" 1200 packaging/test.sh sim
+part "golden: every edit of a run's records" 900 env TARDY_ONLY="hostile_run::" packaging/test.sh golden
 part "netns: kills, floods, 200 runs, 200 trials" 2400 env TARDY_ONLY="leftovers:: foreign:: lab:: own_trace::" packaging/test.sh netns
 part "vm: every kernel of Debian's; netdevsim and a QEMU, built" 5400 env TARDY_ONLY="bare:: killed:: lost:: machine:: shapers:: vfio:: xdp_cost:: xdp_there::" packaging/test.sh vm
 part "outside: Spark reads a data set" 900 env TARDY_ONLY="two_workers_of_spark" packaging/test.sh outside

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use tardy_engine::copy::dmatest::lines::{message, summary};
 use tardy_engine::copy::region_bytes;
+use tardy_host::cpus::Cpus;
 use tardy_lab::copying::{CopyRefused, CopyRoom, all_bytes, is_limited, most_held_bytes, place};
 use tardy_model::copy::{Copying, Sizes};
 use tardy_model::machine::RtLimit;
@@ -332,7 +333,7 @@ fn copying(keys: &str) -> Copying {
 fn realtime_copies_on_all_cpus_stopped_a_machine_without_a_limit() {
     let placed = |keys: &str, online: &[u32], is_limited: bool| {
         let room = CopyRoom {
-            usable: &[0, 1],
+            cpus: Cpus { usable: &[0, 1], apart: &[] },
             isolated: &[],
             nodes: &[0],
             available_bytes: None,
@@ -364,13 +365,37 @@ fn realtime_copies_on_all_cpus_stopped_a_machine_without_a_limit() {
 }
 
 #[test]
+fn the_cpus_of_isolcpus_were_refused_for_no_process_is_started_on_them() {
+    let placed = |keys: &str, apart: &[u32]| {
+        let room = CopyRoom {
+            cpus: Cpus { usable: &[0, 1], apart },
+            isolated: &[2, 3],
+            nodes: &[0],
+            available_bytes: None,
+            sizes: &Sizes::USUAL,
+            online: &[0, 1, 2, 3],
+            is_limited: true,
+        };
+        place("c", &copying(keys), room).map_err(|refused| refused.to_string())
+    };
+    let four = |cpus: [u32; 4]| Ok(cpus.map(Some).to_vec());
+    assert_eq!(placed("threads = 4\nbind = \"isolated\"", &[2, 3]), four([2, 3, 2, 3]));
+    assert_eq!(placed("threads = 4\nbind = \"spread\"", &[2, 3]), four([0, 1, 0, 1]), "nobody asked for them");
+    assert_eq!(placed("threads = 4\nbind = \"spread\"\ncpus = [3, 1]", &[2, 3]), four([3, 1, 3, 1]));
+    let none = placed("bind = \"isolated\"", &[]).expect_err("a control group keeps them away");
+    assert!(none.contains("keeps no CPU free that this process may use"), "{none}");
+    let other = placed("bind = \"spread\"\ncpus = [4]", &[2, 3]).expect_err("there is none");
+    assert!(other.contains("names CPU 4") && other.contains("only 0, 1, 2, 3"), "{other}");
+}
+
+#[test]
 fn the_memory_of_a_copys_background_did_not_count() {
     let copy = copying("background = \"memory\"");
     let (with, without) = (all_bytes(&copy, &Sizes::USUAL, 32), all_bytes(&copying(""), &Sizes::USUAL, 32));
     assert_eq!(with - without, 32 * (64 << 20));
     let cpus: Vec<u32> = (0..32).collect();
     let room = |available| CopyRoom {
-        usable: &cpus,
+        cpus: Cpus { usable: &cpus, apart: &[] },
         isolated: &[],
         nodes: &[0],
         available_bytes: Some(available),

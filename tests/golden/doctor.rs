@@ -6,12 +6,12 @@ mod made;
 mod network;
 mod services;
 
-use made::{Made, isolated};
+use made::{Made, isolated, quiet_nic};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use tardy_doctor::{
-    Area, Diagnosis, Live, Seen, Verdict, Watched, column, diagnose, left_alone, list, live, of_mask, problems,
+    Area, Diagnosis, Live, Seen, SeenNic, Verdict, Watched, column, diagnose, left_alone, list, live, of_mask, problems,
 };
 use tardy_host::timekeeper::{Keeper, Kept};
 
@@ -72,6 +72,13 @@ fn one_fact_changed_and_its_check_did_not() {
     let rcu = changed("rcu_nocbs", &|made| _ = made.task(31, "rcuop/3", 0x0020_0000, "3", 0));
     assert_eq!(rcu.0, Verdict::Spoils);
     assert!(rcu.1.contains("rcuop/3 may run there too"), "{}", rcu.1);
+    let built = changed("isolation-config", &|_| ());
+    assert_eq!(built.0, Verdict::Fine);
+    assert!(built.1.contains("CONFIG_NO_HZ_FULL, CONFIG_RCU_NOCB_CPU"), "{}", built.1);
+    let not_built = changed("isolation-config", &|made| {
+        made.write("boot/config-6.6.1-test", "CONFIG_CPU_ISOLATION=y\nCONFIG_RCU_NOCB_CPU=y\n");
+    });
+    assert_eq!((not_built.0, not_built.1.as_str()), (Verdict::Note, "the kernel is built without CONFIG_NO_HZ_FULL"));
     let irq = changed("irq-affinity", &|made| _ = made.write("proc/irq/7/effective_affinity_list", "3\n"));
     assert_eq!(irq.0, Verdict::Spoils);
     let queue = changed("workqueues", &|made| _ = made.write("sys/devices/virtual/workqueue/cpumask", "f\n"));
@@ -294,6 +301,47 @@ fn a_run_reports_each_kind_of_problem_once_and_nothing_else() {
     assert_eq!(lines[0], "isolcpus: no CPU is isolated");
     assert_eq!(lines[1], "tasks: 1 user task may run on CPU 1: init; and the same kind on 1 other CPU");
     assert_eq!(problems(&isolated().checks(&[3])), Vec::<String>::new());
+}
+
+#[test]
+fn where_threads_of_rcu_run_was_not_said_and_only_six_of_them_were_moved() {
+    let made = isolated();
+    let fine = made.check(&[3], "rcu_nocbs");
+    assert_eq!(fine.fact, "threads run the callbacks of RCU of CPU 3: rcuog/3 on CPU 0-2, rcuop/3 on CPU 0-2");
+    for tid in 50..60 {
+        made.ran(tid, "rcuop/3", 0x0020_0000, "0-3", 0, 3);
+    }
+    let check = made.check(&[3], "rcu_nocbs");
+    assert_eq!(check.verdict, Verdict::Spoils);
+    let moved = check.fix.expect("a fix").commands;
+    assert_eq!(moved.iter().filter(|of| of.does.starts_with("taskset -pc 0-2 5")).count(), 10, "{moved:?}");
+}
+
+#[test]
+fn a_halted_virtual_cpu_was_believed_to_wake_within_a_microsecond() {
+    let made = isolated();
+    made.write("sys/devices/system/cpu/cpuidle/current_driver", "haltpoll\n");
+    for (state, name, us) in [(0, "POLL", 0), (1, "haltpoll", 1)] {
+        let file = |file: &str| format!("sys/devices/system/cpu/cpu3/cpuidle/state{state}/{file}");
+        made.write(&file("name"), name).write(&file("latency"), &us.to_string()).write(&file("disable"), "0");
+    }
+    assert_eq!(made.check(&[3], "idle-states").verdict, Verdict::Fine, "a driver for idle states of its own");
+    made.write("proc/cpuinfo", "flags\t\t: fpu hypervisor\n");
+    let check = made.check(&[3], "idle-states");
+    assert_eq!(check.verdict, Verdict::Note, "{}", check.fact);
+    assert!(check.fact.ends_with("takes 1 µs to wake, as this kernel reckons"), "{}", check.fact);
+}
+
+#[test]
+fn where_the_interrupts_of_a_devices_queues_go_was_not_said() {
+    let made = isolated();
+    let check = |nic: SeenNic| {
+        let seen = Seen { nics: vec![nic], ..made.seen() };
+        diagnose(&seen, &[3]).into_iter().find(|check| check.id == "queue-irqs")
+    };
+    let found = check(quiet_nic()).expect("it has an interrupt");
+    assert_eq!(found.fact, "enp3s0: of its interrupts, 7 (PCI-MSI 7-edge eth0-rx-0) goes to CPU 1, and may go to 0-3");
+    assert!(check(SeenNic { irqs: Vec::new(), ..quiet_nic() }).is_none());
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use tardy_engine::message::{self, ActivityId, FromAgent, MessageError, PROTOCOL, ToAgent};
-use tardy_host::cpus::{choose, parse_list};
+use tardy_host::cpus::{Cpus, choose, parse_list};
 use tardy_host::state;
 use tardy_model::frame::{Foreign, Frame, HEAD, Heads, LEAD, MARK, PAUSE, PROBE, PacketKind};
 use tardy_model::point::{Metric, Point};
@@ -163,7 +163,7 @@ fn metrics_are_named_by_their_two_points_in_order() {
 
 #[test]
 fn cpus_are_chosen_as_asked_or_it_is_told() {
-    let pick = |tx, rx, usable: &[u32]| choose(tx, rx, usable, &mut BTreeMap::new());
+    let pick = |tx, rx, usable: &[u32]| choose(tx, rx, Cpus { usable, apart: &[7] }, &mut BTreeMap::new());
     use CpuChoice::{Any, Auto, Different, Number, Same};
     let both = |tx, rx, usable: &[u32]| pick(tx, rx, usable).map(|chosen| (chosen.tx, chosen.rx));
     assert_eq!(both(Auto, Different, &[0, 1, 2]), Ok((Some(2), Some(1))));
@@ -175,11 +175,15 @@ fn cpus_are_chosen_as_asked_or_it_is_told() {
     assert_eq!((one.tx, one.rx, one.short.len()), (Some(5), Some(5), 1), "and it is reported");
     assert_eq!(
         pick(Number(9), Any, &[0, 1]).map_err(|e| e.to_string()).err().as_deref(),
-        Some("CPU 9 was asked for and this process may use only 0, 1: choose one of those, or `auto`",)
+        Some("CPU 9 was asked for and this process may use only 0, 1, 7: choose one of those, or `auto`",)
     );
+    // What the kernel keeps apart is taken by its number alone.
+    assert_eq!(both(Number(7), Different, &[0, 1]), Ok((Some(7), Some(1))));
+    assert_eq!(both(Different, Number(7), &[0]), Ok((Some(0), Some(7))));
     let mut taken = BTreeMap::new();
-    choose(Auto, Different, &[0, 1, 2, 3], &mut taken).expect("first stream");
-    let second = choose(Auto, Different, &[0, 1, 2, 3], &mut taken).expect("second stream");
+    let four = Cpus { usable: &[0, 1, 2, 3], apart: &[] };
+    choose(Auto, Different, four, &mut taken).expect("first stream");
+    let second = choose(Auto, Different, four, &mut taken).expect("second stream");
     assert_eq!((second.tx, second.rx), (Some(1), Some(0)), "a second stream takes free CPUs");
     assert_eq!(parse_list("0-3,7\n"), [0, 1, 2, 3, 7]);
     assert!(parse_list("").is_empty());

@@ -2,7 +2,7 @@
 //! Port `packet` on the real kernel: tags arrive as they were written, and what a switch on the
 //! way does to them is reported.
 
-use crate::command::{Finished, Place, can_run_beside_others, each, machine, same, tardy};
+use crate::command::{Finished, Place, can_run, can_run_beside_others, each, machine, same, tardy};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -95,6 +95,38 @@ fn every_way_to_wait_receives_frames() {
     for cell in cells {
         assert_eq!(each(cell, "ctl", "received"), [600; 2], "{}: {}", cell["id"], run.stdout);
     }
+}
+
+/// How long each trial took by the run's events, with what comes before and after its packets, ms.
+fn trials_ms(place: &Place) -> Vec<i64> {
+    let events = place.events();
+    let at_ms = |event: &Value| {
+        let time = event["at_utc"].as_str().expect("a time").split(['T', ':', '.', 'Z']).collect::<Vec<_>>();
+        let number = |n: usize| time[n].parse::<i64>().expect("a number");
+        ((number(1) * 60 + number(2)) * 60 + number(3)) * 1_000 + number(4)
+    };
+    let of = |kind: &str| events.iter().filter(|event| event["event"] == kind).map(at_ms).collect::<Vec<_>>();
+    of("trial").into_iter().zip(of("trial_kept")).map(|(from, to)| (to - from).rem_euclid(86_400_000)).collect()
+}
+
+#[test]
+fn a_receiver_that_blocked_took_two_of_its_time_limits_to_end() {
+    if !can_run("a_receiver_that_blocked_took_two_of_its_time_limits_to_end") {
+        return;
+    }
+    let shortest = |wait: &str| {
+        let place = Place::new();
+        let short = STREAM.replace("600", "30").replace("[stream.ctl]", &format!("[stream.ctl]\nrx.wait = \"{wait}\""));
+        // Without tx stamps there is no observer in the first trial.
+        let text = format!("{HEAD}{short}stamps = [\"rx_kernel\", \"receive\"]\n").replace("trials = 2", "trials = 6");
+        run(&place, &text).ran();
+        let all = trials_ms(&place);
+        assert_eq!(all.len(), 6, "{all:?}");
+        all[1..].iter().copied().min().expect("trials")
+    };
+    // One that spins looks for its orders all the time.
+    let (spins, blocks) = (shortest("spin"), shortest("block"));
+    assert!(blocks < 2 * spins.max(100), "{blocks} ms where one that spins takes {spins} ms");
 }
 
 #[test]

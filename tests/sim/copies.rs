@@ -23,29 +23,12 @@ pub(crate) fn experiment(more: &str) -> Experiment {
     tardy_spec::load(&Source { name: "simulated.toml".into(), text }, &[]).expect("a sound experiment")
 }
 
-fn machine(clocks: tardy_model::time::ClockReading) -> MachineState {
-    MachineState {
-        clocks,
-        cpus: BTreeMap::new(),
-        work: BTreeMap::new(),
-        tasks: BTreeMap::new(),
-        load_tasks: Default::default(),
-        machine_tasks: Default::default(),
-        kvm: None,
-        ended: None,
-        rt_limit: None,
-        cpu_dma_latency_us: None,
-        bpf_jit: None,
-        other_runs: 0,
-    }
-}
-
 /// The record and the samples of a trial.
 fn recorded(cell: &Cell, copy: &Copying, n: u32) -> (TrialRecord, Batch) {
     let (stop, cpus) = (AtomicBool::new(false), vec![None; copy.all_threads() as usize]);
     let order = CopyOrder { copy, cpus: &cpus, usable: &[], sizes: Sizes::USUAL, nonce: u64::from(n), stop: &stop };
     let copied = trial(&order, &mut CopyMemory::within(u64::MAX), &mut || ()).expect("it needs nothing");
-    let [before, after] = copied.record.tx_clocks.map(machine);
+    let [before, after] = copied.record.tx_clocks.map(MachineState::of);
     let record = TrialRecord {
         format: tardy_model::FORMAT,
         cell: cell.id.clone(),

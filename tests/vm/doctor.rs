@@ -65,6 +65,22 @@ fn a_machine_that_isolates_a_cpu_and_one_that_does_not_are_known_apart() {
     let ticks = found.ticks();
     assert!(ticks * 4 < ticks_open, "{ticks} ticks on the isolated CPU, {ticks_open} on the other machine's");
 
+    // No process is started there, and threads of a run are bound to it by its number all the same.
+    let words = "run --trials 1 --set stream.ctl.count=50 --set stream.ctl.tx.cpu=1 --out /tmp/isolated --json";
+    let run = tardy(&rig, words);
+    let says = String::from_utf8_lossy(&run.stderr).into_owned();
+    let results: Value = serde_json::from_slice(&run.stdout).unwrap_or_else(|error| panic!("{error}: {says}"));
+    let placed = results["cells"][0]["placement"].as_array().expect("threads");
+    let tx = placed.iter().find(|of| of["thread"] == "ctl.tx").expect("the sender");
+    assert_eq!(tx["cpus_seen"], json!([1]), "{tx}");
+    assert_eq!(results["cells"][0]["streams"]["ctl"]["outcomes"]["intended"], 50, "{says}");
+    // And a copy's, which asks for isolated CPUs.
+    let copy = tardy(&rig, "copy --bind isolated --iterations 50 --trials 1 --out /tmp/copied --json");
+    assert_ne!(copy.status.code(), Some(2), "{}", String::from_utf8_lossy(&copy.stderr));
+    let results: Value = serde_json::from_slice(&copy.stdout).expect("JSON");
+    let placed = results["cells"][0]["placement"].as_array().expect("threads");
+    assert!(placed.iter().all(|of| of["cpus_seen"] == json!([1])), "{placed:?}");
+
     // A task that is put there, which ends with its sleep.
     rig.does_there("taskset 2 sleep 600 >/dev/null 2>&1 </dev/null & echo $! >/tmp/sleeps");
     let (verdict, fact) = Found::of(&rig, "--no-live").check("tasks");

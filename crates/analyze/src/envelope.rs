@@ -4,11 +4,13 @@
 //! function of the rows alone.
 //!
 //! A [`EnvelopePass`] takes one stream's rows of one trial, in the order of `seq`, and gives a
-//! [`Trace`].
+//! [`Trace`]. The rows of a copy are numbered over its threads in turn, whenever each of them ran:
+//! it takes those by the instants at which their passes began.
 
 mod shape;
 
 use crate::arrival::EARLIEST_NS;
+use crate::copying::CopyPass;
 use crate::copying::timeline::{CopyTimeline, TimelinePass};
 pub use shape::{ALL_SPOTS, Grid, MOST_COLUMNS, MOST_ROWS, columns_each};
 pub use shape::{Shape, bins};
@@ -46,7 +48,8 @@ pub struct Bucket {
 /// One metric of one trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line {
-    /// In order of time; `None` where nothing has a value. As many as packets were reached.
+    /// In order of time, of a copy too; `None` where nothing has a value. As many as packets were
+    /// reached.
     pub buckets: Vec<Option<Bucket>>,
     /// All values that were received.
     pub shape: Shape,
@@ -201,7 +204,7 @@ pub struct EnvelopePass {
     follow: Vec<(Metric, Follow)>,
     stages: Vec<(Metric, Histogram, i128)>,
     delta: Option<(DeltaPass, Follow)>,
-    copy: Option<TimelinePass>,
+    copy: Option<(TimelinePass, CopyPass)>,
 }
 
 impl EnvelopePass {
@@ -230,17 +233,27 @@ impl EnvelopePass {
             follow: spans.map(|metric| (*metric, follow())).collect(),
             stages: stages(of).into_iter().map(|stage| (stage, Histogram::new(), 0)).collect(),
             delta: metrics.contains(&Metric::Delta).then(|| (DeltaPass::new(crate::arrival::delta_of(of)), follow())),
-            copy: of.copy.as_ref().map(|copy| TimelinePass::new(copy, record.base_tai_ns)),
+            copy: of.copy.as_ref().map(|copy| (TimelinePass::new(copy, record.base_tai_ns), CopyPass::new(copy))),
         })
     }
 
     /// Adds the next rows.
     pub fn push(&mut self, batch: &Batch) {
+        if let Some((timeline, passes)) = &mut self.copy {
+            timeline.push(batch);
+            passes.push(batch);
+            return;
+        }
+        self.add(batch, |row| batch.seq[row]);
+    }
+
+    /// Adds rows; `place_of` gives each one's place in the order of time.
+    fn add(&mut self, batch: &Batch, place_of: impl Fn(usize) -> i64) {
         let (each, last) = (self.trace.packets_each, self.last_bucket);
         let bucket_of = |seq: i64| bucket_of(seq, each, last);
         for (row, outcome) in batch.outcome.iter().enumerate() {
             let seq = batch.seq[row];
-            let at = bucket_of(seq);
+            let at = bucket_of(place_of(row));
             // What was never due, of a ping-pong that was cut short, is where it would have
             // come.
             self.newest_ns = self.newest_ns.max(batch.scheduled_ns[row].saturating_sub(self.base_ns));
@@ -273,13 +286,17 @@ impl EnvelopePass {
                 follow.add(bucket_of(seq).max(follow.open_at), came_ns.saturating_sub(base_ns), seq, value);
             });
         }
-        if let Some(copy) = &mut self.copy {
-            copy.push(batch);
-        }
         self.trace.packets += batch.len() as u64;
     }
 
     pub fn finish(mut self) -> Trace {
+        if let Some((timeline, passes)) = self.copy.take() {
+            for batch in passes.in_time() {
+                let before = i64::try_from(self.trace.packets).unwrap_or(i64::MAX);
+                self.add(&batch, |row| before.saturating_add(row as i64));
+            }
+            self.trace.copy = Some(timeline.finish());
+        }
         let each = self.trace.packets_each;
         let last = self.last_bucket;
         let buckets = (self.trace.packets.div_ceil(each) as usize).min(last + 1).max(self.trace.starts_ns.len());
@@ -297,7 +314,6 @@ impl EnvelopePass {
         }
         self.trace.metrics = self.follow.into_iter().map(|(metric, follow)| (metric, follow.finish(buckets))).collect();
         let shape = |(stage, histogram, sum): (Metric, Histogram, i128)| (stage, Shape::of(&histogram, sum));
-        self.trace.copy = self.copy.map(TimelinePass::finish);
         self.trace.stages = self.stages.into_iter().map(shape).filter(|(_, shape)| shape.count > 0).collect();
         self.trace
     }

@@ -14,6 +14,7 @@ pub(crate) fn checks(seen: &Seen, cpus: &[u32]) -> Vec<Check> {
     if cpus.is_empty() {
         return checks;
     }
+    checks.push(built(seen));
     checks.extend([nohz_full(seen, cpus), rcu_nocbs(seen, cpus)]);
     checks.extend(cpus.iter().map(|cpu| tasks::of_users(seen, cpus, *cpu)));
     checks.extend(cpus.iter().map(|cpu| tasks::of_kernel(seen, cpus, *cpu)));
@@ -86,6 +87,29 @@ fn isolcpus(seen: &Seen, cpus: &[u32]) -> Check {
     Check::spoils(ID, AREA, fact, costs, fix)
 }
 
+/// What the kernel must be built with for each word.
+const SETTINGS: [(&str, &str); 3] =
+    [("CPU_ISOLATION", "isolcpus"), ("NO_HZ_FULL", "nohz_full"), ("RCU_NOCB_CPU", "rcu_nocbs")];
+
+fn built(seen: &Seen) -> Check {
+    const ID: &str = "isolation-config";
+    if seen.config.is_none() {
+        let fact = "what the kernel is built with for CPUs that are left alone is not known";
+        return Check::unknown(ID, AREA, fact, "its configuration is in /proc/config.gz or /boot/config-$(uname -r)");
+    }
+    let named = |of: Vec<(&str, &str)>| of.iter().map(|(setting, _)| format!("CONFIG_{setting}")).collect::<Vec<_>>();
+    let (there, missing): (Vec<_>, Vec<_>) =
+        SETTINGS.iter().copied().partition(|(setting, _)| seen.has(setting) == Some(true));
+    let words: Vec<&str> = missing.iter().map(|(_, word)| *word).collect();
+    let missing = named(missing).join(", ");
+    if words.is_empty() {
+        return Check::fine(ID, AREA, format!("the kernel is built with {}", named(there).join(", ")));
+    }
+    let fact = format!("the kernel is built without {missing}");
+    let costs = format!("it ignores {} on its command line", words.join(" and "));
+    Check::note(ID, AREA, fact, costs, Fix::by(format!("use a kernel that is built with {missing}")))
+}
+
 fn nohz_full(seen: &Seen, cpus: &[u32]) -> Check {
     const ID: &str = "nohz_full";
     let hz = seen.config.as_ref().and_then(|config| config.get("HZ")).map_or("100 to 1000", String::as_str);
@@ -140,9 +164,15 @@ fn rcu_nocbs(seen: &Seen, cpus: &[u32]) -> Check {
         return Check::note(ID, AREA, format!("CPU {} runs callbacks of RCU itself", list(&burdened)), costs, fix);
     }
     // Threads that run them may be on the very CPU; on an isolated one, those that were put there.
-    let there = seen.tasks.iter().filter(|task| task.is_kernel && is_rcu(&task.name));
-    let there: Vec<&SeenTask> = there.filter(|task| cpus.iter().any(|cpu| seen.runs_on(task, *cpu))).collect();
-    let fact = format!("other threads run the callbacks of RCU of CPU {}", list(&spared));
+    let all = seen.tasks.iter().filter(|task| task.is_kernel && is_rcu(&task.name));
+    let there: Vec<&SeenTask> = all.clone().filter(|task| cpus.iter().any(|cpu| seen.runs_on(task, *cpu))).collect();
+    let of_cpus = |task: &&SeenTask| {
+        let number = task.name.rsplit('/').next().and_then(|number| number.parse().ok());
+        number.is_some_and(|number: u32| cpus.contains(&number))
+    };
+    let runs: Vec<String> =
+        all.filter(of_cpus).map(|task| format!("{} on CPU {}", task.name, list(&task.allowed))).collect();
+    let fact = format!("threads run the callbacks of RCU of CPU {}: {}", list(&spared), runs.join(", "));
     if there.is_empty() {
         return Check::fine(ID, AREA, fact);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Network devices: what delays packets in them, what they can stamp, and who else is attached.
 
-use crate::check::{Area, Check, Fix};
+use crate::check::{Area, Check, Fix, list};
 use crate::nics::{OFFLOADS, SeenNic};
 use crate::seen::{Seen, count};
 use tardy_host::change::{Change, DeviceChange, DeviceSetting, pause_words};
@@ -16,7 +16,27 @@ const RENEGOTIATES: &str = "the link goes down for some seconds then";
 const LONG_US: u32 = 10;
 
 pub(crate) fn checks(seen: &Seen, _: &[u32]) -> Vec<Check> {
+    let of_nic = |nic: &SeenNic| of_nic(nic).into_iter().chain(queue_irqs(seen, nic)).collect::<Vec<_>>();
     seen.nics.iter().flat_map(of_nic).collect()
+}
+
+/// Where the interrupts of a device's queues go. Whether one may go to a CPU that is to be left
+/// alone is for [`interrupts`](crate::interrupts) to say.
+fn queue_irqs(all: &Seen, seen: &SeenNic) -> Option<Check> {
+    const ID: &str = "queue-irqs";
+    let name = &seen.nic.name;
+    let each: Vec<String> = all
+        .interrupts
+        .iter()
+        .filter(|irq| seen.irqs.contains(&irq.number))
+        .map(|irq| {
+            let (goes, may) = (list(&irq.effective), list(&irq.allowed));
+            let may = if goes == may { String::new() } else { format!(", and may go to {may}") };
+            format!("{} ({}) goes to CPU {goes}{may}", irq.number, irq.name)
+        })
+        .collect();
+    let fact = format!("{name}: of its interrupts, {}", each.join("; "));
+    (!each.is_empty()).then(|| Check::fine(ID, AREA, fact).of(name))
 }
 
 fn of_nic(seen: &SeenNic) -> Vec<Check> {

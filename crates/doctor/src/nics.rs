@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 use tardy_bpf::pass;
 use tardy_host::nic::{self, Nic, NicError};
+use tardy_host::softirq;
 use tardy_model::xdp::XdpMode;
 use tardy_sys::bpf;
 use tardy_sys::ethtool::{self, Coalescing, Eee, Pause};
@@ -43,6 +44,8 @@ pub struct SeenNic {
     pub nic: Nic,
     /// Queues that receive and that send.
     pub queues: Option<(u32, u32)>,
+    /// The numbers of its message-signalled interrupts.
+    pub irqs: Vec<u32>,
     pub coalescing: Option<Coalescing>,
     pub pause: Option<Pause>,
     pub eee: Option<Eee>,
@@ -71,6 +74,7 @@ pub fn read(device: &str) -> Result<SeenNic, NicError> {
     };
     Ok(SeenNic {
         queues: tardy_sys::nic::rx_queues(name).ok().zip(tardy_sys::nic::tx_queues(name).ok()),
+        irqs: softirq::steering(name).irqs.into_keys().collect(),
         coalescing: ethtool::coalescing(name).ok(),
         pause: ethtool::pause(name).ok(),
         eee: ethtool::eee(name).ok(),

@@ -60,6 +60,15 @@ fn idle(seen: &Seen, cpus: &[u32]) -> Check {
         list(&which),
         worst.name
     );
+    // In a virtual machine the state is a halt, and how long that takes to end is for the host.
+    if seen.is_virtual && driver == "haltpoll" {
+        let costs = "the host decides how deep its processor sleeps meanwhile, and wakes the CPU tens of µs late";
+        let fix = Fix::by(
+            "have the measured threads spin (wait = \"spin\"), boot this guest with idle=poll, or have the host poll for longer \
+             (its kvm.halt_poll_ns)",
+        );
+        return Check::note(ID, AREA, format!("{fact}, as this kernel reckons"), costs, fix);
+    }
     if us <= QUICK_US {
         return Check::fine(ID, AREA, fact);
     }

@@ -38,7 +38,7 @@ pub(crate) fn place(others: &[u32]) -> String {
 
 /// The same with the commands that move some of these tasks, if there is a place for them.
 pub(crate) fn moved(mut fix: Fix, tasks: &[&SeenTask], others: &[u32]) -> Fix {
-    for task in tasks.iter().filter(|task| !task.is_fixed && !others.is_empty()).take(SHOWN) {
+    for task in tasks.iter().filter(|task| !task.is_fixed && !others.is_empty()) {
         let SeenTask { tid, started_ticks, .. } = **task;
         let (set, was) = (list(others), list(&task.allowed));
         fix = fix.change(Change::Thread(ThreadChange { tid, started_ticks, set, was }));

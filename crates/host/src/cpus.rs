@@ -11,6 +11,48 @@ pub fn usable() -> Vec<u32> {
     tardy_sys::thread::affinity().unwrap_or_default()
 }
 
+/// CPUs that the kernel keeps apart (`isolcpus`) and that a thread of this process can be bound to
+/// all the same, without those in [`usable`]: whoever was not started on them has none of them
+/// among the CPUs that it may run on. A control group may keep them away.
+pub fn apart() -> Vec<u32> {
+    let (usable, online) = (usable(), kernel_list("online").unwrap_or_default());
+    let isolated = kernel_list("isolated").unwrap_or_default();
+    let others = isolated.into_iter().filter(|cpu| online.contains(cpu) && !usable.contains(cpu));
+    let can_be_bound = |cpu: &u32| {
+        let cpu = *cpu;
+        std::thread::spawn(move || tardy_sys::thread::pin(cpu).is_ok()).join().unwrap_or(false)
+    };
+    others.filter(can_be_bound).collect()
+}
+
+/// The CPUs on which a machine can place threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cpus<'a> {
+    /// Those of which one is taken for a thread that says nothing more exact than `auto`.
+    pub usable: &'a [u32],
+    /// And those that are taken only by their numbers ([`apart`]).
+    pub apart: &'a [u32],
+}
+
+impl Cpus<'_> {
+    /// True if a thread can be placed on this CPU.
+    pub fn has(&self, cpu: u32) -> bool {
+        self.usable.contains(&cpu) || self.apart.contains(&cpu)
+    }
+
+    /// All of them, ascending.
+    pub fn all(&self) -> Vec<u32> {
+        let mut all = [self.usable, self.apart].concat();
+        all.sort_unstable();
+        all
+    }
+
+    /// Says that a CPU is none of them.
+    pub fn lacks(&self, cpu: u32) -> NoSuchCpu {
+        NoSuchCpu { cpu, usable: self.all().iter().map(u32::to_string).collect::<Vec<_>>().join(", ") }
+    }
+}
+
 /// Reads a kernel list such as `0-3,7`.
 pub fn parse_list(text: &str) -> Vec<u32> {
     let range = |part: &str| {
@@ -55,12 +97,12 @@ pub struct NoSuchCpu {
 pub fn choose(
     tx: CpuChoice,
     rx: CpuChoice,
-    usable: &[u32],
+    cpus: Cpus<'_>,
     taken: &mut BTreeMap<u32, u32>,
 ) -> Result<Chosen, NoSuchCpu> {
     let mut short = Vec::new();
     let mut place = |choice, other, taken: &mut BTreeMap<u32, u32>| {
-        let (cpu, lacking) = beside(choice, other, usable, taken)?;
+        let (cpu, lacking) = beside(choice, other, cpus, taken)?;
         short.extend(lacking);
         Ok(cpu)
     };
@@ -84,21 +126,18 @@ pub fn choose(
 pub fn beside(
     choice: CpuChoice,
     other: Option<u32>,
-    usable: &[u32],
+    cpus: Cpus<'_>,
     taken: &mut BTreeMap<u32, u32>,
 ) -> Result<(Option<u32>, Option<String>), NoSuchCpu> {
     let mut lacking = None;
     let free = |not: Option<u32>, taken: &BTreeMap<u32, u32>| {
         let load = |cpu: &u32| (taken.get(cpu).copied().unwrap_or(0), std::cmp::Reverse(*cpu));
-        usable.iter().copied().filter(|cpu| Some(*cpu) != not).min_by_key(load)
+        cpus.usable.iter().copied().filter(|cpu| Some(*cpu) != not).min_by_key(load)
     };
     let cpu = match choice {
         CpuChoice::Any => return Ok((None, None)),
-        CpuChoice::Number(cpu) if usable.contains(&cpu) => Some(cpu),
-        CpuChoice::Number(cpu) => {
-            let usable = usable.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
-            return Err(NoSuchCpu { cpu, usable });
-        }
+        CpuChoice::Number(cpu) if cpus.has(cpu) => Some(cpu),
+        CpuChoice::Number(cpu) => return Err(cpus.lacks(cpu)),
         CpuChoice::Same if other.is_some() => other,
         CpuChoice::Different if other.is_some() => free(other, taken).or_else(|| {
             lacking = Some("its two ends were to have different CPUs, and there is one: they share it".to_owned());

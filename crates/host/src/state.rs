@@ -75,20 +75,7 @@ impl Reader {
 
     /// Reads it all. What the kernel does not offer stays empty.
     pub fn read(&mut self, moment: Moment, other_runs: u32) -> MachineState {
-        let mut state = MachineState {
-            tasks: BTreeMap::new(),
-            load_tasks: BTreeSet::new(),
-            machine_tasks: BTreeSet::new(),
-            kvm: None,
-            ended: None,
-            cpus: BTreeMap::new(),
-            work: BTreeMap::new(),
-            rt_limit: None,
-            cpu_dma_latency_us: None,
-            bpf_jit: None,
-            other_runs,
-            clocks: clock::read_clocks(),
-        };
+        let mut state = MachineState { other_runs, ..MachineState::of(clock::read_clocks()) };
         for part in order(moment) {
             match part {
                 Part::Tasks => {

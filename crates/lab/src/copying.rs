@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use tardy_engine::copy::{CopyError, background_bytes, dmatest, needed_bytes, region_bytes};
+use tardy_host::cpus::Cpus;
 use tardy_model::copy::{Bind, CopyBackend, Copying, Sizes};
 use tardy_model::machine::RtLimit;
 use tardy_spec::schema::show_duration;
@@ -56,7 +57,7 @@ fn listed(numbers: &[u32]) -> String {
 #[derive(Clone, Copy, Debug)]
 pub struct CopyRoom<'a> {
     /// CPUs that this process may use.
-    pub usable: &'a [u32],
+    pub cpus: Cpus<'a>,
     /// CPUs that the kernel keeps free of other tasks.
     pub isolated: &'a [u32],
     /// NUMA nodes that have memory.
@@ -117,7 +118,7 @@ const OF: u64 = 5;
 /// # Errors
 /// If there is no such CPU, or not the memory.
 pub fn place(cell: &str, copy: &Copying, room: CopyRoom<'_>) -> Result<Vec<Option<u32>>, CopyRefused> {
-    let CopyRoom { usable, nodes, available_bytes, sizes, online, is_limited, .. } = room;
+    let CopyRoom { cpus: Cpus { usable, .. }, nodes, available_bytes, sizes, online, is_limited, .. } = room;
     let needed = all_bytes(copy, sizes, usable.len());
     let threads = copy.all_threads();
     if let Some(available) = available_bytes.filter(|available| needed > available / OF * PART) {
@@ -150,10 +151,14 @@ pub fn place(cell: &str, copy: &Copying, room: CopyRoom<'_>) -> Result<Vec<Optio
 
 /// The CPU of each thread of a copy that binds them.
 fn bound(cell: &str, copy: &Copying, room: CopyRoom<'_>) -> Result<Vec<Option<u32>>, CopyRefused> {
-    let CopyRoom { usable, isolated, .. } = room;
-    let mut cpus: Vec<u32> = if copy.cpus.is_empty() { usable.to_vec() } else { copy.cpus.clone() };
-    if let Some(cpu) = cpus.iter().copied().find(|cpu| !usable.contains(cpu)) {
-        return Err(CopyRefused::Cpu { cell: cell.to_owned(), cpu, usable: listed(usable) });
+    let CopyRoom { cpus: known, isolated, .. } = room;
+    let mut cpus: Vec<u32> = match (copy.cpus.is_empty(), copy.bind) {
+        (false, _) => copy.cpus.clone(),
+        (true, Bind::Isolated) => known.all(),
+        (true, _) => known.usable.to_vec(),
+    };
+    if let Some(cpu) = cpus.iter().copied().find(|cpu| !known.has(*cpu)) {
+        return Err(CopyRefused::Cpu { cell: cell.to_owned(), cpu, usable: listed(&known.all()) });
     }
     if copy.bind == Bind::Isolated {
         cpus.retain(|cpu| isolated.contains(cpu));

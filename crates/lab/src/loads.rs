@@ -154,18 +154,17 @@ impl Placing<'_> {
         let host = station::host_of(self.setup, station)?;
         let here = |cpu: Option<CpuId>| cpu.and_then(|cpu| cpu.number_on(host).ok());
         let (other, own) = (here(self.of_stream(station)), here(own));
-        let (usable, taken) = (&self.found.of(host)?.usable, self.taken.on(host));
+        let (cpus, taken) = (self.found.of(host)?.cpus(), self.taken.on(host));
         let free = |not: Option<u32>| {
             let load = |cpu: &u32| (taken.get(cpu).copied().unwrap_or(0), std::cmp::Reverse(*cpu));
-            usable.iter().copied().filter(|cpu| Some(*cpu) != not).min_by_key(load)
+            cpus.usable.iter().copied().filter(|cpu| Some(*cpu) != not).min_by_key(load)
         };
         let shared = own.filter(|own| Some(*own) != other);
         let cpu = match choice {
             CpuChoice::Any => None,
-            CpuChoice::Number(cpu) if usable.contains(&cpu) => Some(cpu),
+            CpuChoice::Number(cpu) if cpus.has(cpu) => Some(cpu),
             CpuChoice::Number(cpu) => {
-                let usable = usable.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
-                return Err(LoadError::Cpu { load: load.name.clone(), why: NoSuchCpu { cpu, usable } });
+                return Err(LoadError::Cpu { load: load.name.clone(), why: cpus.lacks(cpu) });
             }
             CpuChoice::Same => other,
             CpuChoice::Different => shared.or_else(|| free(other)).or_else(|| {

@@ -9,6 +9,7 @@ use crate::station::host_of;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use tardy_host::cpus::Cpus;
 use tardy_host::nic::Nic;
 use tardy_host::softirq::Steering;
 use tardy_model::machine::RtLimit;
@@ -41,6 +42,9 @@ pub struct Facts {
     pub goes_by_here: Option<Vec<String>>,
     /// CPUs that may be used.
     pub usable: Vec<u32>,
+    /// And those that the kernel keeps apart and that may be used by their numbers.
+    #[serde(default)]
+    pub apart: Vec<u32>,
     /// What the devices' interrupts and queues are set to, by the same names.
     pub steering: BTreeMap<String, Steering>,
     /// How many transmit queues the devices have, by the same names.
@@ -85,6 +89,11 @@ pub struct OwnAddress {
 }
 
 impl Facts {
+    /// The CPUs on which threads can be placed.
+    pub fn cpus(&self) -> Cpus<'_> {
+        Cpus { usable: &self.usable, apart: &self.apart }
+    }
+
     /// The name that the experiment has for a network device that was looked at.
     pub fn named(&self, device: &str) -> Option<&str> {
         self.nics.iter().find(|(_, nic)| nic.name == device).map(|(name, _)| name.as_str())

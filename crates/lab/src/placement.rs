@@ -127,9 +127,9 @@ impl Taken {
         found: &FactsByHost,
         wrong: impl Fn(NoSuchCpu) -> PlaceError,
     ) -> Result<(Option<CpuId>, Option<String>), PlaceError> {
-        let usable = &found.of(host)?.usable;
+        let cpus = found.of(host)?.cpus();
         let other = other.and_then(|other| other.number_on(host).ok());
-        let (cpu, lacking) = cpus::beside(choice, other, usable, self.on(host)).map_err(wrong)?;
+        let (cpu, lacking) = cpus::beside(choice, other, cpus, self.on(host)).map_err(wrong)?;
         Ok((cpu.map(|cpu| CpuId { host, cpu }), lacking))
     }
 }
@@ -153,7 +153,7 @@ fn both(
     let wrong = |why| no_such_cpu(stream, why);
     let (tx, rx) = (stream.tx.cpu, stream.rx.cpu);
     if from == to {
-        let Chosen { tx, rx, short } = cpus::choose(tx, rx, &found.of(from)?.usable, taken.on(from)).map_err(wrong)?;
+        let Chosen { tx, rx, short } = cpus::choose(tx, rx, found.of(from)?.cpus(), taken.on(from)).map_err(wrong)?;
         return Ok(([tx, rx].map(|cpu| cpu.map(|cpu| CpuId { host: from, cpu })), short));
     }
     let (tx, of_tx) = taken.beside(tx, None, from, found, wrong)?;

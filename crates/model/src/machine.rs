@@ -107,6 +107,26 @@ pub struct MachineState {
     pub other_runs: u32,
 }
 
+impl MachineState {
+    /// A machine of which nothing but its clocks is known.
+    pub fn of(clocks: ClockReading) -> MachineState {
+        MachineState {
+            clocks,
+            cpus: BTreeMap::new(),
+            work: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+            load_tasks: BTreeSet::new(),
+            machine_tasks: BTreeSet::new(),
+            kvm: None,
+            ended: None,
+            rt_limit: None,
+            cpu_dma_latency_us: None,
+            bpf_jit: None,
+            other_runs: 0,
+        }
+    }
+}
+
 /// The RT bandwidth limit: realtime tasks run at most `runtime` in each `period`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RtLimit {

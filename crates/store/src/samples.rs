@@ -261,8 +261,12 @@ pub fn sql_view(points: &[Point]) -> String {
     let mut chain: Vec<Point> = points.iter().copied().chain([Point::Scheduled]).collect();
     chain.sort_unstable();
     chain.dedup();
-    let spans: Vec<(Point, Point)> =
-        chain.iter().flat_map(|a| chain.iter().filter(move |b| a < *b).map(move |b| (*a, *b))).collect();
+    // A pass of a copy is no packet: its two points come after `scheduled` alone.
+    let is_of_pass = |point: Point| matches!(point, Point::Begin | Point::End);
+    let is_span =
+        |(from, to): &(Point, Point)| from < to && (*from == Point::Scheduled || is_of_pass(*from) == is_of_pass(*to));
+    let pairs = chain.iter().flat_map(|from| chain.iter().map(move |to| (*from, *to)));
+    let spans: Vec<(Point, Point)> = pairs.filter(is_span).collect();
     let keys = "filename, stream, seq, scheduled_ns, outcome, flags, pcp";
     // What is left of all columns without these are those of hints. Two points in a row are in none
     // of their names, so the view's own intermediate columns have them.
@@ -276,16 +280,22 @@ pub fn sql_view(points: &[Point]) -> String {
     sql += "  UNION ALL BY NAME\n  -- a file has only the columns that it needs; this adds the others, without a row\n  SELECT\n";
     let declared: Vec<String> =
         spans.iter().map(|span| format!("    NULL::BIGINT AS \"{}\"", column_name(*span))).collect();
-    let stages = spans.iter().map(|span| format!("\"{}\"", column_name(*span))).collect();
-    let _ = write!(sql, "{}\n  WHERE false\n),\noffsets AS (\n", declared.join(",\n"));
-    sql += "  -- stamp of each point − scheduled, from the nearest stamp before it that the row has\n";
-    let _ = write!(sql, "  SELECT {keys},\n    0::BIGINT AS scheduled");
+    let stages: Vec<String> = spans.iter().map(|span| format!("\"{}\"", column_name(*span))).collect();
+    let _ = write!(sql, "{}\n  WHERE false\n),\n", declared.join(",\n"));
+    sql += "-- stamp of each point − scheduled, from the nearest stamp before it that the row has; one at a time,\n";
+    sql += "-- for an expression that names another one of its SELECT is planned with all of that one in it\n";
+    sql += "at_scheduled AS (SELECT *, 0::BIGINT AS scheduled FROM spans)";
+    let mut last = Point::Scheduled;
     for at in &chain[1..] {
         let before = spans.iter().rev().filter(|(_, to)| to == at);
         let ways: Vec<String> = before.map(|span| format!("{} + \"{}\"", quoted(span.0), column_name(*span))).collect();
-        let _ = write!(sql, ",\n    coalesce({}) AS {}", ways.join(", "), quoted(*at));
+        let (ways, name) = (ways.join(", "), quoted(*at));
+        let _ = write!(sql, ",\nat_{at} AS (SELECT *, coalesce({ways}) AS {name} FROM at_{last})");
+        last = *at;
     }
-    let _ = write!(sql, ",\n    {}\n  FROM spans\n)", rest(stages));
+    let points: Vec<String> = chain.iter().copied().map(quoted).collect();
+    let (points, rest_of_stages) = (points.join(", "), rest([stages, points.clone()].concat()));
+    let _ = write!(sql, ",\noffsets AS (\n  SELECT {keys},\n    {points},\n    {rest_of_stages}\n  FROM at_{last}\n)");
     // A packet that port `xdp` takes in never comes to the kernel's stack.
     let stamped: Vec<&Point> = chain.iter().filter(|at| [Point::RxKernel, Point::RxXdp].contains(at)).collect();
     let delta = !stamped.is_empty();

@@ -4,7 +4,7 @@
 
 use tardy_analyze::copying::parallel::{Copied, OnePass, Together, together};
 use tardy_analyze::copying::timeline::{CopyTimeline, MOST_SLICES, PARTS};
-use tardy_analyze::envelope::{EnvelopePass, Grain};
+use tardy_analyze::envelope::{EnvelopePass, Grain, Trace};
 use tardy_model::copy::{CopyRecord, CopyThread, Sizes};
 use tardy_model::point::{Metric, Point};
 use tardy_model::sample::{Batch, Flags, MaybeNanos, Outcome};
@@ -151,6 +151,11 @@ fn nothing_is_known_of_threads_that_ended_no_pass() {
 
 /// What two threads did when, of passes (begin, end) in ns after the trial's base time.
 fn timeline(passes: &[[(i64, i64); 2]], cpus: [&[(u32, u32)]; 2]) -> CopyTimeline {
+    trace(passes, cpus).copy.expect("a copy")
+}
+
+/// What a page draws of the same.
+fn trace(passes: &[[(i64, i64); 2]], cpus: [&[(u32, u32)]; 2]) -> Trace {
     let text = "name = \"two\"\nkind = \"copy\"\n[copy]\nthreads = 2\n".to_owned();
     let source = tardy_spec::Source { name: "two.toml".into(), text };
     let experiment = tardy_spec::load(&source, &[]).expect("a sound experiment");
@@ -181,7 +186,23 @@ fn timeline(passes: &[[(i64, i64); 2]], cpus: [&[(u32, u32)]; 2]) -> CopyTimelin
     });
     let mut pass = EnvelopePass::new(&record, "ctl", &[Metric::PASS], Grain::of(1, 1)).expect("its stream");
     pass.push(&batch);
-    pass.finish().copy.expect("a copy")
+    pass.finish()
+}
+
+#[test]
+fn threads_that_ran_one_after_another_were_drawn_as_if_all_had_run_at_the_trials_end() {
+    let passes: Vec<[(i64, i64); 2]> =
+        (0..10).map(|n| [(n * 1_000, (n + 1) * 1_000), (100_000 + n * 2_000, 100_000 + (n + 1) * 2_000)]).collect();
+    let found = trace(&passes, [&[(0, 0)], &[(0, 1)]]);
+    let begins: Vec<i64> = passes.iter().map(|of| of[0].0).chain(passes.iter().map(|of| of[1].0)).collect();
+    assert_eq!((found.packets, found.packets_each), (20, 1));
+    assert_eq!(found.starts_ns, begins, "a bucket begins with its pass");
+    let line = &found.metrics[&Metric::PASS];
+    let of_buckets: Vec<(i64, i64)> = line.buckets.iter().flatten().map(|b| (b.max_seq, b.max_ns)).collect();
+    let first = (0..10).map(|n| (2 * n, 1_000));
+    let wanted: Vec<(i64, i64)> = first.chain((0..10).map(|n| (2 * n + 1, 2_000))).collect();
+    assert_eq!(of_buckets, wanted, "all passes of the first thread, then those of the second");
+    assert_eq!(line.shape.count, 20);
 }
 
 #[test]

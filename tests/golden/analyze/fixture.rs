@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Samples and records in which all is well, for the tests to spoil.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use tardy_model::machine::{CpuTimes, MachineState, RtLimit, TaskTime};
 use tardy_model::placement::{PlacementRecord, ThreadRecord};
 use tardy_model::point::{Metric, Point, Source};
@@ -107,13 +107,7 @@ fn machine(at_ns: i64) -> MachineState {
     };
     let task = |name: &str, cpu, run_ns| TaskTime { name: name.to_owned(), start: 70, cpu, run_ns, realtime: false };
     MachineState {
-        clocks: clocks(at_ns),
         cpus: BTreeMap::from([(0, cpu(at_ns / 20)), (1, cpu(at_ns / 20))]),
-        work: BTreeMap::new(),
-        load_tasks: BTreeSet::new(),
-        machine_tasks: BTreeSet::new(),
-        kvm: None,
-        ended: None,
         tasks: BTreeMap::from([
             (101, task("tardy-tx", 0, at_ns / 20)),
             (102, task("tardy-rx", 1, at_ns / 20)),
@@ -122,7 +116,7 @@ fn machine(at_ns: i64) -> MachineState {
         rt_limit: Some(RtLimit { period_ns: 1_000_000_000, runtime_ns: 950_000_000 }),
         cpu_dma_latency_us: Some(0),
         bpf_jit: Some(1),
-        other_runs: 0,
+        ..MachineState::of(clocks(at_ns))
     }
 }
 

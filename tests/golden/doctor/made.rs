@@ -123,6 +123,7 @@ pub fn quiet_nic() -> SeenNic {
             stamps: Err("not asked".into()),
         },
         queues: Some((4, 4)),
+        irqs: vec![7],
         coalescing: Some(Coalescing::default()),
         pause: Some(Pause::default()),
         eee: Some(Eee::default()),

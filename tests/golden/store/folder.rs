@@ -51,27 +51,14 @@ fn manifest() -> Manifest {
 }
 
 fn record(cell: &str, n: u32) -> TrialRecord {
-    let state = MachineState {
-        clocks: ClockReading {
-            tai_ns: 37,
-            realtime_ns: 0,
-            monotonic_ns: 0,
-            bound_ns: 1,
-            tai_offset_s: 0,
-            steering: None,
-        },
-        cpus: BTreeMap::new(),
-        work: BTreeMap::new(),
-        load_tasks: Default::default(),
-        machine_tasks: Default::default(),
-        kvm: None,
-        ended: None,
-        tasks: BTreeMap::new(),
-        rt_limit: None,
-        cpu_dma_latency_us: None,
-        bpf_jit: None,
-        other_runs: 0,
-    };
+    let state = MachineState::of(ClockReading {
+        tai_ns: 37,
+        realtime_ns: 0,
+        monotonic_ns: 0,
+        bound_ns: 1,
+        tai_offset_s: 0,
+        steering: None,
+    });
     TrialRecord {
         format: tardy_model::FORMAT,
         cell: cell.to_owned(),
@@ -385,15 +372,17 @@ WITH spans AS (
     NULL::BIGINT AS "rx_kernel..receive"
   WHERE false
 ),
+-- stamp of each point − scheduled, from the nearest stamp before it that the row has; one at a time,
+-- for an expression that names another one of its SELECT is planned with all of that one in it
+at_scheduled AS (SELECT *, 0::BIGINT AS scheduled FROM spans),
+at_tx_kernel AS (SELECT *, coalesce(scheduled + "scheduled..tx_kernel") AS tx_kernel FROM at_scheduled),
+at_rx_kernel AS (SELECT *, coalesce(tx_kernel + "tx_kernel..rx_kernel", scheduled + "scheduled..rx_kernel") AS rx_kernel FROM at_tx_kernel),
+at_receive AS (SELECT *, coalesce(rx_kernel + "rx_kernel..receive", tx_kernel + "tx_kernel..receive", scheduled + "scheduled..receive") AS receive FROM at_rx_kernel),
 offsets AS (
-  -- stamp of each point − scheduled, from the nearest stamp before it that the row has
   SELECT filename, stream, seq, scheduled_ns, outcome, flags, pcp,
-    0::BIGINT AS scheduled,
-    coalesce(scheduled + "scheduled..tx_kernel") AS tx_kernel,
-    coalesce(tx_kernel + "tx_kernel..rx_kernel", scheduled + "scheduled..rx_kernel") AS rx_kernel,
-    coalesce(rx_kernel + "rx_kernel..receive", tx_kernel + "tx_kernel..receive", scheduled + "scheduled..receive") AS receive,
-    * EXCLUDE (filename, stream, seq, scheduled_ns, outcome, flags, pcp, "scheduled..tx_kernel", "scheduled..rx_kernel", "scheduled..receive", "tx_kernel..rx_kernel", "tx_kernel..receive", "rx_kernel..receive")
-  FROM spans
+    scheduled, tx_kernel, rx_kernel, receive,
+    * EXCLUDE (filename, stream, seq, scheduled_ns, outcome, flags, pcp, "scheduled..tx_kernel", "scheduled..rx_kernel", "scheduled..receive", "tx_kernel..rx_kernel", "tx_kernel..receive", "rx_kernel..receive", scheduled, tx_kernel, rx_kernel, receive)
+  FROM at_receive
 ),
 arrivals AS (
   -- an arrival without a stamp comes right after the stamped packet before it

@@ -48,7 +48,8 @@ fn verdict(stream: &str, of: &CopyResult) -> Verdict {
         });
         let all_ns = of.in_flight_ns.get(of.assumed as usize).copied().unwrap_or(0);
         let all = all_ns as f64 / of.wall_ns.max(1) as f64;
-        let together = format!("all {} were in a pass together for {} of the time{pair}", of.assumed, says::share(all));
+        let who = if of.assumed == 2 { "both".to_owned() } else { format!("all {}", of.assumed) };
+        let together = format!("{who} were in a pass together for {} of the time{pair}", says::share(all));
         // In passes all the time, and yet not copying: they took turns on their CPUs.
         let turns = match of.sum_error.abs() <= MAY_DIFFER {
             true => "; so each one's own bandwidth is that of its share of a CPU",

@@ -203,7 +203,7 @@ fn needs(name: &str, set: &[String]) -> Result<Needs> {
     }
     for cell in near.cells.iter().filter(|cell| runs_here(&cell.setup)) {
         add(&mut needs, &cell.setup, &found)
-            .map_err(|error| super::blamed(error.into(), &asked, &found.here().usable))?;
+            .map_err(|error| super::blamed(error.into(), &asked, found.here().cpus()))?;
     }
     Ok(needs)
 }
@@ -217,11 +217,10 @@ fn runs_here(setup: &Setup) -> bool {
 fn add(needs: &mut Needs, setup: &Setup, found: &FactsByHost) -> Result<(), PlaceError> {
     if let Some(copy) = &setup.copy {
         let isolated = cpus::kernel_list("isolated").unwrap_or_default();
-        let usable = &found.here().usable;
         // What cannot be placed is refused in words of its own when it is run.
         let nodes = cpus::nodes();
         let room = CopyRoom {
-            usable,
+            cpus: found.here().cpus(),
             isolated: &isolated,
             nodes: &nodes,
             available_bytes: None,

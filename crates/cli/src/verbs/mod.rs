@@ -22,6 +22,7 @@ use crate::exit::{Exit, Failure};
 use anyhow::Result;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use tardy_host::cpus::{self, Cpus};
 use tardy_judge::foresight::{self, Foreseen, Machine};
 use tardy_lab::guest::Guest;
 use tardy_lab::loads::LoadError;
@@ -102,14 +103,14 @@ fn foresee(
 
 /// What a machine cannot do: every CPU that it does not have, with the place that asks for it, and
 /// anything else with the `--set` that asks, if one does.
-fn blamed(error: RunError, args: &Experiment, usable: &[u32]) -> anyhow::Error {
+fn blamed(error: RunError, args: &Experiment, cpus: Cpus<'_>) -> anyhow::Error {
     let lacks_cpu = matches!(
         &error,
         RunError::Place(PlaceError::Cpu { .. } | PlaceError::Softirq { .. })
             | RunError::Plan(PlanError::Place(PlaceError::Cpu { .. } | PlaceError::Softirq { .. }))
             | RunError::Load(LoadError::Cpu { .. })
     );
-    if let Some(absent) = absent_cpus(args, usable).filter(|_| lacks_cpu) {
+    if let Some(absent) = absent_cpus(args, cpus).filter(|_| lacks_cpu) {
         return absent.into();
     }
     let says = error.to_string();
@@ -125,13 +126,16 @@ fn blamed(error: RunError, args: &Experiment, usable: &[u32]) -> anyhow::Error {
 /// not have: who fixes the one should not meet the other only then.
 fn with_machine(error: anyhow::Error, args: &Experiment) -> anyhow::Error {
     match error.downcast::<SpecError>() {
-        Ok(wrong) => wrong.and(absent_cpus(args, &tardy_host::cpus::usable())).into(),
+        Ok(wrong) => {
+            let (usable, apart) = (cpus::usable(), cpus::apart());
+            wrong.and(absent_cpus(args, Cpus { usable: &usable, apart: &apart })).into()
+        }
         Err(other) => other,
     }
 }
 
-fn absent_cpus(args: &Experiment, usable: &[u32]) -> Option<SpecError> {
-    tardy_spec::absent_cpus(&tardy_spec::resolve(&args.experiment).ok()?, &overrides(args, &[]), usable)
+fn absent_cpus(args: &Experiment, cpus: Cpus<'_>) -> Option<SpecError> {
+    tardy_spec::absent_cpus(&tardy_spec::resolve(&args.experiment).ok()?, &overrides(args, &[]), &cpus.all())
 }
 
 /// The checked experiment that was asked for, with `sets` laid over it after the caller's own.

@@ -80,7 +80,7 @@ pub fn call(args: Plan) -> Result<Exit> {
     let near = near_of(&experiment);
     let foreseen = super::foresee(&near, &found, guest.as_ref()).into_iter().chain(unresolved(&near));
     foreseen.for_each(|foreseen| out.comment(&foreseen.to_string()));
-    let blamed = |error: RunError| super::blamed(error, &args.experiment, &found.here().usable);
+    let blamed = |error: RunError| super::blamed(error, &args.experiment, found.here().cpus());
     let mut said: Vec<(Script, Vec<&str>)> = Vec::new();
     for cell in &experiment.cells {
         let script = of_setup(&cell.setup, guest.is_some(), &found).map_err(blamed)?;

@@ -14,6 +14,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use tardy_analyze::envelope::Trace;
 use tardy_analyze::run::Outcome;
+use tardy_host::cpus::{self, Cpus};
 use tardy_judge::Judged;
 use tardy_lab::consent::{self, Allowed};
 use tardy_lab::coordinator::{self, Options};
@@ -85,10 +86,10 @@ pub fn call(args: Run) -> Result<Exit> {
             Where::Inside { guest, silence }
         }
         None => Where::Here {
-            found: Box::new(
-                coordinator::check(&possible, &Kinds::default(), &mut hosts)
-                    .map_err(|error| verbs::blamed(error, &args.experiment, &tardy_host::cpus::usable()))?,
-            ),
+            found: Box::new(coordinator::check(&possible, &Kinds::default(), &mut hosts).map_err(|error| {
+                let (usable, apart) = (cpus::usable(), cpus::apart());
+                verbs::blamed(error, &args.experiment, Cpus { usable: &usable, apart: &apart })
+            })?),
             hosts: &mut hosts,
             clocks,
         },

@@ -160,7 +160,7 @@ impl StreamEnd {
         match &self.wake {
             Wake::ByItself => {}
             Wake::By(wake) => wake(),
-            Wake::Poke => wait::poke(self.tid),
+            Wake::Poke | Wake::PokeToEnd => wait::poke(self.tid),
         }
     }
 
@@ -175,7 +175,7 @@ impl StreamEnd {
     fn join(&mut self) -> Option<EndRecord> {
         let thread = self.thread.take()?;
         // A poke that comes before the call that it is to end is lost.
-        while matches!(self.wake, Wake::Poke) && !thread.is_finished() {
+        while matches!(self.wake, Wake::Poke | Wake::PokeToEnd) && !thread.is_finished() {
             wait::poke(self.tid);
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -84,9 +84,20 @@ pub enum Wake {
     ByItself,
     /// By this. Nothing can be received any more after it.
     By(Box<dyn Fn() + Send>),
-    /// By a poke ([`tardy_sys::poke`]): it sleeps in calls without a time limit. It is poked to
-    /// look around as well, when nothing moves.
+    /// By a poke ([`tardy_sys::wait::poke`]): it sleeps in calls without a time limit. It is poked
+    /// to look around as well, when nothing moves.
     Poke,
+    /// By a poke, and only when it is to end: its calls have a time limit, but a trial would wait
+    /// for that.
+    PokeToEnd,
+}
+
+impl Wake {
+    /// By a poke when it is to end, which its calls heed from now on.
+    fn poke_to_end() -> Wake {
+        tardy_sys::wait::heed();
+        Wake::PokeToEnd
+    }
 }
 
 /// The error of an order that a port cannot do.

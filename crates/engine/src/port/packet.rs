@@ -22,8 +22,8 @@ use tardy_sys::packet::{self, Instruction};
 use tardy_sys::stamps::{Launching, TxStamps};
 use tardy_sys::udp::{UdpRx, UdpTx};
 
-/// Port `packet`. All of it is acquired on the control thread. Nothing wakes a packet socket's
-/// receiver: it checks for the order to stop when the wait's own limit has passed.
+/// Port `packet`. All of it is acquired on the control thread. A packet socket cannot be shut down,
+/// so a receiver's wait is ended by a poke.
 pub struct Packet;
 
 impl PortKind for Packet {
@@ -42,7 +42,8 @@ impl PortKind for Packet {
             from.keep_time(ask.timeout)?;
         }
         let error_queue_bytes = port.send().map_or(0, PacketSend::error_queue_bytes);
-        Ok(Bound { port, error_queue_bytes, wake: Wake::ByItself })
+        let wake = if matches!(port, Ways::Send(_)) { Wake::ByItself } else { Wake::poke_to_end() };
+        Ok(Bound { port, error_queue_bytes, wake })
     }
 
     fn open(bound: Self::Bound) -> Result<Self::Opened, SysError> {
@@ -168,6 +169,9 @@ impl ReceivePort for PacketReceive {
     }
     fn spins(&self) -> bool {
         self.receiver.waits.spins()
+    }
+    fn stops(&mut self) {
+        self.receiver.waits.stop();
     }
     fn drops(&self) -> u64 {
         u64::from(self.receiver.socket.drops())

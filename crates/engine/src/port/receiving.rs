@@ -341,6 +341,11 @@ impl Waits {
         }
     }
 
+    /// From now on it takes what is there and waits for nothing.
+    pub(super) fn stop(&mut self) {
+        (self.waiter, self.sleeps) = (None, false);
+    }
+
     /// True if it never sleeps.
     pub(super) fn spins(&self) -> bool {
         self.spins

@@ -33,8 +33,7 @@ use tardy_model::xdp::{CoreRecord, HintTimes, XdpClock, XdpRecord, XdpSeen};
 use tardy_sys::wait::LIMIT_MS;
 use tardy_sys::{SysError, clock, nic};
 
-/// Port `xdp`. Nothing wakes its receiver: it checks for the order to stop when the wait's own
-/// limit has passed.
+/// Port `xdp`. A receiver's wait is ended by a poke.
 pub struct Xdp;
 
 impl PortKind for Xdp {
@@ -50,7 +49,8 @@ impl PortKind for Xdp {
             _ => return Err(unsupported("port xdp has one-way streams only")),
         };
         let error_queue_bytes = port.send().map_or(0, XdpSend::room_bytes);
-        Ok(Bound { port, error_queue_bytes, wake: Wake::ByItself })
+        let wake = if matches!(port, Ways::Send(_)) { Wake::ByItself } else { Wake::poke_to_end() };
+        Ok(Bound { port, error_queue_bytes, wake })
     }
 
     fn open(bound: Self::Bound) -> Result<Self::Opened, SysError> {
@@ -264,8 +264,10 @@ impl ReceivePort for XdpReceive {
         !self.sleeps()
     }
     fn stops(&mut self) {
-        if let Idle::Bulks(by) = &mut self.idle {
-            by.bulks.stop();
+        match &mut self.idle {
+            Idle::Bulks(by) => by.bulks.stop(),
+            Idle::Sleep(_) => self.idle = Idle::Spin,
+            Idle::PollDevice | Idle::Spin => {}
         }
     }
     fn drops(&self) -> u64 {

@@ -16,7 +16,6 @@ use tardy_host::state::Moment;
 use tardy_host::{cpus, sizes};
 use tardy_model::copy::{COPY, CopyBackend, Copying, Sizes};
 use tardy_model::machine::MachineState;
-use tardy_model::time::ClockReading;
 use tardy_model::trial::TrialRecord;
 
 /// The sizes of the machine that a copy runs on.
@@ -40,7 +39,7 @@ impl CopyPlaces {
     /// With what is known of the host; `available_bytes` as [`CopyRoom`] has it.
     pub(super) fn room<'a>(&'a self, here: &'a Facts, available_bytes: Option<u64>, sizes: &'a Sizes) -> CopyRoom<'a> {
         CopyRoom {
-            usable: &here.usable,
+            cpus: here.cpus(),
             isolated: &self.isolated,
             nodes: &self.nodes,
             available_bytes,
@@ -89,7 +88,7 @@ impl Run<'_, '_> {
             }
         };
         // The simulated threads ran nowhere: no CPU of this machine has to do with them.
-        let mut clocks = copied.record.tx_clocks.into_iter().map(simulated);
+        let mut clocks = copied.record.tx_clocks.into_iter().map(MachineState::of);
         let mut states = states.into_iter();
         let mut state = || match states.next() {
             Some(observed) => observed.map(|observed| Some(observed.state)),
@@ -123,23 +122,5 @@ impl Run<'_, '_> {
             inspection: None,
         };
         self.sink.trial(&record, &[(COPY.to_owned(), copied.batch)]).map_err(RunError::Sink)
-    }
-}
-
-/// A state without anything of this machine.
-fn simulated(clocks: ClockReading) -> MachineState {
-    MachineState {
-        clocks,
-        cpus: BTreeMap::new(),
-        work: BTreeMap::new(),
-        tasks: BTreeMap::new(),
-        load_tasks: Default::default(),
-        machine_tasks: Default::default(),
-        kvm: None,
-        ended: None,
-        rt_limit: None,
-        cpu_dma_latency_us: None,
-        bpf_jit: None,
-        other_runs: 0,
     }
 }

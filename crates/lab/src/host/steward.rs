@@ -186,6 +186,7 @@ impl Host for Steward {
         Ok(Facts {
             home: self.home,
             usable: cpus::usable(),
+            apart: cpus::apart(),
             steering,
             tx_queues: nics.iter().filter_map(queues).collect(),
             nics,

@@ -177,7 +177,8 @@ function overTime(name, stream) {
   if (loads) y.low = from(loads.below(to(y.low), to(y.high)));
   // Where all are equal, none is marked.
   const worst = (value.narrow ? [] : all.slice()).sort((a, b) => b.bucket.max - a.bucket.max).slice(0, OUTLIERS);
-  const placeOf = ({ part, bucket }) => part.edge((bucket.seq + 0.5) / part.trial.each);
+  // The rows of a copy are numbered over its threads in turn, and their buckets are by time.
+  const placeOf = ({ part, bucket }) => part.edge(part.trial.copy ? bucket.at + 0.5 : (bucket.seq + 0.5) / part.trial.each);
   return {
     height: 280,
     stamp: stream.cell.valid ? "" : "not valid",
@@ -243,7 +244,7 @@ function overTime(name, stream) {
       const bucket = part.buckets.find((bucket) => bucket.at === i);
       const [first, last] = [i * part.trial.each, Math.min(part.trial.packets, (i + 1) * part.trial.each) - 1];
       const lost = part.missing.find((missing) => missing.at === i);
-      const where = `trial ${part.trial.n}${part.trial.counted ? "" : " (left out)"}, ${many} ${count(first)}–${count(last)}`;
+      const where = `trial ${part.trial.n}${part.trial.counted ? "" : " (left out)"}, ${many} ${count(first)}–${count(last)}${part.trial.copy ? " by their begins" : ""}`;
       const says = bucket
         ? `min ${value.text(bucket.min)}, p50 ${value.text(bucket.p50)}, max ${value.text(bucket.max)} ${value.unit} at ${one} #${count(bucket.seq)}`
         : "no value";

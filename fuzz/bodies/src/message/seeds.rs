@@ -5,7 +5,7 @@
 
 use super::{clocks, stream};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use tardy_engine::halves::{Halves, join};
 use tardy_engine::live::Digest;
 use tardy_engine::load::{LoadAt, LoadOrder};
@@ -354,20 +354,7 @@ fn guest() -> Vec<u8> {
     let stream = short(Kind::Cyclic);
     let trial = sim::trial(&stream, StreamId::FIRST, 7, Nanos(123), &Shaper::None);
     let (batch, record) = join(&stream, trial.base, &trial.halves);
-    let machine = MachineState {
-        clocks: clocks(),
-        cpus: BTreeMap::new(),
-        work: BTreeMap::new(),
-        tasks: BTreeMap::new(),
-        load_tasks: BTreeSet::new(),
-        machine_tasks: BTreeSet::new(),
-        kvm: None,
-        ended: None,
-        rt_limit: None,
-        cpu_dma_latency_us: None,
-        bpf_jit: None,
-        other_runs: 0,
-    };
+    let machine = MachineState::of(clocks());
     let record = TrialRecord {
         format: FORMAT,
         cell: "all".into(),

@@ -14,7 +14,7 @@ use crate::reflector::Reflector;
 use crate::requester::{Requester, longest_wait};
 use crate::schedule;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use tardy_model::machine::{CpuTimes, MachineState, RtLimit, TaskTime};
 use tardy_model::placement::ThreadRecord;
@@ -152,18 +152,10 @@ fn machine(sim: &Sim, clocks: ClockReading, passed_ns: i64, run_ns: [i64; 2]) ->
     };
     let hog = TaskTime { name: "hog".into(), start: 1, cpu: CPUS[0], run_ns: share(sim.hog), realtime: false };
     MachineState {
-        clocks,
         cpus: [0, 1].map(cpu).into(),
-        work: BTreeMap::new(),
         tasks: BTreeMap::from([(99, hog)]),
-        load_tasks: BTreeSet::new(),
-        machine_tasks: BTreeSet::new(),
-        kvm: None,
-        ended: None,
         rt_limit: Some(RtLimit { period_ns: 1_000_000_000, runtime_ns: 950_000_000 }),
-        cpu_dma_latency_us: None,
-        bpf_jit: None,
-        other_runs: 0,
+        ..MachineState::of(clocks)
     }
 }
 
