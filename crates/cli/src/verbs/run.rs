@@ -61,6 +61,10 @@ pub fn call(args: Run) -> Result<Exit> {
     // What is built and measured; the results have all cells.
     let mut possible = experiment.clone();
     let refused = machines.take_refused(&mut possible);
+    let blamed = |error| verbs::blamed(error, &args.experiment, &tardy_host::cpus::usable());
+    if guest.is_none() && !possible.machines().is_empty() {
+        coordinator::look_at_devices(&possible, &Kinds::default(), &mut steward).map_err(blamed)?;
+    }
     // They are hosts of the run before anything is known of it.
     let mut booted = machines.boot(&state, &stop, &mut steward)?;
     let reached = if guest.is_none() { reach(&possible)? } else { Vec::new() };
@@ -85,10 +89,7 @@ pub fn call(args: Run) -> Result<Exit> {
             Where::Inside { guest, silence }
         }
         None => Where::Here {
-            found: Box::new(
-                coordinator::check(&possible, &Kinds::default(), &mut hosts)
-                    .map_err(|error| verbs::blamed(error, &args.experiment, &tardy_host::cpus::usable()))?,
-            ),
+            found: Box::new(coordinator::check(&possible, &Kinds::default(), &mut hosts).map_err(blamed)?),
             hosts: &mut hosts,
             clocks,
         },
