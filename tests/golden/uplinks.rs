@@ -17,14 +17,18 @@ use tardy_spec::{Source, load};
 
 const KINDS: [&str; 5] = ["bridge", "macvtap", "ovs", "ovs-netdev", "xdp"];
 
-/// The stations as they are called, and more lines of the path.
-fn experiment([other, machine]: [&str; 2], kind: &str, more: &str) -> Experiment {
+/// The stations as they are called, more lines of the path, and what comes after all.
+fn read([other, machine]: [&str; 2], kind: &str, more: &str, cells: &str) -> Experiment {
     let text = format!(
         "[station.{other}]\n[station.{machine}]\nkind = \"guest\"\n[path]\nkind = \"{kind}\"\n{more}\
-         [stream.ctl]\nfrom = \"{other}\"\nto = \"{machine}\"\n"
+         [stream.ctl]\nfrom = \"{other}\"\nto = \"{machine}\"\n{cells}"
     );
     load(&Source { name: "x.toml".into(), text: text.clone() }, &[])
         .unwrap_or_else(|error| panic!("{text}: {}", error.one_line()))
+}
+
+fn experiment(stations: [&str; 2], kind: &str, more: &str) -> Experiment {
+    read(stations, kind, more, "")
 }
 
 const DEVICES: &str = "a = \"enp1s0\"\nb = \"enp2s0\"\ntake = true\n";
@@ -185,19 +189,17 @@ fn the_uplink_has_the_place_of_one_of_a_pair_of_links() {
 
 #[test]
 fn a_macvtap_is_on_its_device_from_the_start_of_the_machine_which_also_serves_other_cells() {
-    let with = |cells: &str| {
-        let text = format!(
-            "[station.a]\n[station.vm]\nkind = \"guest\"\n[stream.ctl]\nfrom = \"a\"\nto = \"vm\"\n[path]\nkind = \"tap\"\n{cells}"
-        );
-        load(&Source { name: "x.toml".into(), text }, &[]).unwrap_or_else(|error| panic!("{}", error.one_line()))
-    };
     let macvtap = |n: u8| {
         format!(
             "[[case]]\nname = \"on{n}\"\nset = {{ \"path.kind\" = \"macvtap\", \"path.a\" = \"enp{n}s0\", \"path.b\" = \"enp{n}s1\" }}\n"
         )
     };
     let over = |cells: &str| -> Vec<Option<String>> {
-        with(cells).machines().values().map(|(_, machine)| machine.macvtap_over.clone()).collect()
+        read(["a", "vm"], "tap", "", cells)
+            .machines()
+            .values()
+            .map(|(_, machine)| machine.macvtap_over.clone())
+            .collect()
     };
     let tap = "[[case]]\nname = \"tap\"\n";
     let pair = "[[case]]\nname = \"pair\"\nset = { \"path.kind\" = \"macvtap\" }\n";

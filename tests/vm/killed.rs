@@ -78,8 +78,8 @@ cat /tmp/before >/dev/ttyS1
 "#;
 
 /// What is run: a device, a virtual function, programs that the kernel interprets, and each other
-/// way into a machine, by tap with vhost; and those that leave by a device. Open vSwitch is left out
-/// where it is not installed.
+/// way into a machine, by tap with vhost; and those that leave by a device. Open vSwitch is left
+/// out where it is not installed.
 const FILES: [(&str, &str); 11] = [
     ("whole", "kind = \"vfio\"\na = \"eth0\"\nb = \"eth1\"\ntake = true\n"),
     ("vf", "kind = \"vfio\"\na = \"eth0\"\nb = \"eth2\"\nvf = true\ntake = true\n"),

@@ -49,8 +49,8 @@ fn each_way_out_of_a_machine_by_a_card_carries_packets_and_the_cards_come_back()
     assert_eq!(cells.len(), 5, "{}", run_all.stderr);
     for cell in cells {
         if !cell["not_available"].is_null() {
-            // The kernel's datapath is a module that few kernels of machines for tests have; what is
-            // planned for it is in the golden layer.
+            // The kernel's datapath is a module that few machines have loaded; what is planned for
+            // it is in the golden layer.
             match cell["id"].as_str() {
                 Some("ovs") => {}
                 Some("netdev") => tardy_tests::skip(TEST, "no Open vSwitch (apt install openvswitch-switch)"),

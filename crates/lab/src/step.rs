@@ -455,8 +455,8 @@ pub fn machine_threads(netns: &str, kind: &str, how: &[&str]) -> Command {
     Command::new("sh", &[&["-c", MACHINE_THREADS, "threads", netns, kind], how].concat())
 }
 
-/// What `ethtool` prints, as a pattern of a shell, where nothing changes: a device does not have it,
-/// or it rests on something that is off, as segmentation does on checksums.
+/// What `ethtool` prints, as a pattern of a shell, where nothing changes: a device does not have
+/// it, or it rests on something that is off, as segmentation does on checksums.
 const NO_CHANGE: &str = r#"*"ould not change any device features"*"#;
 
 /// A script that switches them on. That a device does not have one of them is no failure; what else

@@ -337,8 +337,8 @@ const fn into_guest(name: &'static str, backend: Backend) -> PathTraits {
     }
 }
 
-/// The same, where something of the host's forwards packets between the machine's device and another
-/// one: that of a second machine, one of a pair of links, or a network device.
+/// The same, where something of the host's forwards packets between the machine's device and
+/// another one: that of a second machine, one of a pair of links, or a network device.
 const fn forwarded(name: &'static str, backend: Backend) -> PathTraits {
     PathTraits { joins_machines: true, takes_uplink: true, ..into_guest(name, backend) }
 }

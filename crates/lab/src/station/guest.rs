@@ -192,9 +192,9 @@ fn tap_step(names: Names, behind: &Place, machine: &Machine) -> Step {
         .tolerating(NO_IPV6)
 }
 
-/// The machine's macvtap, on a pair of links of its own, on that of another machine, or on a network
-/// device of this host. The device stays where it is until a path takes it; the macvtap does not
-/// go with it.
+/// The machine's macvtap, on a pair of links of its own, on that of another machine, or on a
+/// network device of this host. The device stays where it is until a path takes it; the macvtap
+/// does not go with it.
 fn macvtap_step(names: Names, behind: &Place, host: HostId, machine: &Machine) -> Step {
     let (macvtap, [low, up]) = (names.backend(Backend::Macvtap), names.below_macvtap());
     let (index, mac) = (names.macvtap_index(host).to_string(), names.machine_mac(host, Backend::Macvtap.slot()));
