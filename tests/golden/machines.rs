@@ -172,6 +172,7 @@ pub fn machine_station(backends: &[Backend]) -> Station {
         backends: backends.iter().copied().collect(),
         passthru: false,
         macvtap_on: None,
+        macvtap_over: None,
         passed: None,
         computes: false,
     };

@@ -64,6 +64,7 @@ mod spec;
 mod store;
 mod two_hosts;
 mod undo;
+mod uplinks;
 mod vfio;
 mod ways_in;
 mod xdp_rings;

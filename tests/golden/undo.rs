@@ -21,7 +21,10 @@ use tardy_lab::undo::{UndoError, leftovers, undo_all};
 
 fn nic() -> TakenNic {
     let address = Address { cidr: "192.0.2.1/24".into(), with: vec!["label".into(), "enp1s0".into()] };
-    let was = NicWas { mtu: 1400, up: true, addr_gen_mode: Some("eui64".into()), addresses: vec![address] };
+    let offloads = [("rx-gro".to_owned(), true), ("rx-lro".to_owned(), false)].into();
+    let mode = Some("eui64".to_owned());
+    let addresses = vec![address];
+    let was = NicWas { mtu: 1400, up: true, addr_gen_mode: mode, addresses, promisc: Some(false), offloads };
     let mac = "a0:36:9f:00:00:01".to_owned();
     TakenNic { device: "enp1s0".into(), ifindex: 7, mac, to: "tardy-4030-_home".into(), was }
 }
@@ -74,6 +77,8 @@ fn every_inverse_comes_out_of_a_journal_as_it_went_in() {
             "ip -n tardy-4030-a link set dev enp1s0 netns tardy-4030-_home",
             "ip -n tardy-4030-_home link set dev enp1s0 mtu 1400",
             "ip -n tardy-4030-_home link set dev enp1s0 addrgenmode eui64",
+            "ip -n tardy-4030-_home link set dev enp1s0 promisc off",
+            "ip netns exec tardy-4030-_home sh -c 'says=$(ethtool -K \"$0\" rx-gro on rx-lro off 2>&1 >/dev/null) || case $says in *\"ould not change any device features\"*) ;; *) echo \"$says\" >&2; exit 1;; esac' enp1s0",
             "ip -n tardy-4030-_home link set dev enp1s0 up",
             "ip -n tardy-4030-_home addr replace 192.0.2.1/24 label enp1s0 dev enp1s0",
             "tc -n tardy-4030-a qdisc del dev enp1s0 root",
@@ -109,6 +114,8 @@ fn a_value_that_a_shell_would_take_apart_is_refused() {
         evil(&|all| all[1]["place"]["netns"] = json!("tardy-a/../../x")),
         evil(&|all| all[1]["action"]["delete_link"]["device"] = json!("x;id>/evil")),
         evil(&|all| all[2]["action"]["give_back_nic"]["was"]["addresses"][0]["with"][0] = json!("-batch")),
+        evil(&|all| all[2]["action"]["give_back_nic"]["was"]["offloads"] = json!({"--set-priv-flags": true})),
+        evil(&|all| all[2]["action"]["give_back_nic"]["was"]["offloads"] = json!({"rx-gro;id": true})),
         evil(&|all| all[3]["place"] = json!({"host": "this machine"})),
         evil(&|all| all[3]["place"]["host"] = json!("another")),
         evil(&|all| all[5]["action"]["restore_irq"]["was"] = json!("0; id >/evil #")),

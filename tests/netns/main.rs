@@ -2,6 +2,7 @@
 //! Netns layer: the real kernel, in namespaces that the test makes.
 
 mod answered;
+mod cards;
 mod command;
 mod doctor;
 mod elsewhere;

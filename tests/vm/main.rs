@@ -4,6 +4,10 @@
 
 // What a test of the built binary needs, as the layer netns has it.
 mod bare;
+// Network cards that a run may take, as path wire's tests have them.
+#[allow(dead_code)]
+#[path = "../netns/cards.rs"]
+mod cards;
 #[allow(dead_code)]
 #[path = "../netns/command.rs"]
 mod command;
@@ -22,6 +26,7 @@ mod shapers;
 #[allow(dead_code)]
 #[path = "../golden/two_hosts.rs"]
 mod two_hosts;
+mod uplinks;
 mod vfio;
 mod ways;
 mod xdp_cost;

@@ -24,6 +24,27 @@ pub struct Address {
     pub with: Vec<String>,
 }
 
+/// Features of a device that paths switch off, or that the kernel switches off for them, by the
+/// kernel's names: what leaves a part of a packet to the hardware, or puts packets together.
+pub const OFFLOADS: [&str; 16] = [
+    "tx-checksum-ipv4",
+    "tx-checksum-ip-generic",
+    "tx-checksum-ipv6",
+    "tx-checksum-fcoe-crc",
+    "tx-checksum-sctp",
+    "tx-tcp-segmentation",
+    "tx-tcp-ecn-segmentation",
+    "tx-tcp-mangleid-segmentation",
+    "tx-tcp-accecn-segmentation",
+    "tx-tcp6-segmentation",
+    "tx-generic-segmentation",
+    "tx-vlan-hw-insert",
+    "rx-vlan-hw-parse",
+    "rx-gro",
+    "rx-gro-hw",
+    "rx-lro",
+];
+
 /// How many transmit queues a device of this namespace has; `None` where sysfs does not say.
 pub fn tx_queues(device: &str) -> Option<u32> {
     let queues = fs::read_dir(format!("/sys/class/net/{device}/queues")).ok()?;
@@ -47,6 +68,11 @@ pub struct Nic {
     pub gso_max_size: Option<u32>,
     /// It was set up (IFF_UP).
     pub up: bool,
+    /// Somebody set it to receive what is for other addresses (IFF_PROMISC). What the kernel itself
+    /// needs of that, as for a port of a bridge, does not count.
+    pub promisc: bool,
+    /// Those of [`OFFLOADS`] that can be switched, and whether they were switched on.
+    pub offloads: BTreeMap<String, bool>,
     /// How its IPv6 link-local address comes about; `None` without IPv6.
     pub addr_gen_mode: Option<String>,
     /// Addresses to give back, in their order. Those that the kernel makes by itself are not among
@@ -259,6 +285,8 @@ pub fn read(device: &str) -> Result<Nic, NicError> {
         .ok()
         .and_then(|text| text.trim().parse().ok())
         .filter(|speed| *speed > 0);
+    let asked = |feature: &str| nic::asked_of_feature(&name, feature).ok().flatten();
+    nic.offloads = OFFLOADS.into_iter().filter_map(|of| Some((of.to_owned(), asked(of)?))).collect();
     nic.tc_offload = nic::feature(&name, "hw-tc-offload").ok().flatten();
     let set = |what: &str| Some(fs::read_to_string(format!("/sys/class/net/{name}/{what}")).ok()?.trim() != "0");
     nic.defers_interrupts =
@@ -346,14 +374,16 @@ impl NicTables {
         let own = own_link_local(&mac);
         let given: Vec<&Value> =
             rows.iter().copied().filter(|row| Some(text(row, "local")) != own.map(|own| own.to_string())).collect();
-        let up = items(&link["flags"]).any(|flag| flag == "UP");
+        let has_flag = |name: &str| items(&link["flags"]).any(|flag| flag == name);
         Ok(Nic {
             ifindex: number("ifindex").unwrap_or_default(),
             mtu: number("mtu").unwrap_or_default(),
             // 0 is a driver that sets no limit.
             mtu_range: number("max_mtu").filter(|most| *most > 0).map(|most| (number("min_mtu").unwrap_or(0), most)),
             gso_max_size: number("gso_max_size"),
-            up,
+            up: has_flag("UP"),
+            promisc: has_flag("PROMISC"),
+            offloads: BTreeMap::new(),
             addr_gen_mode: link["inet6_addr_gen_mode"].as_str().map(str::to_owned),
             addresses: given.iter().map(|row| address(row)).collect(),
             uses: self.uses(link, &name, &given),

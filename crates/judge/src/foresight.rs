@@ -259,9 +259,14 @@ fn busypoll(_: &Experiment, cell: &Cell, machine: &Machine) -> Vec<Foreseen> {
 fn interrupted(cell: &Cell, machine: &Machine) -> Vec<Foreseen> {
     let setup = &cell.setup;
     let devices = setup.path.devices();
-    // The path has them in the order of the stations.
+    // The path has them in the order of the stations. A virtual machine has none of this host's.
+    let is_into_machine = setup.path.traits().devices.backend().is_some();
     let device_of = |station: &str| {
-        let at = setup.stations.keys().position(|name| name.as_str() == station)?;
+        let is_machine = setup.stations.get(station).is_some_and(|of| of.machine.is_some());
+        let at = match is_into_machine {
+            true => Some(0).filter(|_| !is_machine),
+            false => setup.stations.keys().position(|name| name.as_str() == station),
+        }?;
         devices.get(at).copied().filter(|device| machine.interrupting.contains(*device))
     };
     let ends = |stream: &Stream| -> Vec<(&'static str, String)> {

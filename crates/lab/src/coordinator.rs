@@ -28,7 +28,7 @@ use crate::softirq;
 use crate::station::{Costs, Stations};
 use crate::trial::{Broken, News, StreamHalves, TrialError};
 use crate::undo::UndoError;
-pub use check::{ask, check, look};
+pub use check::{ask, check, look, look_at_devices};
 use keepers::Reported;
 use rand::Rng;
 use record::{Around, Beside, States};
@@ -281,7 +281,7 @@ impl Run<'_, '_> {
         let setup = &turns[0].cell.setup;
         // Two ptp4l find each other only over a link.
         if setup.observes_ptp && setup.path.traits().waits_for_link {
-            check::wait_for_link(self.hosts, &plan.ends, self.options.stop)?;
+            check::wait_for_link(self.hosts, plan, self.options.stop)?;
         }
         let mut keepers = Keepers::start(&plan.keepers, self.hosts)?;
         self.on_stations(plan, &mut keepers, turns, later)
@@ -295,7 +295,7 @@ impl Run<'_, '_> {
         later: &Later,
     ) -> Result<(), RunError> {
         if turns[0].cell.setup.path.traits().waits_for_link {
-            check::wait_for_link(self.hosts, &plan.ends, self.options.stop)?;
+            check::wait_for_link(self.hosts, plan, self.options.stop)?;
         }
         self.wait_for_schedules(plan)?;
         let read_back = self.hosts.read_back(&plan.read_back)?;

@@ -7,6 +7,7 @@
 use crate::bpf_jit;
 use crate::command::Command;
 use crate::host::HostId;
+use crate::host::place::Place;
 use crate::idle;
 use crate::machine::FactsByHost;
 use crate::names::Names;
@@ -50,6 +51,8 @@ pub struct Plan {
     pub passages: Passages,
     /// Sockets of ptp4l that observe the clocks of the path's ends, with their hosts.
     pub ptp: Vec<(HostId, PtpSocket)>,
+    /// Devices inside the path whose cable is waited for, each with its place.
+    pub cabled: Vec<(Place, String)>,
     /// When the queue discipline's schedule begins on each host that has one, by the host's own
     /// clock.
     pub begins: BTreeMap<HostId, Instant<Tai>>,
@@ -161,6 +164,7 @@ pub fn plan_of(kinds: &Kinds, setup: &Setup, names: Names, found: &FactsByHost) 
         inside: laid.inside,
         passages: laid.passages,
         ptp: laid.ptp,
+        cabled: laid.cabled,
         begins: shaped.begins,
     })
 }

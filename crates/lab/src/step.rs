@@ -13,6 +13,7 @@ use crate::host::HostId;
 use crate::host::place::Place;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use tardy_host::change::{Change, DeviceChange, FileChange, ThreadChange};
 use tardy_host::nic::Address;
@@ -106,6 +107,12 @@ pub struct NicWas {
     pub addr_gen_mode: Option<String>,
     /// Its addresses, in their order.
     pub addresses: Vec<Address>,
+    /// It was set to receive what is for other addresses; `None` where no path changes that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promisc: Option<bool>,
+    /// Features that were on or off, by the kernel's names, of those that a path may have changed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub offloads: BTreeMap<String, bool>,
 }
 
 /// What a device was set to stamp (`struct hwtstamp_config`).
@@ -378,6 +385,10 @@ impl Inverse {
                 .or_else(|| ours(&nic.to))
                 .or_else(|| of("MAC address", &nic.mac, "0123456789abcdefABCDEF:"))
                 .or_else(|| nic.was.addr_gen_mode.as_ref().and_then(|mode| of("mode", mode, MODE)))
+                .or_else(|| nic.was.offloads.keys().find_map(|name| of("feature", name, FEATURE)))
+                .or_else(|| {
+                    nic.was.offloads.keys().find(|name| name.starts_with('-')).and_then(|name| bad("feature", name))
+                })
                 .or_else(|| nic.was.addresses.iter().find_map(|address| of("address", &address.cidr, ADDRESS)))
                 .or_else(|| {
                     let mut words = nic.was.addresses.iter().flat_map(|address| &address.with);
@@ -444,12 +455,16 @@ pub fn machine_threads(netns: &str, kind: &str, how: &[&str]) -> Command {
     Command::new("sh", &[&["-c", MACHINE_THREADS, "threads", netns, kind], how].concat())
 }
 
+/// What `ethtool` prints, as a pattern of a shell, where nothing changes: a device does not have
+/// it, or it rests on something that is off, as segmentation does on checksums.
+const NO_CHANGE: &str = r#"*"ould not change any device features"*"#;
+
 /// A script that switches them on. That a device does not have one of them is no failure; what else
 /// `ethtool` says is.
 fn offloads_on(device: &str) -> String {
     format!(
         "failed=; for offload in {OFFLOADS}; do says=$(ethtool -K {device} $offload on 2>&1 >/dev/null) || case $says in \
-         *\"ould not change any device features\"*|*\"annot change \"*\"not supported\"*) ;; *) echo \"$offload: $says\" >&2; failed=1;; \
+         {NO_CHANGE}|*\"annot change \"*\"not supported\"*) ;; *) echo \"$offload: $says\" >&2; failed=1;; \
          esac; done; [ -z \"$failed\" ]"
     )
 }
@@ -483,6 +498,18 @@ impl TakenNic {
         if let Some(mode) = &self.was.addr_gen_mode {
             commands.push(here(&["link", "set", "dev", now, "addrgenmode", mode]));
         }
+        if let Some(promisc) = self.was.promisc {
+            commands.push(here(&["link", "set", "dev", now, "promisc", if promisc { "on" } else { "off" }]));
+        }
+        if !self.was.offloads.is_empty() {
+            let set = self.was.offloads.iter().map(|(name, on)| format!(" {name} {}", if *on { "on" } else { "off" }));
+            let script = format!(
+                "says=$(ethtool -K \"$0\"{} 2>&1 >/dev/null) || case $says in {NO_CHANGE}) ;; *) echo \"$says\" >&2; exit 1;; esac",
+                set.collect::<String>()
+            );
+            // Others may have given it any name by now.
+            commands.push(Place::netns_of(HostId::HERE, &self.to).shell(&script, &[now]));
+        }
         commands.push(here(&["link", "set", "dev", now, if self.was.up { "up" } else { "down" }]));
         commands.extend(self.was.addresses.iter().map(|address| {
             let with = address.with.iter().map(String::as_str);
@@ -495,6 +522,7 @@ impl TakenNic {
 }
 
 const MODE: &str = "abcdefghijklmnopqrstuvwxyz0123456789_";
+const FEATURE: &str = "abcdefghijklmnopqrstuvwxyz0123456789-";
 const ADDRESS: &str = "0123456789abcdefABCDEF.:/";
 
 fn made_of(text: &str, allowed: &str) -> bool {

@@ -23,7 +23,7 @@ listed! {
         /// A virtual machine's tap in the namespace of the other station.
         Tap,
         /// A bridge between a virtual machine's tap and a pair of virtual links to the other
-        /// station.
+        /// station, or a network device of the host's that a cable joins to that station's.
         Bridge,
         /// A virtual machine's macvtap on one of a pair of virtual links, the other of which is in
         /// the other station.
@@ -153,7 +153,8 @@ pub enum Devices {
     /// They are the stations' own: the path takes none and makes none.
     Own,
     /// The path ends at a virtual machine, which has its device from its start on; the path makes
-    /// the rest. The other station is a network namespace.
+    /// the rest, or takes devices that the experiment names. The other station is a network
+    /// namespace.
     OfGuest(Backend),
 }
 
@@ -205,6 +206,9 @@ pub struct PathTraits {
     pub hands_packets_over: bool,
     /// It also joins two virtual machines of one host.
     pub joins_machines: bool,
+    /// Its way to the other station may be a network device of the host's and its cable, in place
+    /// of a pair of virtual links.
+    pub takes_uplink: bool,
     /// It also joins stations of two hosts.
     pub joins_hosts: bool,
     /// PTP frames may go over it next to the experiment's.
@@ -234,6 +238,7 @@ impl PathKind {
                 by_xdp: false,
                 hands_packets_over: true,
                 joins_machines: false,
+                takes_uplink: false,
                 joins_hosts: false,
                 carries_ptp: false,
             },
@@ -249,6 +254,7 @@ impl PathKind {
                 by_xdp: false,
                 hands_packets_over: false,
                 joins_machines: false,
+                takes_uplink: false,
                 joins_hosts: true,
                 carries_ptp: true,
             },
@@ -263,6 +269,7 @@ impl PathKind {
                 by_xdp: false,
                 hands_packets_over: false,
                 joins_machines: false,
+                takes_uplink: false,
                 joins_hosts: true,
                 carries_ptp: false,
             },
@@ -278,6 +285,7 @@ impl PathKind {
                 by_xdp: false,
                 hands_packets_over: true,
                 joins_machines: false,
+                takes_uplink: false,
                 joins_hosts: false,
                 carries_ptp: false,
             },
@@ -294,15 +302,16 @@ impl PathKind {
                 by_xdp: false,
                 hands_packets_over: false,
                 joins_machines: false,
+                takes_uplink: false,
                 joins_hosts: false,
                 carries_ptp: false,
             },
             PathKind::Tap => into_guest("tap", Backend::Tap),
-            PathKind::Bridge => PathTraits { joins_machines: true, ..into_guest("bridge", Backend::Tap) },
-            PathKind::Macvtap => PathTraits { joins_machines: true, ..into_guest("macvtap", Backend::Macvtap) },
-            PathKind::Ovs => PathTraits { joins_machines: true, ..into_guest("ovs", Backend::Tap) },
-            PathKind::OvsNetdev => PathTraits { joins_machines: true, ..into_guest("ovs-netdev", Backend::Tap) },
-            PathKind::Xdp => PathTraits { by_xdp: true, joins_machines: true, ..into_guest("xdp", Backend::Tap) },
+            PathKind::Bridge => forwarded("bridge", Backend::Tap),
+            PathKind::Macvtap => forwarded("macvtap", Backend::Macvtap),
+            PathKind::Ovs => forwarded("ovs", Backend::Tap),
+            PathKind::OvsNetdev => forwarded("ovs-netdev", Backend::Tap),
+            PathKind::Xdp => PathTraits { by_xdp: true, ..forwarded("xdp", Backend::Tap) },
             PathKind::Vfio => into_guest("vfio", Backend::Vfio),
         }
     }
@@ -322,8 +331,23 @@ const fn into_guest(name: &'static str, backend: Backend) -> PathTraits {
         by_xdp: false,
         hands_packets_over: false,
         joins_machines: false,
+        takes_uplink: false,
         joins_hosts: false,
         carries_ptp: false,
+    }
+}
+
+/// The same, where something of the host's forwards packets between the machine's device and
+/// another one: that of a second machine, one of a pair of links, or a network device.
+const fn forwarded(name: &'static str, backend: Backend) -> PathTraits {
+    PathTraits { joins_machines: true, takes_uplink: true, ..into_guest(name, backend) }
+}
+
+impl PathTraits {
+    /// True if the experiment names devices of the host's: it has to, or it may, where the path or
+    /// a guest has some of its own.
+    pub const fn may_be_named(&self) -> bool {
+        self.takes_uplink || matches!(self.devices, Devices::Named | Devices::OfGuest(Backend::Vfio))
     }
 }
 
@@ -336,12 +360,6 @@ impl Devices {
     /// True if they are the run's own, whose names differ from run to run.
     pub const fn are_the_runs(self) -> bool {
         self.are_made() || self.backend().is_some()
-    }
-
-    /// True if the experiment names devices of the host's: it has to, or it may, where a guest has
-    /// some of its own.
-    pub const fn may_be_named(self) -> bool {
-        matches!(self, Devices::Named | Devices::OfGuest(Backend::Vfio))
     }
 
     /// What is behind the virtual machine's device; `None` if the path ends at none.

@@ -192,6 +192,9 @@ pub struct Machine {
     pub passthru: bool,
     /// Its macvtap is on the link below the macvtap of this machine, which was made before it.
     pub macvtap_on: Option<HostId>,
+    /// The network device of the host's that its macvtap is on; `None` if it is on one of a pair of
+    /// virtual links. No macvtap moves to another link.
+    pub macvtap_over: Option<String>,
     /// What it has for itself of the host's network devices.
     pub passed: Option<Passed>,
     /// Each of its processors computes all the time.

@@ -87,6 +87,10 @@ pub(crate) fn cells(sheet: &Sheet, faults: &mut Faults) -> Vec<Cell> {
     }
     found.into_iter().for_each(|problem| faults.add(problem));
     machines::assign(&mut cells);
+    if let Err((message, help)) = machines::check_held(&cells) {
+        let at = ["path.b", "path.a", "path.kind"].iter().find_map(|key| Some(sheet.base.get(*key)?.node.at.clone()));
+        faults.add(Problem::new(Reason::Combination, &at.unwrap_or(At::START), message, help));
+    }
     cells
 }
 

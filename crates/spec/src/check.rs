@@ -23,9 +23,9 @@ pub(crate) use together::{nothing_changes, pcp_queues, ports, queues, sizes, sof
 type OfSomePaths = (&'static str, fn(&PathTraits) -> bool);
 
 const OF_SOME_PATHS: [OfSomePaths; 10] = [
-    ("a", |path| path.devices.may_be_named()),
-    ("b", |path| path.devices.may_be_named()),
-    ("take", |path| path.devices.may_be_named()),
+    ("a", PathTraits::may_be_named),
+    ("b", PathTraits::may_be_named),
+    ("take", PathTraits::may_be_named),
     ("queues", |path| path.devices.are_made()),
     ("napi", |path| path.napi_on_request),
     ("xdp_mode", |path| path.by_xdp),
@@ -34,6 +34,9 @@ const OF_SOME_PATHS: [OfSomePaths; 10] = [
     ("macvtap_mode", |path| matches!(path.devices, Devices::OfGuest(Backend::Macvtap))),
     ("vf", |path| matches!(path.devices, Devices::OfGuest(Backend::Vfio))),
 ];
+
+/// What helps where the machine's device is the other station's too.
+pub(crate) const NO_UPLINK: &str = "leave it out, or write path.kind as one of \"bridge\", \"macvtap\", \"ovs\", \"ovs-netdev\", \"xdp\", which lead to a network device";
 
 /// True if the key of a path, without `path`, has a meaning for one of this kind.
 pub(crate) fn belongs_to_path(field: &str, path: &PathTraits) -> bool {
@@ -61,6 +64,7 @@ pub(crate) fn path(view: &View<'_>, table: &Table<'_>, kind: PathKind) {
                 "macvtap_mode" => "write kind = \"macvtap\", or leave it out",
                 "vf" => "write kind = \"vfio\", or leave it out",
                 "queues" => "leave it out: a device keeps its queues",
+                _ if kind.traits().devices.backend().is_some() => NO_UPLINK,
                 _ => "write kind = \"wire\", or leave it out",
             };
             view.keep::<()>(Err(table.wrong(&[field, "kind"], message, help)));

@@ -178,7 +178,8 @@ pub struct Path {
     pub mtu: u32,
     /// Transmit and receive queues of each end; `None` where the path does not make its devices.
     pub queues: Option<u32>,
-    /// The network devices that the experiment names, in the order of the stations.
+    /// The network devices that the experiment names, in the order of the stations, a virtual
+    /// machine last.
     pub named: Vec<String>,
     /// Devices that have addresses may be taken too.
     pub take: bool,
@@ -232,12 +233,27 @@ impl Path {
         Some((near, Passed { device: device.to_owned(), is_guests, vf: self.vf }))
     }
 
+    /// On a way into a virtual machine that leads over a cable: the device of the station that is
+    /// no machine, and that by which packets leave the machine's side.
+    pub fn uplink(&self) -> Option<[&str; 2]> {
+        match &self.named[..] {
+            [near, uplink] if self.traits().takes_uplink => Some([near, uplink]),
+            _ => None,
+        }
+    }
+
+    /// True if all its devices are the run's own, whose names differ from run to run.
+    pub fn has_only_the_runs_devices(&self) -> bool {
+        self.traits().devices.are_the_runs() && self.named.is_empty()
+    }
+
     /// What its kind is.
     pub const fn traits(&self) -> PathTraits {
         self.kind.traits()
     }
 
-    /// Devices that are there before the path is, in the order of the stations.
+    /// Devices that are there before the path is, in the order of the stations, a virtual machine
+    /// last.
     pub fn devices(&self) -> Vec<&str> {
         match self.traits().devices {
             Devices::Made { .. } | Devices::Own => Vec::new(),

@@ -53,6 +53,7 @@ pub(crate) fn machine(table: &Table<'_>) -> Result<Machine, Problem> {
         backends: BTreeSet::new(),
         passthru: false,
         macvtap_on: None,
+        macvtap_over: None,
         passed: None,
         computes: false,
     })
@@ -229,6 +230,7 @@ pub(crate) fn assign(cells: &mut [Cell]) {
             (of.passthru, of.passed) = (passthru, passed.clone());
         }
     }
+    put_over(cells);
     let mut known = Vec::new();
     number(cells, &mut known, false);
     for Cell { setup, .. } in cells.iter_mut() {
@@ -259,6 +261,68 @@ pub(crate) fn assign(cells: &mut [Cell]) {
         let number = known.len() + beside.len() + at + 1;
         station.host = HostId::numbered(u16::try_from(number).unwrap_or(u16::MAX));
     }
+}
+
+/// The station that is a machine of a cell of path `macvtap`, and the network device that its
+/// macvtap is on, if the cell names one.
+fn macvtap_of(setup: &Setup) -> Option<(&String, Option<&str>)> {
+    let is_macvtap = setup.path.traits().devices.backend() == Some(Backend::Macvtap);
+    let machine = setup.stations.iter().find(|(_, of)| is_macvtap && of.machine.is_some());
+    machine.map(|(name, _)| (name, setup.path.uplink().map(|[_, device]| device)))
+}
+
+/// Gives each machine the network device that its macvtap is on. One that has no macvtap in its
+/// cell serves as that of the cells that have one, if these agree.
+fn put_over(cells: &mut [Cell]) {
+    let mut over: BTreeMap<String, BTreeSet<Option<String>>> = BTreeMap::new();
+    for (station, device) in cells.iter().filter_map(|cell| macvtap_of(&cell.setup)) {
+        over.entry(station.clone()).or_default().insert(device.map(str::to_owned));
+    }
+    for Cell { setup, .. } in cells.iter_mut() {
+        let of_cell = macvtap_of(setup).map(|(station, device)| (station.clone(), device.map(str::to_owned)));
+        for (name, machine) in setup.stations.iter_mut().filter_map(|(name, of)| Some((name, of.machine.as_mut()?))) {
+            let agreed = || over.get(name).filter(|all| all.len() == 1).and_then(|all| all.first().cloned()).flatten();
+            machine.macvtap_over = match &of_cell {
+                Some((station, device)) if station == name => device.clone(),
+                _ => agreed(),
+            };
+        }
+    }
+}
+
+/// A network device that carries a macvtap does so for the whole run, since its machine has that
+/// from its start on. The kernel then makes it no port of anything else, and lets no other macvtap
+/// on it if one has it for itself.
+pub(crate) fn check_held(cells: &[Cell]) -> Result<(), (String, String)> {
+    let over = |cell: &Cell| macvtap_of(&cell.setup).and_then(|(_, device)| device.map(str::to_owned));
+    let hosts = |cell: &Cell| cell.setup.stations.values().map(|of| of.host).collect::<Vec<_>>();
+    // The first cell that has it, and the first that has it alone.
+    let (mut holders, mut alone) = (BTreeMap::new(), BTreeMap::new());
+    for (cell, device) in cells.iter().filter_map(|cell| Some((cell, over(cell)?))) {
+        if cell.setup.path.macvtap_mode == MacvtapMode::Passthru {
+            alone.entry(device.clone()).or_insert(cell);
+        }
+        holders.entry(device).or_insert(cell);
+    }
+    for cell in cells.iter().filter(|_| !holders.is_empty()) {
+        let own = over(cell);
+        for device in cell.setup.path.devices() {
+            let (holder, how) = match own.as_deref() == Some(device) {
+                true => (alone.get(device).filter(|holder| hosts(holder) != hosts(cell)), "in mode passthru alone"),
+                false => (holders.get(device), "and the kernel makes no other use of it meanwhile"),
+            };
+            let Some(holder) = holder else { continue };
+            let message = format!(
+                "network device \"{device}\" carries the macvtap of cell `{}` for the whole run, {how}, and cell `{}` \
+                 has it too",
+                holder.id, cell.id
+            );
+            let help = "name other devices for one of the two, or measure each in a run of its own (--set path.kind=\"macvtap\") and \
+                        compare the runs";
+            return Err((message, help.to_owned()));
+        }
+    }
+    Ok(())
 }
 
 /// The second one of two machines whose macvtaps are on one link, that of the first one. It is a
@@ -350,7 +414,15 @@ pub(crate) fn meet_hosts(
 fn bystander_of(station: &Station) -> Option<Machine> {
     let machine = station.machine.as_ref().filter(|_| station.bystanders.count > 0)?;
     let (backends, computes) = (BTreeSet::new(), station.bystanders.compute);
-    Some(Machine { backends, passthru: false, macvtap_on: None, passed: None, computes, ..machine.clone() })
+    Some(Machine {
+        backends,
+        passthru: false,
+        macvtap_on: None,
+        macvtap_over: None,
+        passed: None,
+        computes,
+        ..machine.clone()
+    })
 }
 
 fn is_same(one: &Machine, other: &Machine) -> bool {

@@ -167,10 +167,13 @@ fn path(view: &View<'_>) -> Result<Path, Problem> {
             let is_macvtap = kind.traits().devices.backend() == Some(Backend::Macvtap);
             let macvtap_mode = if is_macvtap { mode } else { MacvtapMode::Bridge };
             let vf = table.get("vf", flag)?;
-            let may_be_named = kind.traits().devices.may_be_named();
-            let is_named = may_be_named && nics::are_named(view, &table);
+            let is_vfio = kind.traits().devices.backend() == Some(Backend::Vfio);
+            let is_named = kind.traits().may_be_named() && nics::are_named(view, &table);
+            if !is_named {
+                view.keep(nics::nothing_to_take(view, &table, kind));
+            }
             let given = if is_named { nics::named(view, &table, kind, mtu)? } else { Path::given(kind, mtu) };
-            Ok(Path { xdp_mode, xdp_prints, bpf_jit, macvtap_mode, vf: vf && may_be_named, ..given })
+            Ok(Path { xdp_mode, xdp_prints, bpf_jit, macvtap_mode, vf: vf && is_vfio, ..given })
         }
         Devices::Named => nics::named(view, &table, kind, mtu),
     }

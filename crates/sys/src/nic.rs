@@ -376,6 +376,23 @@ struct SetInfo {
 /// # Errors
 /// ENODEV without such a device.
 pub fn feature(device: &str, name: &str) -> Result<Option<Feature>, SysError> {
+    let found = states(device, name)?;
+    Ok(found.map(|[available, _, active, fixed]| Feature { on: active, switchable: available && !fixed }))
+}
+
+/// Asks what one feature that can be switched was last set to. It may be on and not active, as
+/// segmentation is without checksums. `None` where this kernel has none of that name, or the device
+/// cannot switch it.
+///
+/// # Errors
+/// ENODEV without such a device.
+pub fn asked_of_feature(device: &str, name: &str) -> Result<Option<bool>, SysError> {
+    let found = states(device, name)?;
+    Ok(found.and_then(|[available, requested, _, fixed]| (available && !fixed).then_some(requested)))
+}
+
+/// What the kernel says of a feature: available, requested, active, never changed.
+fn states(device: &str, name: &str) -> Result<Option<[bool; 4]>, SysError> {
     let mut info = SetInfo { cmd: ETHTOOL_GSSET_INFO, mask: 1 << ETH_SS_FEATURES, ..SetInfo::default() };
     // SAFETY: `info` is the struct that this command reads and fills, with room for the one set
     // that is asked for; it outlives the call.
@@ -401,9 +418,7 @@ pub fn feature(device: &str, name: &str) -> Result<Option<Feature>, SysError> {
     (states[0], states[1]) = (ETHTOOL_GFEATURES, blocks);
     // SAFETY: `states` has room for the head and for as many blocks as its second word says.
     unsafe { ask(device, SIOCETHTOOL, "ETHTOOL_GFEATURES", states.as_mut_ptr().cast())? };
-    let block = &states[2 + at / 32 * 4..][..4];
-    let is = |word: u32| word >> (at % 32) & 1 == 1;
-    Ok(Some(Feature { on: is(block[2]), switchable: is(block[0]) && !is(block[3]) }))
+    Ok(Some(std::array::from_fn(|state| states[2 + at / 32 * 4 + state] >> (at % 32) & 1 == 1)))
 }
 
 /// A device's own stamping: what it is set to (SIOCGHWTSTAMP), and setting it (SIOCSHWTSTAMP,

@@ -110,6 +110,8 @@ pub fn quiet_nic() -> SeenNic {
             mtu_range: None,
             gso_max_size: Some(65_536),
             up: true,
+            promisc: false,
+            offloads: [].into(),
             addr_gen_mode: None,
             addresses: Vec::new(),
             uses: Vec::new(),

@@ -62,6 +62,13 @@ pub fn call(args: Run) -> Result<Exit> {
     // What is built and measured; the results have all cells.
     let mut possible = experiment.clone();
     let refused = machines.take_refused(&mut possible);
+    let blamed = |error| {
+        let (usable, apart) = (cpus::usable(), cpus::apart());
+        verbs::blamed(error, &args.experiment, Cpus { usable: &usable, apart: &apart })
+    };
+    if guest.is_none() && !possible.machines().is_empty() {
+        coordinator::look_at_devices(&possible, &Kinds::default(), &mut steward).map_err(blamed)?;
+    }
     // They are hosts of the run before anything is known of it.
     let mut booted = machines.boot(&state, &stop, &mut steward)?;
     let reached = if guest.is_none() { reach(&possible)? } else { Vec::new() };
@@ -86,10 +93,7 @@ pub fn call(args: Run) -> Result<Exit> {
             Where::Inside { guest, silence }
         }
         None => Where::Here {
-            found: Box::new(coordinator::check(&possible, &Kinds::default(), &mut hosts).map_err(|error| {
-                let (usable, apart) = (cpus::usable(), cpus::apart());
-                verbs::blamed(error, &args.experiment, Cpus { usable: &usable, apart: &apart })
-            })?),
+            found: Box::new(coordinator::check(&possible, &Kinds::default(), &mut hosts).map_err(blamed)?),
             hosts: &mut hosts,
             clocks,
         },

@@ -12,13 +12,12 @@ use crate::copying::{self, CopyRefused};
 use crate::host::ask::Ask;
 use crate::host::devices::DeviceError;
 use crate::host::hosts::Hosts;
-use crate::host::{ApplyError, HostId, LookError};
+use crate::host::{ApplyError, Host, HostId, LookError};
 use crate::loads;
 use crate::machine::FactsByHost;
 use crate::names::Names;
 use crate::not_found::NotFound;
 use crate::orders::{is_same_path, memory};
-use crate::path::Ends;
 use crate::placement::place;
 use crate::plan::{self, Kinds, Plan, PlanError, plan_of};
 use crate::run::RunError;
@@ -92,6 +91,19 @@ pub fn look(experiment: &Experiment, kinds: &Kinds, hosts: &mut Hosts<'_>) -> Re
         }
     }
     Ok(found)
+}
+
+/// Looks at the network devices of this machine that paths are to take, and keeps them for this
+/// run, before a virtual machine is started: a refusal costs no start then.
+///
+/// # Errors
+/// [`RunError::Plan`] and [`RunError::Look`].
+pub fn look_at_devices(experiment: &Experiment, kinds: &Kinds, here: &mut dyn Host) -> Result<(), RunError> {
+    let devices = ask(experiment, kinds, HostId::HERE)?.devices;
+    if !devices.is_empty() {
+        here.look(&Ask { devices, ..Ask::default() })?;
+    }
+    Ok(())
 }
 
 /// What leads to each virtual machine that is there already, by the name of its host, as the
@@ -204,17 +216,19 @@ impl Run<'_, '_> {
 const LINK: Duration = Duration::from_secs(15);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Waits until both devices have their link; a signal ends the wait.
+/// Waits until both devices have their link, and those inside the path that a cable joins; a signal
+/// ends the wait.
 ///
 /// # Errors
 /// If one has none in time, or is not there any more.
-pub fn wait_for_link(hosts: &mut Hosts<'_>, ends: &Ends, stop: &AtomicBool) -> Result<(), LookError> {
+pub fn wait_for_link(hosts: &mut Hosts<'_>, plan: &Plan, stop: &AtomicBool) -> Result<(), LookError> {
     let until = Instant::now() + LINK;
-    for end in ends.values() {
-        let host = hosts.at(end.place.host)?;
-        while !(stop.load(Relaxed) || host.link_is_up(end.place.netns(), &end.device)?) {
+    let inside = plan.cabled.iter().map(|(place, device)| (place, device));
+    for (place, device) in inside.chain(plan.ends.values().map(|end| (&end.place, &end.device))) {
+        let host = hosts.at(place.host)?;
+        while !(stop.load(Relaxed) || host.link_is_up(place.netns(), device)?) {
             if Instant::now() > until {
-                return Err(DeviceError::NoLink { device: end.device.clone(), seconds: LINK.as_secs() }.into());
+                return Err(DeviceError::NoLink { device: device.clone(), seconds: LINK.as_secs() }.into());
             }
             std::thread::sleep(LOOK_EVERY);
         }

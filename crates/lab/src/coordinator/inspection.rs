@@ -225,7 +225,7 @@ pub(super) fn inspect(
     }
     found.special = special(stations, (setup, plan), ordered, (&names, &found.probes))?;
     // A program of somebody's own may be there to keep such frames.
-    let is_certain = setup.path.traits().devices.are_the_runs() && found.programs.is_empty();
+    let is_certain = setup.path.has_only_the_runs_devices() && found.programs.is_empty();
     found.special.iter_mut().for_each(|of| of.is_certain = is_certain);
     Ok(found)
 }

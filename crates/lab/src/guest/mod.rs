@@ -76,8 +76,12 @@ pub fn check(mode: GuestMode, experiment: &Experiment) -> Result<(), GuestError>
         let devices = path.devices();
         if path.traits().place == Where::OnlyHere && !devices.is_empty() {
             let (name, devices) = (path.traits().name, devices.join("` and `"));
+            let help = match path.traits().devices.backend() {
+                Some(_) => "leave path.a, path.b and the stations' nic out",
+                None => "use path.kind = \"veth\"",
+            };
             let why = format!(
-                "its path is a {name} between `{devices}`, devices of this machine, and a guest has none of them: use path.kind = \"veth\", \
+                "its path is a {name} between `{devices}`, devices of this machine, and a guest has none of them: {help}, \
                  or run it here"
             );
             return Err(GuestError::NotInGuest { cell: cell.id.clone(), why });

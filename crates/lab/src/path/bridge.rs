@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Into a virtual machine over a bridge: its ports are the machine's tap and one of a pair of
-//! links, the other of which is the other station's device, or another machine's tap.
+//! links, the other of which is the other station's device; or a network device, which a cable
+//! joins to the other station's; or another machine's tap.
 
 use super::link::{Laid, NO_IPV6, PathError};
 use super::meeting::Meeting;
 use super::methods::{InGuest, PathMethods, PlannedStations};
+use super::uplink::asks;
 use crate::machine::FactsByHost;
 use crate::names::{LinkNumber, Names};
 use crate::step::{Action, Inverse, Question, Step};
@@ -13,31 +15,36 @@ use tardy_model::path::Backend;
 use tardy_model::xdp::SpecialKind;
 use tardy_spec::experiment::Setup;
 
-pub(super) const KIND: PathMethods =
-    PathMethods { keeps, guest: InGuest { modules: || &["bridge"], ..InGuest::NOTHING }, ..PathMethods::made(lay) };
+pub(super) const KIND: PathMethods = PathMethods {
+    keeps,
+    asks,
+    guest: InGuest { modules: || &["bridge"], ..InGuest::NOTHING },
+    ..PathMethods::made(lay)
+};
 
 /// Plans it.
 ///
 /// # Errors
 /// If there are not exactly one namespace and one machine.
-fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost) -> Result<Laid, PathError> {
-    let meeting = Meeting::of(setup, stations, names, Backend::Tap)?;
+fn lay(setup: &Setup, stations: &PlannedStations, names: Names, found: &FactsByHost) -> Result<Laid, PathError> {
+    let meeting = Meeting::of(setup, stations, (names, found), Backend::Tap)?;
     let [bridge, uplink] = names.bridge();
-    let mut behind = vec![
-        meeting.uplink(&uplink, "a pair of links from the other station to the bridge"),
+    let uplink = meeting.uplink_name(&uplink);
+    let mut behind = meeting.uplink_steps(&uplink, "a pair of links from the other station to the bridge", false);
+    if meeting.near_behind.is_some() {
+        // So may the other machine's tap. No link in a namespace has this address then.
+        behind.push(own_address_step(&meeting, &uplink, &names.mac(LinkNumber::FIRST)));
+    }
+    behind.extend([
         bridge_step(&meeting, &bridge),
         // As a station's device the tap may have had that station's address.
         own_address_step(&meeting, &meeting.backend, &names.port_mac()),
         port_step(&meeting, &bridge, &uplink),
         port_step(&meeting, &bridge, &meeting.backend),
-        meeting.up(&uplink, "the bridge's end of the pair of links"),
+        meeting.up(&uplink, "the bridge's end of the way to the other station"),
         meeting.up(&meeting.backend, "the virtual machine's tap"),
         meeting.up(&bridge, "the bridge"),
-    ];
-    if meeting.near_behind.is_some() {
-        // So may the other machine's tap. No link in a namespace has this address then.
-        behind.insert(1, own_address_step(&meeting, &uplink, &names.mac(LinkNumber::FIRST)));
-    }
+    ]);
     let show = |device: &str| meeting.behind.ip(&["-j", "-d", "link", "show", "dev", device]);
     let read_back = [&bridge, &uplink, &meeting.backend].map(|device| Question::at(meeting.behind, show(device)));
     let ports = [(&*uplink, Some(meeting.near.station)), (&*meeting.backend, Some(meeting.machine.station))];

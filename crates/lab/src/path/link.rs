@@ -359,6 +359,8 @@ pub struct Laid {
     pub passages: Passages,
     /// Sockets of ptp4l that observe the clocks of its ends, with their hosts.
     pub ptp: Vec<(HostId, PtpSocket)>,
+    /// Devices inside the path whose cable is waited for, each with its place.
+    pub cabled: Vec<(Place, String)>,
 }
 
 /// A device inside a path.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Into a virtual machine by a macvtap: the other one of the pair of links that it is on is the
-//! other station's device. Or between two machines whose macvtaps are on one link.
+//! other station's device; or it is on a network device, which a cable joins to the other
+//! station's. Or between two machines whose macvtaps are on one link.
 
 use super::link::{Laid, PathError};
 use super::meeting::Meeting;
 use super::methods::{InGuest, PathMethods, PlannedStations};
 use super::passages::Passage;
+use super::uplink::asks;
 use crate::host::place::Place;
 use crate::machine::FactsByHost;
 use crate::names::Names;
@@ -14,15 +16,17 @@ use tardy_model::path::{Backend, MacvtapMode};
 use tardy_spec::experiment::Setup;
 
 pub(super) const KIND: PathMethods =
-    PathMethods { guest: InGuest { modules: || &["macvtap"], ..InGuest::NOTHING }, ..PathMethods::made(lay) };
+    PathMethods { asks, guest: InGuest { modules: || &["macvtap"], ..InGuest::NOTHING }, ..PathMethods::made(lay) };
 
 /// Plans it.
 ///
 /// # Errors
 /// If there are neither one namespace and one machine nor two machines.
-fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost) -> Result<Laid, PathError> {
-    let mut meeting = Meeting::of(setup, stations, names, Backend::Macvtap)?;
+fn lay(setup: &Setup, stations: &PlannedStations, names: Names, found: &FactsByHost) -> Result<Laid, PathError> {
+    let mut meeting = Meeting::of(setup, stations, (names, found), Backend::Macvtap)?;
     let [low, up] = names.below_macvtap();
+    // The machine was started with its macvtap on the device.
+    let low = meeting.uplink_name(&low);
     let mode = setup.path.macvtap_mode;
     let mode_of = ["type", "macvtap", "mode", mode.name()];
     let lets_pass = |at: &Place| {
@@ -36,11 +40,14 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost)
     // The link below both macvtaps of two machines is the first one's.
     let owner = meeting.near_behind.unwrap_or(meeting.behind);
     let mut behind: Vec<Step> = meeting.near_behind.into_iter().chain([meeting.behind]).flat_map(lets_pass).collect();
-    behind.push(match meeting.near_behind {
-        None => meeting.moved(&up, "the far one of the macvtap's pair of links into the other station"),
+    match (meeting.near_behind, &meeting.uplink) {
+        (None, None) => {
+            behind.push(meeting.moved(&up, "the far one of the macvtap's pair of links into the other station"));
+        }
+        (None, Some(_)) => behind.extend(meeting.uplink_steps(&low, "", false)),
         // Without it the link below has no carrier. Nothing else is at that end.
-        Some(_) => meeting.up_at(owner, &up, "the far one of the macvtaps' pair of links"),
-    });
+        (Some(_), _) => behind.push(meeting.up_at(owner, &up, "the far one of the macvtaps' pair of links")),
+    }
     // No macvtap has a greater MTU than the link below it.
     behind.push(meeting.up_at(owner, &low, "the link below the macvtap"));
     let macvtaps = meeting.near_behind.into_iter().chain([meeting.behind]);
@@ -59,7 +66,7 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost)
         device: meeting.backend.clone(),
         from: meeting.machine.station.to_owned(),
     }));
-    if meeting.near_behind.is_none() {
+    if meeting.near_behind.is_none() && meeting.uplink.is_none() {
         meeting.near.link = up;
     }
     Ok(Laid { read_back, inside, passages, ..meeting.laid(behind) })

@@ -3,11 +3,14 @@
 //! another machine, the machine, what is behind the machine's network device, and the addresses of
 //! both ends.
 
-use super::link::{Device, Inside, Laid, PathError, PathId, Plug};
+use super::link::{Device, Inside, Laid, NO_IPV6, PathError, PathId, Plug};
 use super::methods::PlannedStations;
 use super::passages::{Passage, Passages};
+use super::uplink::Uplink;
 use super::veth::{self, Joint};
+use super::wire;
 use crate::host::place::Place;
+use crate::machine::FactsByHost;
 use crate::names::{self, LinkNumber, Names};
 use crate::station::{Offer, PlannedStation};
 use crate::step::{Action, Inverse, Step};
@@ -22,6 +25,9 @@ pub(super) struct Meeting<'a> {
     pub(super) near: Joint<'a>,
     /// The namespace of what is behind the device of that other machine.
     pub(super) near_behind: Option<&'a Place>,
+    /// The network devices by which packets go to the other station; `None` where the path makes a
+    /// pair of links, or there is another machine.
+    pub(super) uplink: Option<Uplink<'a>>,
     /// The machine, with the name that it has for its device.
     pub(super) machine: Joint<'a>,
     /// The namespace of what is behind the device.
@@ -31,6 +37,7 @@ pub(super) struct Meeting<'a> {
     /// What is behind the device, by its name there.
     pub(super) backend: String,
     pub(super) mtu: String,
+    mtu_bytes: u32,
 }
 
 impl<'a> Meeting<'a> {
@@ -38,11 +45,11 @@ impl<'a> Meeting<'a> {
     ///
     /// # Errors
     /// If there are not exactly one namespace and one machine that offers such a device, or two
-    /// such machines where the path joins them.
+    /// such machines where the path joins them; or a network device was not looked at.
     pub(super) fn of(
         setup: &Setup,
         stations: &'a PlannedStations,
-        names: Names,
+        (names, found): (Names, &'a FactsByHost),
         backend: Backend,
     ) -> Result<Meeting<'a>, PathError> {
         let traits = setup.path.traits();
@@ -68,6 +75,7 @@ impl<'a> Meeting<'a> {
                 address: IpAddr::from(names.address(number)),
                 address6: address6(number),
             };
+        let uplink = Uplink::of(setup, names, found)?;
         let (near, near_behind, machine) = match (namespace, &machines[..]) {
             (Some((station, offer, number)), [machine]) if stations.len() == 2 => {
                 let near = Joint {
@@ -75,14 +83,15 @@ impl<'a> Meeting<'a> {
                     offer,
                     place: offer.place().clone(),
                     netns: offer.place().netns().ok_or_else(not_met)?,
-                    link: names.link(number),
-                    mac: names.mac(number),
+                    // Devices that were there before have names and addresses of their own.
+                    link: uplink.as_ref().map_or_else(|| names.link(number), |of| of.near.name.clone()),
+                    mac: uplink.as_ref().map_or_else(|| names.mac(number), |of| of.near.mac.clone()),
                     address: IpAddr::from(names.address(number)),
                     address6: address6(number),
                 };
                 (near, None, *machine)
             }
-            (None, [first, machine]) if stations.len() == 2 && traits.joins_machines => {
+            (None, [first, machine]) if stations.len() == 2 && traits.joins_machines && uplink.is_none() => {
                 (of_machine(*first), Some(first.2.place()), *machine)
             }
             _ => return Err(not_met()),
@@ -91,11 +100,13 @@ impl<'a> Meeting<'a> {
         Ok(Meeting {
             near,
             near_behind,
+            uplink,
             machine: of_machine(machine),
             behind: offer.place(),
             behind_netns: offer.place().netns().ok_or_else(not_met)?,
             backend: names.backend(backend),
             mtu: setup.path.mtu.to_string(),
+            mtu_bytes: setup.path.mtu,
         })
     }
 
@@ -119,10 +130,25 @@ impl<'a> Meeting<'a> {
         Step::new(place, why, vec![does]).undone_by(vec![undoes])
     }
 
-    /// The other station's way to what is behind the machine's device, and what it is called there:
-    /// one of a pair of links, or what is behind the other machine's device.
-    pub(super) fn uplink(&self, name: &str, why: &'static str) -> Step {
-        let Some(other) = self.near_behind else { return self.pair(name, why) };
+    /// What the other station's way to what is behind the machine's device is called there: one of
+    /// a pair of links, which gets the name `made`, or a network device.
+    pub(super) fn uplink_name(&self, made: &str) -> String {
+        self.uplink.as_ref().map_or_else(|| made.to_owned(), |of| of.own.name.clone())
+    }
+
+    /// The same way under that name: one of a pair of links, a network device that is taken, or
+    /// what is behind the other machine's device. With `is_forwarded` a program reads packets as
+    /// they are in memory.
+    pub(super) fn uplink_steps(&self, name: &str, why: &'static str, is_forwarded: bool) -> Vec<Step> {
+        if let Some(uplink) = &self.uplink {
+            let mut steps = uplink.take_steps(&self.near.place, self.behind, is_forwarded);
+            steps.push(self.quiet(name));
+            if is_forwarded {
+                steps.extend(uplink.forwarded_steps(self.behind));
+            }
+            return steps;
+        }
+        let Some(other) = self.near_behind else { return vec![self.pair(name, why)] };
         let does = other.ip(&["link", "set", "dev", &self.backend, "netns", self.behind_netns, "name", name]);
         let back = Action::ReturnRenamed {
             device: name.to_owned(),
@@ -130,14 +156,25 @@ impl<'a> Meeting<'a> {
             called: self.backend.clone(),
         };
         let why = "what is behind the other machine's device comes to where this one's is";
-        Step::new(other, why, vec![does]).undone_by(vec![Inverse::within(self.behind, back)])
+        vec![Step::new(other, why, vec![does]).undone_by(vec![Inverse::within(self.behind, back)])]
+    }
+
+    /// A device behind the machine that sends nothing of its own.
+    pub(super) fn quiet(&self, device: &str) -> Step {
+        let does = self.behind.ip(&["link", "set", "dev", device, "addrgenmode", "none"]);
+        Step::new(self.behind, "a port that sends nothing of its own", vec![does]).tolerating(NO_IPV6)
     }
 
     /// The other station's device, once it is there.
     fn near_steps(&self) -> Vec<Step> {
-        match self.near_behind {
-            Some(_) => self.steps_in_machine(&self.near, &self.machine),
-            None => self.namespace_steps(),
+        match (self.near_behind, &self.uplink) {
+            (Some(_), _) => self.steps_in_machine(&self.near, &self.machine),
+            (None, None) => self.namespace_steps(),
+            (None, Some(_)) => vec![
+                wire::mtu_step(&self.near, self.mtu_bytes),
+                veth::no_chatter_step(&self.near),
+                veth::address_step(&self.near, &self.machine),
+            ],
         }
     }
 
@@ -200,6 +237,8 @@ impl<'a> Meeting<'a> {
 
     /// The path, of what was done behind the machine's device.
     pub(super) fn laid(self, behind: Vec<Step>) -> Laid {
+        let before = self.uplink.iter().map(Uplink::home_step).collect();
+        let cabled = self.uplink.iter().map(|of| (self.behind.clone(), of.own.name.clone())).collect();
         let of_machine = self.steps_in_machine(&self.machine, &self.near);
         let steps = behind.into_iter().chain(self.near_steps()).chain(of_machine).collect();
         let plug = |joint: Joint<'_>| Plug {
@@ -208,6 +247,6 @@ impl<'a> Meeting<'a> {
             offer: joint.offer.clone(),
             device: Device { name: joint.link, address: joint.address, address6: joint.address6, mac: joint.mac },
         };
-        Laid { steps, plugs: vec![plug(self.near), plug(self.machine)], ..Laid::default() }
+        Laid { before, steps, cabled, plugs: vec![plug(self.near), plug(self.machine)], ..Laid::default() }
     }
 }

@@ -15,6 +15,7 @@ mod ovs;
 pub mod passages;
 pub mod switch;
 mod tap;
+mod uplink;
 pub mod veth;
 pub mod vfio;
 pub mod wire;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Into a virtual machine by Open vSwitch: its ports are the machine's tap and one of a pair of
-//! links, the other of which is the other station's device.
+//! links, the other of which is the other station's device; or a network device, which a cable
+//! joins to the other station's.
 //!
 //! With the datapath in the kernel no daemon runs. The datapath gets its flows before the first
 //! packet, as a daemon would have left them in the kernel's cache, so no packet waits for a program
@@ -9,12 +10,13 @@
 
 use super::bridge::own_address_step;
 use super::keeper::Keeper;
-use super::link::{Laid, NO_IPV6, PathError};
+use super::link::{Laid, PathError};
 use super::meeting::Meeting;
 use super::methods::{InGuest, PathMethods, PlannedStations};
 use super::passages::Passages;
 use super::switch;
-use super::xdp::{features, whole_packets_step};
+use super::uplink::asks;
+use super::xdp::{features, whole_packets_of_near, whole_packets_step};
 use crate::command::{Command, OURSELVES};
 use crate::host::child;
 use crate::host::place::Place;
@@ -38,6 +40,7 @@ const MODULES: &[&str] = &["crc32c_generic", "openvswitch"];
 
 pub(super) const KIND: PathMethods = PathMethods {
     is_possible: || child::find(DPCTL).is_ok() && Path::new("/sys/module/openvswitch").exists(),
+    asks,
     refusal,
     guest: InGuest { modules: || MODULES, programs: &[DPCTL], ..InGuest::NOTHING },
     ..PathMethods::made(lay)
@@ -46,7 +49,7 @@ pub(super) const KIND: PathMethods = PathMethods {
 /// The same with the datapath in user space. A guest would need the daemons and their database's
 /// schema, and gets neither.
 pub(super) const NETDEV: PathMethods =
-    PathMethods { is_possible: switch::is_installed, refusal: netdev_refusal, ..PathMethods::made(lay_netdev) };
+    PathMethods { is_possible: switch::is_installed, asks, refusal: netdev_refusal, ..PathMethods::made(lay_netdev) };
 
 fn netdev_refusal(host: &Facts) -> Option<String> {
     (!host.can_have(PathKind::OvsNetdev)).then(|| {
@@ -71,17 +74,18 @@ fn refusal(host: &Facts) -> Option<String> {
 ///
 /// # Errors
 /// If there are not exactly one namespace and one machine.
-fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost) -> Result<Laid, PathError> {
-    let meeting = Meeting::of(setup, stations, names, Backend::Tap)?;
+fn lay(setup: &Setup, stations: &PlannedStations, names: Names, found: &FactsByHost) -> Result<Laid, PathError> {
+    let meeting = Meeting::of(setup, stations, (names, found), Backend::Tap)?;
     let ([_, uplink], datapath) = (names.bridge(), names.datapath());
+    let uplink = meeting.uplink_name(&uplink);
     let ports = [uplink.as_str(), meeting.backend.as_str()];
-    let behind = vec![
-        meeting.uplink(&uplink, "a pair of links from the other station to the datapath"),
+    let mut behind = meeting.uplink_steps(&uplink, "a pair of links from the other station to the datapath", false);
+    behind.extend([
         datapath_step(&meeting, &datapath, ports),
         flows_step(&meeting, &datapath, setup),
-        meeting.up(&uplink, "the datapath's end of the pair of links"),
+        meeting.up(&uplink, "the datapath's end of the way to the other station"),
         meeting.up(&meeting.backend, "the virtual machine's tap"),
-    ];
+    ]);
     let ask = |what: &str| Question::at(meeting.behind, meeting.behind.shell(LINES, &[DPCTL, what, &datapath]));
     let read_back = vec![ask("show"), ask("dump-flows")];
     let ports = [(&*uplink, Some(meeting.near.station)), (&*meeting.backend, Some(meeting.machine.station))];
@@ -95,26 +99,27 @@ fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost)
 ///
 /// # Errors
 /// If there are not exactly one namespace and one machine, or two machines.
-fn lay_netdev(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost) -> Result<Laid, PathError> {
-    let meeting = Meeting::of(setup, stations, names, Backend::Tap)?;
+fn lay_netdev(setup: &Setup, stations: &PlannedStations, names: Names, found: &FactsByHost) -> Result<Laid, PathError> {
+    let meeting = Meeting::of(setup, stations, (names, found), Backend::Tap)?;
     let ([_, uplink], bridge, folder) = (names.bridge(), names.switch_bridge(), names.switch_folder());
+    let uplink = meeting.uplink_name(&uplink);
     let whole = "packets that are whole when they are sent: the switch hands on what it reads";
-    let mut behind = vec![
-        files_step(&meeting, &bridge, &folder),
-        meeting.uplink(&uplink, "a pair of links from the other station to the switch"),
-        // As a station's device the tap may have had that station's address.
-        own_address_step(&meeting, &meeting.backend, &names.port_mac()),
-        quiet_step(&meeting, &uplink),
-        quiet_step(&meeting, &meeting.backend),
-        whole_packets_step(&meeting.near, whole),
-        whole_packets_step(&meeting.machine, whole),
-        meeting.up(&uplink, "the switch's end of the pair of links"),
-        meeting.up(&meeting.backend, "the virtual machine's tap"),
-    ];
+    let mut behind = vec![files_step(&meeting, &bridge, &folder)];
+    behind.extend(meeting.uplink_steps(&uplink, "a pair of links from the other station to the switch", true));
     if meeting.near_behind.is_some() {
         // So may the other machine's tap. No link in a namespace has this address then.
-        behind.insert(2, own_address_step(&meeting, &uplink, &names.mac(LinkNumber::FIRST)));
+        behind.push(own_address_step(&meeting, &uplink, &names.mac(LinkNumber::FIRST)));
     }
+    behind.extend([
+        // As a station's device the tap may have had that station's address.
+        own_address_step(&meeting, &meeting.backend, &names.port_mac()),
+        meeting.quiet(&uplink),
+        meeting.quiet(&meeting.backend),
+        whole_packets_of_near(&meeting, whole),
+        whole_packets_step(&meeting.machine, whole),
+        meeting.up(&uplink, "the switch's end of the way to the other station"),
+        meeting.up(&meeting.backend, "the virtual machine's tap"),
+    ]);
     let words = ["switch", "--netns", meeting.behind_netns, "--folder", &folder, &bridge, &uplink, &meeting.backend];
     let keeper = Keeper {
         place: meeting.behind.clone(),
@@ -144,12 +149,6 @@ fn files_step(meeting: &Meeting<'_>, bridge: &str, folder: &str) -> Step {
     let files = Inverse::within(&Place::of(meeting.behind.host), files);
     let undoes = vec![delete(bridge), delete(switch::DEVICE), files];
     Step::new(meeting.behind, "the switch's files and devices", Vec::new()).undone_by(undoes)
-}
-
-/// A port that sends nothing of its own.
-fn quiet_step(meeting: &Meeting<'_>, port: &str) -> Step {
-    let does = meeting.behind.ip(&["link", "set", "dev", port, "addrgenmode", "none"]);
-    Step::new(meeting.behind, "a port that sends nothing of its own", vec![does]).tolerating(NO_IPV6)
 }
 
 /// The datapath and its ports, 1 and 2.

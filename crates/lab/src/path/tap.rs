@@ -17,8 +17,8 @@ pub(super) const KIND: PathMethods = PathMethods::made(lay);
 ///
 /// # Errors
 /// If there are not exactly one namespace and one machine.
-fn lay(setup: &Setup, stations: &PlannedStations, names: Names, _: &FactsByHost) -> Result<Laid, PathError> {
-    let mut meeting = Meeting::of(setup, stations, names, Backend::Tap)?;
+fn lay(setup: &Setup, stations: &PlannedStations, names: Names, found: &FactsByHost) -> Result<Laid, PathError> {
+    let mut meeting = Meeting::of(setup, stations, (names, found), Backend::Tap)?;
     meeting.near.link.clone_from(&meeting.backend);
     let behind = vec![meeting.moved(&meeting.backend, "the virtual machine's tap into the other station")];
     let tap = Passage {

@@ -74,7 +74,7 @@ fn asks(setup: &Setup, host: HostId) -> Result<Vec<DeviceAsk>, PathError> {
 /// # Errors
 /// If there are not exactly one namespace and one machine, or the device was not looked at.
 fn lay(setup: &Setup, stations: &PlannedStations, names: Names, found: &FactsByHost) -> Result<Laid, PathError> {
-    let mut meeting = Meeting::of(setup, stations, names, Backend::Vfio)?;
+    let mut meeting = Meeting::of(setup, stations, (names, found), Backend::Vfio)?;
     let none = || PathError::TwoDevices { kind: setup.path.traits().name, devices: Vec::new() };
     let (device, passed) = setup.path.passed().ok_or_else(none)?;
     let facts = found.of(HostId::HERE)?;

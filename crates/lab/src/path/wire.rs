@@ -234,20 +234,30 @@ pub(super) fn home_step(host: HostId, home: &str, pid: u32) -> Step {
 /// The device moves, and the inverse gives it back what the move takes from it or what is changed
 /// in the station.
 pub(super) fn take_step(at: &Joint<'_>, nic: &Nic, home: &str) -> Step {
-    let was = NicWas {
+    let why = "the device into its station; back with the MTU, state and addresses that it had";
+    take_step_of(&at.place, nic, was(nic), home, why)
+}
+
+/// The same with any place, and what the device is to have again.
+pub(super) fn take_step_of(to: &Place, nic: &Nic, was: NicWas, home: &str, why: &'static str) -> Step {
+    let taken =
+        TakenNic { device: nic.name.clone(), ifindex: nic.ifindex, mac: nic.mac.clone(), to: home.to_owned(), was };
+    let does = Command::ip(&["link", "set", "dev", &nic.name, "netns", to.netns().unwrap_or_default()]);
+    Step::new(to, why, vec![does]).undone_by(vec![Inverse::within(to, Action::GiveBackNic(Box::new(taken)))])
+}
+
+/// What a device has that a wire takes from it.
+pub(super) fn was(nic: &Nic) -> NicWas {
+    NicWas {
         mtu: nic.mtu,
         up: nic.up,
         // `stable_secret` cannot be set without its secret, which stayed with the namespace's own
         // settings.
         addr_gen_mode: nic.addr_gen_mode.clone().filter(|mode| *mode != "stable_secret"),
         addresses: nic.addresses.clone(),
-    };
-    let (device, mac, to) = (at.link.clone(), nic.mac.clone(), home.to_owned());
-    let taken = TakenNic { device, ifindex: nic.ifindex, mac, to, was };
-    let does = Command::ip(&["link", "set", "dev", &at.link, "netns", at.netns]);
-    let undoes = Inverse::within(&at.place, Action::GiveBackNic(Box::new(taken)));
-    Step::new(&at.place, "the device into its station; back with the MTU, state and addresses that it had", vec![does])
-        .undone_by(vec![undoes])
+        promisc: None,
+        offloads: BTreeMap::new(),
+    }
 }
 
 pub(super) fn mtu_step(at: &Joint<'_>, mtu: u32) -> Step {

@@ -127,7 +127,7 @@ pub fn set(setup: &Setup, ends: &Ends, found: &FactsByHost) -> Result<Shaped, No
     };
     let ask = |(id, end): (EndId, &LinkEnd)| {
         // A device that was there before has the name that it has in every run.
-        let device = if setup.path.traits().devices.are_the_runs() { QdiscsOf::MADE } else { &end.device };
+        let device = if setup.path.has_only_the_runs_devices() { QdiscsOf::MADE } else { &end.device };
         Ok(question(end).for_qdiscs_of(QdiscsOf { station: ends.label(id)?, device: device.to_owned() }))
     };
     let read_back = ends.iter().map(ask).collect::<Result<_, NotFound>>()?;

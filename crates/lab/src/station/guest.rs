@@ -192,7 +192,9 @@ fn tap_step(names: Names, behind: &Place, machine: &Machine) -> Step {
         .tolerating(NO_IPV6)
 }
 
-/// The machine's macvtap, on a pair of links of its own or on that of another machine.
+/// The machine's macvtap, on a pair of links of its own, on that of another machine, or on a
+/// network device of this host. The device stays where it is until a path takes it; the macvtap
+/// does not go with it.
 fn macvtap_step(names: Names, behind: &Place, host: HostId, machine: &Machine) -> Step {
     let (macvtap, [low, up]) = (names.backend(Backend::Macvtap), names.below_macvtap());
     let (index, mac) = (names.macvtap_index(host).to_string(), names.machine_mac(host, Backend::Macvtap.slot()));
@@ -200,26 +202,32 @@ fn macvtap_step(names: Names, behind: &Place, host: HostId, machine: &Machine) -
     let pair = ["numtxqueues", Names::PAIR_QUEUES, "numrxqueues", Names::PAIR_QUEUES];
     let mode = if machine.passthru { MacvtapMode::Passthru } else { MacvtapMode::Bridge };
     let quiet = |device: &str| behind.ip(&["link", "set", "dev", device, "addrgenmode", "none"]);
-    let on = ["link", "add", "link", &low, "name", &macvtap, "index", &index, "address", &mac];
+    let low = machine.macvtap_over.as_deref().unwrap_or(&low);
+    let on = ["link", "add", "link", low, "name", &macvtap, "index", &index, "address", &mac];
     let of = ["numrxqueues", &queues, "numtxqueues", &queues, "type", "macvtap", "mode", mode.name()];
-    if let Some(other) = machine.macvtap_on {
-        let (below, netns) = (Place::netns_of(HostId::HERE, &names.machine_netns(other)), names.machine_netns(host));
+    let of_another = "the virtual machine's macvtap, on the link below another machine's";
+    let elsewhere = match (&machine.macvtap_over, machine.macvtap_on) {
+        (Some(_), _) => Some((Place::of(HostId::HERE), "the virtual machine's macvtap, on the network device")),
+        (None, Some(other)) => Some((Place::netns_of(HostId::HERE, &names.machine_netns(other)), of_another)),
+        (None, None) => None,
+    };
+    if let Some((below, why)) = elsewhere {
+        let netns = names.machine_netns(host);
         let does = vec![below.ip(&[&on[..], &["netns", &netns], &of].concat()), quiet(&macvtap)];
         let undoes = Inverse::within(behind, Action::DeleteLink { device: macvtap });
-        let why = "the virtual machine's macvtap, on the link below another machine's";
         return Step::new(behind, why, does).undone_by(vec![undoes]).tolerating(NO_IPV6);
     }
     // A macvtap in mode passthru takes the address of the link below it.
     let below = if machine.passthru { vec!["address", &mac] } else { Vec::new() };
     let does = vec![
-        behind.ip(&[&["link", "add", &low], &below[..], &pair, &["type", "veth", "peer", "name", &up], &pair].concat()),
+        behind.ip(&[&["link", "add", low], &below[..], &pair, &["type", "veth", "peer", "name", &up], &pair].concat()),
         behind.ip(&[&on[..], &of].concat()),
-        quiet(&low),
+        quiet(low),
         quiet(&up),
         quiet(&macvtap),
     ];
     // It takes the macvtap and the other link of the pair with it.
-    let undoes = Inverse::within(behind, Action::DeleteLink { device: low });
+    let undoes = Inverse::within(behind, Action::DeleteLink { device: low.to_owned() });
     let why = "a pair of links, and the virtual machine's macvtap on one of them";
     Step::new(behind, why, does).undone_by(vec![undoes]).tolerating(NO_IPV6)
 }
