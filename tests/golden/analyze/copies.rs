@@ -178,6 +178,7 @@ fn timeline(passes: &[[(i64, i64); 2]], cpus: [&[(u32, u32)]; 2]) -> CopyTimelin
         window_bytes: [0, 0],
         sizes: Sizes::USUAL,
         provider: None,
+        contention: None,
     });
     let mut pass = EnvelopePass::new(&record, "ctl", &[Metric::PASS], Grain::of(1, 1)).expect("its stream");
     pass.push(&batch);
