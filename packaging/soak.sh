@@ -43,7 +43,7 @@ trap 'kill "$(cat "$parts/pid")" 2>/dev/null; exit 130' INT TERM
 part "sim: two hours of simulated trials" 1200 packaging/test.sh sim
 part "golden: every edit of a run's records" 900 env TARDY_ONLY="hostile_run::" packaging/test.sh golden
 part "netns: kills, floods, 200 runs, 200 trials" 2400 env TARDY_ONLY="leftovers:: foreign:: lab:: own_trace::" packaging/test.sh netns
-part "vm: every kernel of Debian's; netdevsim and a QEMU, built" 5400 env TARDY_ONLY="bare:: killed:: lost:: machine:: shapers:: vfio:: xdp_cost:: xdp_there::" packaging/test.sh vm
+part "vm: every kernel of Debian's; netdevsim and a QEMU, built" 5400 env TARDY_ONLY="bare:: copies:: killed:: lost:: machine:: shapers:: vfio:: xdp_cost:: xdp_there::" packaging/test.sh vm
 part "outside: Spark reads a data set" 900 env TARDY_ONLY="two_workers_of_spark" packaging/test.sh outside
 part "fuzz: six targets, 60 s each" 1800 fuzz/run.sh 60
 

@@ -6,7 +6,6 @@ use crate::help::tardy;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use tardy_engine::copy::dmatest::lines::{message, summary};
 use tardy_engine::copy::region_bytes;
 use tardy_host::cpus::Cpus;
 use tardy_lab::copying::{CopyRefused, CopyRoom, all_bytes, is_limited, most_held_bytes, place};
@@ -40,6 +39,19 @@ fn what_cannot_be_copied_is_refused_with_code_2_and_says_why() {
         (vec!["run", "copy", "--set", "copy.to_node=1000"], "copy.to_node = 1000, and this"),
         (vec!["run", "copy", "--set", "copy.submit=spin", "--set", "copy.backend=sim"], "has neither locks nor memory"),
         (vec!["run", "copy", "--set", "copy.backend=dmatest"], "copies one buffer at a time"),
+        (vec!["run", "copy", "--set", "copy.backend=dmatest"], "or copy.backend = \"sgtest\", tardy's own test module"),
+        (
+            vec!["run", "copy", "--set", "copy.backend=sgtest", "--set", "copy.bytes=5MiB"],
+            "`copy.bytes`: backend sgtest takes buffers that the kernel has in one piece",
+        ),
+        (
+            vec!["run", "copy", "--set", "copy.backend=sgtest", "--set", "copy.iterations=2000000"],
+            "backend sgtest keeps 1048576 at most",
+        ),
+        (
+            vec!["run", "copy", "--set", "copy.backend=sgtest", "--set", "copy.policy=fifo:10"],
+            "`copy.policy` has no meaning for backend sgtest, whose threads are the kernel's",
+        ),
         (
             vec!["run", "copy", "--set", "copy.backend=dmatest", "--set", "copy.buffers=1", "--set", "copy.pages=huge"],
             "`copy.pages` has no meaning for the kernel's dmatest",
@@ -295,31 +307,6 @@ fn a_copy_that_is_interrupted_keeps_what_was_copied_and_one_that_is_killed_leave
     let ended = child.wait().expect("it ends");
     assert_eq!(ended.code(), None, "by the signal");
     assert!(!Path::new(&format!("/proc/{}/maps", child.id())).exists(), "its memory and its threads went with it");
-}
-
-#[test]
-fn what_the_kernel_prints_of_its_threads_is_read_as_it_is_written() {
-    let line = "dmatest: dma0chan2-copy1: summary 100 tests, 0 failures 101.14 iops 925 KB/s (0)";
-    let record = format!("6,1234,98765432,-;{line}\n SUBSYSTEM=dma\n");
-    assert_eq!(message(&record), Some((98_765_432, line)));
-    let found = summary(&record).expect("a summary");
-    assert_eq!((found.at_us, found.channel.as_str(), found.thread), (98_765_432, "dma0chan2", 1));
-    let figures = &found.figures;
-    assert_eq!((figures.tests, figures.failures, figures.kb_s), (100, 0, 925));
-    assert!((figures.iops - 101.14).abs() < 1e-9);
-    assert_eq!(figures.line, line);
-    let failed = "4,1,5,-;dmatest: dma1chan0-copy0: summary 7 tests, 3 failures 2.50 iops 0 KB/s (-110)";
-    assert_eq!(summary(failed).expect("a summary").figures.failures, 3);
-    for other in [
-        "6,1,5,-;dmatest: Started 1 threads using dma0chan0",
-        "6,1,5,-;dmatest: dma0chan0-copy0: dstbuf[0x0] not copied! Expected d8, got 2b",
-        "6,1,5,-;other: dma0chan0-copy0: summary 1 tests, 0 failures 1.00 iops 1 KB/s (0)",
-        "no record",
-        "6,1,x,-;dmatest: dma0chan0-copy0: summary 1 tests, 0 failures 1.00 iops 1 KB/s (0)",
-        "6,1,5,-;dmatest: dma0chan0-copy0: summary 1 tests, 0 failures",
-    ] {
-        assert_eq!(summary(other), None, "{other}");
-    }
 }
 
 /// A copy with these keys.

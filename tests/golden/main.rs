@@ -43,6 +43,7 @@ mod help;
 mod hints;
 mod hostile;
 mod hostile_run;
+mod kernel_copies;
 mod loads;
 mod machines;
 mod manual;

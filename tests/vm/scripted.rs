@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An exact guest whose first process is a script of the test's: it runs tardy, which starts
-//! machines there by the guest's own KVM, and what else the test wants, and writes to the port.
+//! A guest whose first process is a script of the test's: it runs tardy, and what else the test
+//! wants, and writes to the port. In an exact one tardy starts machines by the guest's own KVM.
 
 use crate::command::{Place, tardy, wait};
 use crate::{KERNEL, rooted};
@@ -12,6 +12,7 @@ use tardy_lab::guest::initramfs::Archive;
 use tardy_lab::guest::kernel::{self, Kernel};
 use tardy_lab::guest::qemu::{Accelerator, CONSOLE, VirtualMachine};
 use tardy_lab::guest::{emulator, folder, modules, nested, programs, unpack};
+use tardy_lab::host::qemu;
 use tardy_model::manifest::GuestMode;
 
 /// What comes before the test's own lines: afterwards `/tmp` is there and the modules can be
@@ -73,21 +74,50 @@ impl Scripted {
             append: format!("rdinit=/begin random.trust_cpu=on {}", self.words).trim_end().to_owned(),
             sandbox: false,
         };
-        let folder = place.path("boots");
-        fs::create_dir(&folder).expect("a folder");
-        fs::write(folder.join(folder::INITRAMFS), self.archive.bytes()).expect("a file");
         let (program, _) = emulator::found(&kernel::cache()).expect("it was found");
         let mut command = Command::new(program);
         command.args(guest.arguments()).args(self.devices.split_whitespace()).args(["-L", programs::QEMU_FOLDER]);
-        let mut qemu = command.current_dir(&folder).stdin(Stdio::null()).spawn().expect("QEMU starts");
-        let ended = wait(Duration::from_secs(1_800), || qemu.try_wait().expect("its state"));
-        let _ = qemu.kill();
-        let _ = qemu.wait();
-        let read = |name: &str| String::from_utf8_lossy(&fs::read(folder.join(name)).unwrap_or_default()).into_owned();
-        let said = read(folder::PORT);
-        assert!(ended.is_some() && said.trim_end().ends_with("end"), "{said}\n{}", read(CONSOLE));
-        said
+        boot(&mut command, &self.archive, place)
     }
+}
+
+/// Boots this machine's QEMU in real time, with this number of processors and without KVM: what
+/// the script, with these modules and calls, wrote to the port.
+pub fn in_real_time(
+    cpus: u32,
+    wanted: &[&str],
+    calls: &[&str],
+    script: &str,
+    place: &Place,
+    more: &[(&str, Vec<u8>)],
+) -> String {
+    let guest = VirtualMachine {
+        mode: GuestMode::RealTime,
+        accelerator: Accelerator::Tcg,
+        cpus,
+        memory_mib: 384,
+        kernel: kernel().image.display().to_string(),
+        append: "rdinit=/begin".to_owned(),
+        sandbox: false,
+    };
+    let mut archive = packed(wanted, calls, &format!("{MOUNTS}{script}{END}"));
+    more.iter().for_each(|(path, bytes)| archive.file(path, bytes.clone(), true));
+    boot(Command::new(qemu::PROGRAM).args(guest.arguments()), &archive, place)
+}
+
+/// Has this QEMU boot the archive, until the script ends: what it wrote to the port.
+fn boot(command: &mut Command, archive: &Archive, place: &Place) -> String {
+    let folder = place.path("boots");
+    fs::create_dir(&folder).expect("a folder");
+    fs::write(folder.join(folder::INITRAMFS), archive.bytes()).expect("a file");
+    let mut qemu = command.current_dir(&folder).stdin(Stdio::null()).spawn().expect("QEMU starts");
+    let ended = wait(Duration::from_secs(1_800), || qemu.try_wait().expect("its state"));
+    let _ = qemu.kill();
+    let _ = qemu.wait();
+    let read = |name: &str| String::from_utf8_lossy(&fs::read(folder.join(name)).unwrap_or_default()).into_owned();
+    let said = read(folder::PORT);
+    assert!(ended.is_some() && said.trim_end().ends_with("end"), "{said}\n{}", read(CONSOLE));
+    said
 }
 
 /// The cache of a program that runs there, in `/cache`: the kernel, as it was fetched and unpacked,

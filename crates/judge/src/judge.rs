@@ -8,7 +8,7 @@ use tardy_analyze::envelope::{EnvelopePass, Grain, Trace};
 use tardy_analyze::fingerprint::Rows;
 use tardy_analyze::ruler::Sender;
 use tardy_analyze::{expectations, fingerprint, observer, own_trace, ruler};
-use tardy_model::copy::COPY;
+use tardy_model::copy::{COPY, CopyBackend};
 use tardy_model::histogram::Histogram;
 use tardy_model::machine::HostId;
 use tardy_model::machine::RulerRecord;
@@ -378,7 +378,8 @@ pub fn facts(experiment: &Experiment) -> Facts {
     let stations: BTreeSet<&String> = experiment.cells.iter().flat_map(|cell| cell.setup.stations.keys()).collect();
     for cell in &experiment.cells {
         if let Some(copy) = &cell.setup.copy {
-            facts.paths.push(format!("copy by {}", copy.backend.name()));
+            let own = if copy.backend == CopyBackend::Sgtest { ", tardy's own test module" } else { "" };
+            facts.paths.push(format!("copy by {}{own}", copy.backend.name()));
             facts.streams = vec![COPY.to_owned()];
             facts.packets.push(copy.all_iterations());
             facts.counts_passes = true;

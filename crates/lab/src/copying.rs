@@ -2,7 +2,7 @@
 //! What a copy needs of the machine: memory for its buffers, CPUs for its threads. Pure.
 
 use std::fmt::Write as _;
-use tardy_engine::copy::{CopyError, background_bytes, dmatest, needed_bytes, region_bytes};
+use tardy_engine::copy::{CopyError, background_bytes, is_loaded, needed_bytes, region_bytes};
 use tardy_host::cpus::Cpus;
 use tardy_model::copy::{Bind, CopyBackend, Copying, Sizes};
 use tardy_model::machine::RtLimit;
@@ -32,8 +32,8 @@ pub enum CopyRefused {
          kernel.sched_rt_runtime_us=950000)"
     )]
     Standstill { cell: String, policy: String, cpus: String, longest: String },
-    #[error("cell `{cell}`: {}", CopyError::NoDmatest)]
-    Dmatest { cell: String },
+    #[error("cell `{cell}`: {why}")]
+    NotLoaded { cell: String, why: String },
     #[error("cell `{cell}`: copy.{key} = {node}, and {}: take one of those, or leave it out", nodes_of(.known))]
     Node { cell: String, key: &'static str, node: u32, known: Vec<u32> },
 }
@@ -125,8 +125,9 @@ pub fn place(cell: &str, copy: &Copying, room: CopyRoom<'_>) -> Result<Vec<Optio
         let (needed_mib, available_mib) = (needed >> 20, available >> 20);
         return Err(CopyRefused::Memory { cell: cell.to_owned(), threads, needed_mib, available_mib });
     }
-    if copy.backend == CopyBackend::Dmatest && !dmatest::is_there() {
-        return Err(CopyRefused::Dmatest { cell: cell.to_owned() });
+    if let Some(module) = copy.backend.module().filter(|module| !is_loaded(*module)) {
+        let why = CopyError::NotLoaded { backend: copy.backend.name(), module: module.name() };
+        return Err(CopyRefused::NotLoaded { cell: cell.to_owned(), why: why.to_string() });
     }
     let asked = ["from_node", "to_node"].into_iter().zip(copy.nodes);
     if let Some((key, node)) =

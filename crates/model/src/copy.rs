@@ -4,6 +4,11 @@
 //! row of the samples, with the points `begin` and `end`.
 
 mod bounds;
+mod kernel;
+mod locks;
+
+pub use kernel::{Contention, CopyModule, KernelFigures, KernelLock, MOST_LOCKS};
+pub use locks::{LockOf, LockResult, LockTimes};
 
 use crate::placement::ThreadRecord;
 use crate::stream::Policy;
@@ -30,6 +35,8 @@ listed! {
         Cpu,
         /// Channels of DMA controllers, by the kernel's own test of them.
         Dmatest,
+        /// The same by tardy's own test module, which chains several descriptors.
+        Sgtest,
         /// Nobody: the passes and their times are drawn from the seed.
         Sim,
     }
@@ -41,7 +48,17 @@ impl CopyBackend {
         match self {
             CopyBackend::Cpu => "cpu",
             CopyBackend::Dmatest => "dmatest",
+            CopyBackend::Sgtest => "sgtest",
             CopyBackend::Sim => "sim",
+        }
+    }
+
+    /// The kernel module whose threads have the controllers copy; `None` where none does.
+    pub const fn module(self) -> Option<CopyModule> {
+        match self {
+            CopyBackend::Dmatest => Some(CopyModule::Dmatest),
+            CopyBackend::Sgtest => Some(CopyModule::TardySgtest),
+            CopyBackend::Cpu | CopyBackend::Sim => None,
         }
     }
 }
@@ -198,42 +215,6 @@ impl Submit {
     }
 }
 
-/// What a lock of the submission path is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(rename = "lock-of")]
-pub enum LockOf {
-    /// A controller's list of free descriptors, which all its threads share.
-    Descriptors,
-    /// The queues of a channel, which its threads share.
-    Queues,
-}
-
-impl LockOf {
-    pub const ALL: [LockOf; 2] = [LockOf::Descriptors, LockOf::Queues];
-
-    /// The name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            LockOf::Descriptors => "descriptor lists",
-            LockOf::Queues => "queues of the channels",
-        }
-    }
-}
-
-/// How long a thread took to get locks of one kind, each time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LockTimes {
-    pub of: LockOf,
-    /// All of them together, ns.
-    pub sum_ns: i64,
-    /// The longest of them, ns.
-    pub max_ns: i64,
-    /// The greatest time of a bucket, ns, and how often one was in it; ascending, at most 6 %
-    /// apart.
-    pub buckets: Vec<(i64, u64)>,
-}
-
 /// A copy, every default filled in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Copying {
@@ -293,16 +274,16 @@ impl Copying {
     pub const fn pass_bytes(&self) -> u64 {
         let passes = match self.backend {
             CopyBackend::Dmatest => self.iterations,
-            CopyBackend::Cpu | CopyBackend::Sim => 1,
+            CopyBackend::Cpu | CopyBackend::Sgtest | CopyBackend::Sim => 1,
         };
         self.bytes.saturating_mul(self.buffers as u64).saturating_mul(passes as u64)
     }
 
-    /// Rows of a thread. The kernel says of a thread of its own what it did, and not of each time.
+    /// Rows of a thread. dmatest says of a thread what it did, and not of each time.
     pub const fn rounds(&self) -> u32 {
         match self.backend {
             CopyBackend::Dmatest => 1,
-            CopyBackend::Cpu | CopyBackend::Sim => self.iterations,
+            CopyBackend::Cpu | CopyBackend::Sgtest | CopyBackend::Sim => self.iterations,
         }
     }
 
@@ -354,22 +335,9 @@ pub struct CopyRecord {
     pub sizes: Sizes,
     /// The driver of the DMA controllers that copied; `None` where CPUs did.
     pub provider: Option<String>,
-}
-
-/// What the kernel's dmatest says of one of its threads.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "dmatest")]
-pub struct KernelFigures {
-    /// Buffers that it copied.
-    pub tests: u64,
-    /// Of these, those that went wrong.
-    pub failures: u64,
-    /// Buffers a second, without the time in which it fills or verifies them.
-    pub iops: f64,
-    /// KiB a second, likewise.
-    pub kb_s: u64,
-    /// As the kernel printed it, without the time.
-    pub line: String,
+    /// Waits for the kernel's locks; `None` where no thread of the kernel's copied.
+    #[serde(default)]
+    pub contention: Option<Contention>,
 }
 
 /// What was recorded of one copying thread.
@@ -393,7 +361,7 @@ pub struct CopyThread {
     pub nodes: [Option<u32>; 2],
     /// Of the submission path; empty without one.
     pub locks: Vec<LockTimes>,
-    /// Of a thread of the kernel's dmatest.
+    /// Of a thread in the kernel.
     pub kernel: Option<KernelFigures>,
 }
 
@@ -446,12 +414,18 @@ pub struct CopyResult {
     /// The driver of the DMA controllers that copied; `None` where CPUs did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// What the kernel's dmatest says of each of its threads; empty where CPUs copied.
+    /// The kernel module whose threads had them copy; `None` where CPUs did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub module: Option<CopyModule>,
+    /// What that module says of each of its threads; empty where CPUs copied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernel: Vec<KernelFigures>,
     /// How long it took to get the locks of the submission path; empty without one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub locks: Vec<LockResult>,
+    /// Waits for the kernel's own locks while its threads copied; `None` where CPUs did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contention: Option<Contention>,
     /// Passes that took at least 1 ms longer than their thread's median.
     pub long_passes: u64,
     /// How much longer the longest of them took, ns.
@@ -467,24 +441,6 @@ pub struct CopyResult {
     /// Wall bandwidth of each trial that counts, bytes a second; of a cell alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trials_bytes_s: Vec<f64>,
-}
-
-/// How long it took to get locks of one kind, over all threads.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "lock")]
-pub struct LockResult {
-    /// What it is the lock of.
-    pub of: LockOf,
-    /// How often one was taken.
-    pub taken: u64,
-    /// Median, ns; one reading of the counter is in it.
-    pub p50_ns: i64,
-    /// Of a hundred, one took longer, ns.
-    pub p99_ns: i64,
-    /// The longest that a thread waited, ns.
-    pub max_ns: i64,
-    /// All together, as a share of the threads' time in passes.
-    pub share: f64,
 }
 
 /// How long two threads were in a pass at once.

@@ -8,7 +8,7 @@ use crate::column::title;
 use crate::figure;
 use crate::picture::Picture;
 use crate::summary::usable;
-use tardy_model::copy::{COPY, CopyResult};
+use tardy_model::copy::{COPY, Contention, CopyModule, CopyResult};
 use tardy_model::result::{CellResult, StreamResult};
 
 /// The driver of the controllers that tardy brings along.
@@ -75,9 +75,16 @@ pub(crate) fn lines(copy: &CopyResult, separator: Option<char>) -> Vec<(&'static
             SOFTWARE => format!("of {provider}: they are software, which copies with CPUs"),
             provider => format!("of {provider}"),
         };
-        lines.push(("copied by", format!("the kernel's dmatest on DMA controllers {how}")));
+        // A run folder of an earlier version does not name it: there was one.
+        let module = copy.module.unwrap_or(CopyModule::Dmatest);
+        let chains = match module {
+            CopyModule::Dmatest => String::new(),
+            CopyModule::TardySgtest => format!("{} descriptors a chain, ", number(copy.buffers.into(), separator)),
+        };
+        lines.push(("copied by", format!("{} {chains}on DMA controllers {how}", module.says())));
     }
-    lines.extend(copy.kernel.iter().map(|of| ("kernel", of.line.clone())));
+    let label = if copy.module == Some(CopyModule::TardySgtest) { "sgtest" } else { "kernel" };
+    lines.extend(copy.kernel.iter().map(|of| (label, of.line.clone())));
     for lock in &copy.locks {
         let [p50, p99, max] = [lock.p50_ns, lock.p99_ns, lock.max_ns].map(figure::about);
         let (taken, share) = (number(lock.taken, separator), figure::share(lock.share));
@@ -87,8 +94,39 @@ pub(crate) fn lines(copy: &CopyResult, separator: Option<char>) -> Vec<(&'static
             format!("{name}: taken {taken} times, p50 {p50}, p99 {p99}, max {max}, {share} of the time in passes"),
         ));
     }
+    if let Some(contention) = &copy.contention {
+        lines.extend(waits(contention, separator).into_iter().map(|says| ("locks", says)));
+    }
     let share = figure::share(copy.recording_share);
     lines.push(("recording", format!("{:.0} ns a pass, {share} of the shortest tenth of them", copy.recording_ns)));
+    lines
+}
+
+/// Waits for the kernel's locks, of the threads that copied.
+fn waits(of: &Contention, separator: Option<char>) -> Vec<String> {
+    let source = &of.source;
+    if let Some(why) = &of.why {
+        return vec![format!("the kernel's: no figures of {source}: {why}")];
+    }
+    let mut lines = Vec::new();
+    for lock in &of.locks {
+        let [sum, max] = [lock.sum_ns, lock.max_ns].map(figure::about);
+        let (waits, kind) = (number(lock.waits, separator), &lock.kind);
+        lines.push(format!("the kernel's, {kind} {}: {waits} waits, {sum} in all, the longest {max}", lock.lock));
+    }
+    let mut says = match lines.len() {
+        0 => format!("the kernel's: {source} showed no wait of these threads"),
+        _ => format!("the kernel's are those that {source} showed of these threads, to {}", figure::about(of.unit_ns)),
+    };
+    let more = [
+        (of.other_waits, "waits for other locks are not listed"),
+        (of.half, "waits have only their beginning or end"),
+        (of.lost, "events were lost, and waits are missing"),
+    ];
+    for (count, what) in more.into_iter().filter(|(count, _)| *count > 0) {
+        says += &format!("; {} {what}", number(count, separator));
+    }
+    lines.push(says);
     lines
 }
 
@@ -148,7 +186,12 @@ pub(crate) fn table(picture: &Picture<'_>, separator: Option<char>) -> Option<Ta
             number(copy.buffer_bytes, separator),
             number(copy.migrations, separator),
         ];
-        let row = [title(&cell.id), usable(cell).to_owned(), may.to_owned()];
+        let name = match copy.module {
+            Some(CopyModule::TardySgtest) => format!("{} (tardy_sgtest, tardy's own test module)", title(&cell.id)),
+            Some(CopyModule::Dmatest) => format!("{} (dmatest)", title(&cell.id)),
+            None => title(&cell.id),
+        };
+        let row = [name, usable(cell).to_owned(), may.to_owned()];
         table.rows.push(row.into_iter().chain(figures).collect());
     }
     (!table.rows.is_empty()).then_some(table)

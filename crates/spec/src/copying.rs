@@ -8,8 +8,8 @@ use crate::experiment::{Path, Setup, Softirq};
 use crate::schema::Value;
 use std::collections::BTreeMap;
 use tardy_model::copy::{
-    Background, Bind, COPY, CopyBackend, CopySim, Copying, MOST_ITERATIONS, MOST_THREADS, Method, Pages, Residence,
-    Submit,
+    Background, Bind, COPY, CopyBackend, CopyModule, CopySim, Copying, MOST_ITERATIONS, MOST_THREADS, Method, Pages,
+    Residence, Submit,
 };
 use tardy_model::expect::{BANDWIDTH, Count, Expectation, Limit};
 use tardy_model::path::PathKind;
@@ -97,8 +97,13 @@ fn copying(view: &View<'_>) -> Result<Copying, Problem> {
     let submit = table.get("submit", called(Submit::of))?;
     let node = |field: &str| table.find(field).is_some().then(|| number(field)).transpose();
     let nodes = [node("from_node")?, node("to_node")?];
-    if backend == CopyBackend::Dmatest {
-        of_kernel(&table, buffers)?;
+    if let Some(module) = backend.module() {
+        of_kernel(&table, module)?;
+    }
+    match backend {
+        CopyBackend::Dmatest => one_buffer(&table, buffers)?,
+        CopyBackend::Sgtest => few_chains(&table, passes)?,
+        CopyBackend::Cpu | CopyBackend::Sim => {}
     }
     if backend == CopyBackend::Sim && (submit != Submit::None || nodes != [None, None]) {
         let key = if submit == Submit::None { "from_node" } else { "submit" };
@@ -129,19 +134,53 @@ fn copying(view: &View<'_>) -> Result<Copying, Problem> {
 }
 
 /// What the kernel's dmatest cannot do.
-fn of_kernel(table: &Table<'_>, buffers: u32) -> Result<(), Problem> {
-    if buffers != 1 {
-        let message = format!(
-            "`{}`: the kernel's dmatest copies one buffer at a time; since Linux 4.14 it has had no mode with several",
-            table.key("buffers")
-        );
-        return Err(table.wrong(&["buffers", "backend"], message, "write copy.buffers = 1, or copy.backend = \"cpu\""));
+fn one_buffer(table: &Table<'_>, buffers: u32) -> Result<(), Problem> {
+    if buffers == 1 {
+        return Ok(());
     }
+    let message = format!(
+        "`{}`: the kernel's dmatest copies one buffer at a time; since Linux 4.14 it has had no mode with several",
+        table.key("buffers")
+    );
+    let help = "write copy.buffers = 1, or copy.backend = \"sgtest\", tardy's own test module, which chains them, or copy.backend = \"cpu\"";
+    Err(table.wrong(&["buffers", "backend"], message, help))
+}
+
+/// The most chains of a trial that tardy's test module keeps.
+const MOST_CHAINS: u64 = 1 << 20;
+/// The largest buffer that the kernel has in one piece, bytes.
+const LARGEST_PIECE: i64 = 4 << 20;
+
+/// What tardy's test module cannot do.
+fn few_chains(table: &Table<'_>, passes: u64) -> Result<(), Problem> {
+    if passes > MOST_CHAINS {
+        let message = format!(
+            "`{}`: {passes} passes of all threads, and backend sgtest keeps {MOST_CHAINS} at most",
+            table.key("iterations")
+        );
+        return Err(table.wrong(&["iterations", "threads", "backend"], message, "take fewer iterations"));
+    }
+    let bytes = table.get("bytes", integer)?;
+    if bytes > LARGEST_PIECE {
+        let message = format!(
+            "`{}`: backend sgtest takes buffers that the kernel has in one piece, {LARGEST_PIECE} bytes at most",
+            table.key("bytes")
+        );
+        return Err(table.wrong(&["bytes", "backend"], message, "take smaller buffers, and more of them"));
+    }
+    Ok(())
+}
+
+/// What a test in the kernel has nothing to do with.
+fn of_kernel(table: &Table<'_>, module: CopyModule) -> Result<(), Problem> {
     let own =
         ["method", "pages", "from", "to", "from_node", "to_node", "submit", "policy", "bind", "cpus", "background"];
     if let Some(key) = own.into_iter().find(|field| table.is_changed(field)) {
-        let message =
-            format!("`{}` has no meaning for the kernel's dmatest, whose threads are not tardy's", table.key(key));
+        let whose = match module {
+            CopyModule::Dmatest => "the kernel's dmatest, whose threads are not tardy's",
+            CopyModule::TardySgtest => "backend sgtest, whose threads are the kernel's",
+        };
+        let message = format!("`{}` has no meaning for {whose}", table.key(key));
         return Err(table.wrong(&[key, "backend"], message, "leave it out, or write copy.backend = \"cpu\""));
     }
     Ok(())

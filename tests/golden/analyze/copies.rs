@@ -183,6 +183,7 @@ fn trace(passes: &[[(i64, i64); 2]], cpus: [&[(u32, u32)]; 2]) -> Trace {
         window_bytes: [0, 0],
         sizes: Sizes::USUAL,
         provider: None,
+        contention: None,
     });
     let mut pass = EnvelopePass::new(&record, "ctl", &[Metric::PASS], Grain::of(1, 1)).expect("its stream");
     pass.push(&batch);

@@ -282,6 +282,7 @@ fn a_guests_record_of_a_copy_was_not_looked_at() {
             window_bytes: [0, 0],
             sizes: Sizes::USUAL,
             provider: None,
+            contention: None,
         };
         change(&mut of);
         let mut record = record.clone();
@@ -308,6 +309,7 @@ fn a_guests_record_of_a_copy_was_not_looked_at() {
         window_bytes: [0, 0],
         sizes: Sizes::USUAL,
         provider: None,
+        contention: None,
     };
     strange.streams.get_mut("ctl").expect("a stream").copy = Some(copy);
     let why = Expected::of(&simulated()).trial(&strange, streams).expect_err("no copy");

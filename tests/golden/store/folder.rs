@@ -450,6 +450,7 @@ fn a_record_of_a_copy_with_four_thousand_million_passes_or_threads_without_numbe
         window_bytes: [0, 0],
         sizes: Sizes::USUAL,
         provider: None,
+        contention: None,
     };
     let read = |change: &dyn Fn(&mut CopyRecord)| {
         let mut record = record("all", 1);

@@ -235,6 +235,10 @@ fn measure(experiment: &Experiment, running: &mut Vec<(String, RunningMachine)>,
     for module in devices::modules(experiment).into_iter().chain(of_machines) {
         init::modprobe(module);
     }
+    // Facts only.
+    if devices::traces(experiment) {
+        let _ = tardy_sys::machine::mount("tracefs", "/sys/kernel/tracing");
+    }
     // The host's signal ends the whole guest.
     let stop = AtomicBool::new(false);
     let version = identity::version();

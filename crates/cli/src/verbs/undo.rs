@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use std::cell::Cell;
 use std::io::{IsTerminal, Write, stderr, stdin};
 use std::path::Path;
+use tardy_engine::copy::contention;
 use tardy_lab::command::{Command, OURSELVES};
 use tardy_lab::host::runner::Processes;
 use tardy_lab::host::ssh::{Ssh, SshError};
@@ -66,6 +67,11 @@ fn put_back(state: &Path, only_own: bool) -> Result<Exit> {
             show(error.shown().iter());
         }
     };
+    if !only_own {
+        for folder in contention::remove_of_killed() {
+            eprintln!("  rmdir {}", folder.display());
+        }
+    }
     let undo = if only_own { undo_own } else { undo_all };
     let report = undo(state, &mut runner, &mut hear).map_err(|error| {
         show(error.shown().iter());

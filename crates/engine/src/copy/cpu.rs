@@ -228,7 +228,8 @@ pub(super) fn run(order: &CopyOrder<'_>, memory: &mut CopyMemory, look: &mut dyn
         memory.give_back(regions, (copy.pages, copy.nodes));
     }
     let background = background.map(|load| background::since(first_ns.unwrap_or(first.tai_ns), load));
-    Ok(Copied { threads, recording_ns, background, clocks: [before, clock::read_clocks()] })
+    let clocks = [before, clock::read_clocks()];
+    Ok(Copied { threads, recording_ns, background, clocks, provider: None, contention: None })
 }
 
 /// Leaves out what a thread waited for before the copy's first pass: it is no time of the copy's.

@@ -4,15 +4,20 @@
 
 mod background;
 pub mod buckets;
+pub mod contention;
+mod controllers;
 mod cpu;
 pub mod dmatest;
 mod order;
+mod parameters;
+pub mod sgtest;
 mod sim;
 mod submission;
 mod window;
 
 pub use background::background_bytes;
 pub use order::{CopyError, CopyMemory, CopyOrder};
+pub use parameters::is_loaded;
 pub use window::{needed_bytes, region_bytes, windows};
 
 use order::Copied;
@@ -39,18 +44,19 @@ pub struct CopyTrial {
 /// # Errors
 /// If there is not the memory or not a thread for it; then nothing was copied.
 pub fn trial(order: &CopyOrder<'_>, memory: &mut CopyMemory, look: &mut dyn FnMut()) -> Result<CopyTrial, CopyError> {
-    let (copied, provider) = match order.copy.backend {
-        CopyBackend::Cpu => (cpu::run(order, memory, look)?, None),
-        CopyBackend::Dmatest => dmatest::run(order, look).map(|(copied, provider)| (copied, Some(provider)))?,
-        CopyBackend::Sim => (sim::run(order), None),
+    let copied = match order.copy.backend {
+        CopyBackend::Cpu => cpu::run(order, memory, look)?,
+        CopyBackend::Dmatest => dmatest::run(order, look)?,
+        CopyBackend::Sgtest => sgtest::run(order, look)?,
+        CopyBackend::Sim => sim::run(order),
     };
-    Ok(recorded(order, copied, provider))
+    Ok(recorded(order, copied))
 }
 
 /// Samples and record of what was copied.
-fn recorded(order: &CopyOrder<'_>, copied: Copied, provider: Option<String>) -> CopyTrial {
+fn recorded(order: &CopyOrder<'_>, copied: Copied) -> CopyTrial {
     let copy = order.copy;
-    let Copied { threads, recording_ns, background, clocks } = copied;
+    let Copied { threads, recording_ns, background, clocks, provider, contention } = copied;
     let mut batch = Batch::default();
     let (mut begin, mut end) = (Vec::new(), Vec::new());
     let first_ns = threads.iter().filter_map(|(passes, _)| passes.first()).map(|pass| pass.0).min();
@@ -71,7 +77,7 @@ fn recorded(order: &CopyOrder<'_>, copied: Copied, provider: Option<String>) -> 
     let done = threads.iter().map(|(passes, _)| passes.len() as u64).sum();
     let source = match copy.backend {
         CopyBackend::Cpu => Source::App,
-        CopyBackend::Dmatest => Source::Kernel,
+        CopyBackend::Dmatest | CopyBackend::Sgtest => Source::Kernel,
         CopyBackend::Sim => Source::Sim,
     };
     let threads: Vec<CopyThread> = threads.into_iter().map(|(_, of)| of).collect();
@@ -84,6 +90,7 @@ fn recorded(order: &CopyOrder<'_>, copied: Copied, provider: Option<String>) -> 
         window_bytes: windows(copy, &order.sizes),
         sizes: order.sizes,
         provider,
+        contention,
     };
     let record = StreamRecord {
         intended: batch.len() as u32,

@@ -2,8 +2,9 @@
 //! What a backend is asked to copy, and what it hands over.
 
 use std::sync::atomic::AtomicBool;
-use tardy_model::copy::{CopyThread, Copying, Pages, Sizes};
+use tardy_model::copy::{Contention, CopyThread, Copying, Pages, Sizes};
 use tardy_model::load::LoadRecord;
+use tardy_model::placement::ThreadRecord;
 use tardy_model::time::ClockReading;
 use tardy_sys::SysError;
 use tardy_sys::memory::Region;
@@ -57,12 +58,12 @@ pub enum CopyError {
     #[error("thread {number} of a copy: {why}")]
     Thread { number: u32, why: String },
     #[error(
-        "backend dmatest needs the kernel's module dmatest, and it is not loaded here: `tardy guest fetch --with dmatest` builds it \
+        "backend {backend} needs the kernel module {module}, and it is not loaded here: `tardy guest fetch --with dmatest` builds it \
          for guests, once; then run with --in guest"
     )]
-    NoDmatest,
-    #[error("backend dmatest: {0}")]
-    Dmatest(String),
+    NotLoaded { backend: &'static str, module: &'static str },
+    #[error("backend {backend}: {why}")]
+    Kernel { backend: &'static str, why: String },
     #[error("this CPU has no instructions for method {0}: take memcpy")]
     Method(&'static str),
 }
@@ -75,10 +76,24 @@ pub(super) struct Copied {
     /// What disturbed it, if something did.
     pub background: Option<LoadRecord>,
     pub clocks: [ClockReading; 2],
+    /// The driver of the DMA controllers that copied, if some did.
+    pub provider: Option<String>,
+    /// Waits for the kernel's locks, if its threads copied.
+    pub contention: Option<Contention>,
 }
 
 /// A thread of this number, as yet without passes.
 pub(super) fn thread_of(copy: &Copying, number: u32) -> CopyThread {
     let channel = number / copy.threads;
     CopyThread { controller: channel / copy.channels, channel: channel % copy.channels, ..CopyThread::default() }
+}
+
+/// What is known of a thread of the kernel's: it has no policy and no memory that tardy chose.
+pub(super) fn kernel_thread(copy: &Copying) -> ThreadRecord {
+    ThreadRecord {
+        policy_asked: copy.policy.to_string(),
+        policy_granted: copy.policy.to_string(),
+        memory_locked: true,
+        ..ThreadRecord::default()
+    }
 }

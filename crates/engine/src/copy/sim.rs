@@ -49,7 +49,7 @@ pub(super) fn run(order: &CopyOrder<'_>) -> Copied {
     }
     let ended_ns = threads.iter().filter_map(|(passes, _)| passes.last()).map(|pass| pass.1).max();
     let clocks = [EPOCH_NS, ended_ns.unwrap_or(EPOCH_NS) + LEAD_NS].map(reading);
-    Copied { threads, recording_ns: 0.0, background: None, clocks }
+    Copied { threads, recording_ns: 0.0, background: None, clocks, provider: None, contention: None }
 }
 
 /// What a thread copies, bits a second, with the cliffs of the machine.

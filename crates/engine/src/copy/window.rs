@@ -46,9 +46,15 @@ pub fn needed_bytes(copy: &Copying, sizes: &Sizes) -> u64 {
 
 /// Memory that a copy needs for its buffers, bytes.
 pub fn region_bytes(copy: &Copying, sizes: &Sizes) -> u64 {
-    // The kernel has the buffers of its own threads.
-    if copy.backend != CopyBackend::Cpu {
-        return 0;
+    match copy.backend {
+        CopyBackend::Cpu => {}
+        // It has all buffers of a chain at once, of both sides.
+        CopyBackend::Sgtest => {
+            let buffers = u64::from(copy.buffers).saturating_mul(u64::from(copy.all_threads()));
+            return buffers.saturating_mul(copy.bytes).saturating_mul(2);
+        }
+        // The kernel's own test has one buffer at a time.
+        CopyBackend::Dmatest | CopyBackend::Sim => return 0,
     }
     let [from, to] = windows(copy, sizes);
     let each = from.saturating_add(to).saturating_add(2 * HUGE);

@@ -3,11 +3,11 @@
 //! every guest has, and network devices of QEMU's. Pure.
 
 use super::error::GuestError;
-use super::extra::{self, EXTRAS, Extra};
+use super::extra::{EXTRAS, Extra};
 use super::kernel::Kernel;
 use crate::path::{self, InGuest};
-use std::collections::BTreeMap;
-use tardy_model::copy::CopyBackend;
+use std::collections::{BTreeMap, BTreeSet};
+use tardy_model::copy::CopyModule;
 use tardy_model::path::PathKind;
 use tardy_spec::experiment::{Cell, Experiment, Setup};
 
@@ -23,16 +23,26 @@ fn needed(experiment: &Experiment) -> impl Iterator<Item = (&Cell, &'static InGu
 /// Modules that the experiment's paths need, in the order in which they are loaded.
 pub fn modules(experiment: &Experiment) -> Vec<&'static str> {
     let of_paths = needed(experiment).flat_map(|(_, guest)| (guest.modules)()).copied();
-    let tests_dma = experiment.cells.iter().any(|cell| is_dmatest(&cell.setup));
-    of_paths.chain(extra::extra(DMATEST).filter(|_| tests_dma).into_iter().flat_map(|of| of.modules).copied()).collect()
+    let tests: BTreeSet<&str> =
+        experiment.cells.iter().filter_map(|cell| test(&cell.setup)).map(CopyModule::name).collect();
+    let controllers = [CONTROLLERS].into_iter().filter(|_| !tests.is_empty());
+    of_paths.chain(controllers).chain(tests.iter().copied()).collect()
 }
 
-/// What builds the kernel's test of DMA controllers.
+/// What builds tests of DMA controllers.
 const DMATEST: &str = "dmatest";
+/// The controllers that they test.
+const CONTROLLERS: &str = "tardy_softdma";
 
-/// True if the kernel's test of DMA controllers copies.
-fn is_dmatest(setup: &Setup) -> bool {
-    setup.copy.as_ref().is_some_and(|copy| copy.backend == CopyBackend::Dmatest)
+/// The test of DMA controllers that copies in a cell, if one does.
+fn test(setup: &Setup) -> Option<CopyModule> {
+    setup.copy.as_ref().and_then(|copy| copy.backend.module())
+}
+
+/// True if the waits of the kernel's threads are recorded, which takes a file system for its
+/// traces.
+pub fn traces(experiment: &Experiment) -> bool {
+    experiment.cells.iter().any(|cell| test(&cell.setup).is_some())
 }
 
 /// Kernel modules that Debian does not build, that cells need and that were not built for this
@@ -43,13 +53,15 @@ pub fn not_built<'a>(experiment: &'a Experiment, kernel: &Kernel) -> Vec<(&'stat
         let file = format!("{name}.ko");
         sums.of.keys().any(|path| path.file_name().is_some_and(|of| of == file.as_str()))
     };
+    let wanted = modules(experiment);
     let of = |extra: &'static Extra| {
         let needs = |cell: &&Cell| match extra.name {
-            DMATEST => is_dmatest(&cell.setup),
+            DMATEST => test(&cell.setup).is_some(),
             _ => (path::kind(cell.setup.path.kind).guest.modules)() == extra.modules,
         };
         let cells: Vec<&str> = experiment.cells.iter().filter(needs).map(|cell| cell.id.as_str()).collect();
-        let lacks = extra.modules.iter().any(|module| !is_there(module)) && !cells.is_empty();
+        let mut of_it = extra.modules.iter().filter(|module| wanted.contains(module));
+        let lacks = of_it.any(|module| !is_there(module)) && !cells.is_empty();
         lacks.then_some((extra, cells))
     };
     EXTRAS.iter().filter_map(of).collect()

@@ -43,15 +43,16 @@ impl Extra {
 /// Those that can be built.
 pub const EXTRAS: &[Extra] = &[NETDEVSIM, DMATEST];
 
-/// The kernel's test of DMA controllers, and two controllers that it can test on any machine.
+/// The kernel's test of DMA controllers, tardy's own, and two controllers that they can test on any
+/// machine.
 const DMATEST: Extra = Extra {
     name: "dmatest",
     since: (6, 1),
     why: "its parameters are others",
     sources: &["drivers/dma/dmatest.c"],
-    own: &[("tardy_softdma.c", include_str!("softdma.c"))],
-    kbuild: "obj-m := tardy_softdma.o dmatest.o\n",
-    modules: &["tardy_softdma", "dmatest"],
+    own: &[("tardy_softdma.c", include_str!("softdma.c")), ("tardy_sgtest.c", include_str!("sgtest.c"))],
+    kbuild: "obj-m := tardy_softdma.o dmatest.o tardy_sgtest.o\n",
+    modules: &["tardy_softdma", "dmatest", "tardy_sgtest"],
 };
 
 const NETDEVSIM: Extra = Extra {

@@ -2,7 +2,7 @@
 //! What the record of a copy can have at most. A run folder, or a guest, may hold anything in its
 //! place, and whoever reads it takes memory and time by its numbers.
 
-use super::{CopyRecord, Copying, LockOf, MOST_ITERATIONS, MOST_THREADS};
+use super::{CopyRecord, Copying, LockOf, MOST_ITERATIONS, MOST_LOCKS, MOST_THREADS};
 
 /// The most buckets of times: sixteen of each power of two.
 const MOST_BUCKETS: usize = 16 * 64;
@@ -32,6 +32,9 @@ impl CopyRecord {
         let (asked, has) = (self.asked.all_threads(), self.threads.len());
         if u32::try_from(has) != Ok(asked) {
             return Some(format!("a copy of {asked} threads with figures of {has}"));
+        }
+        if self.contention.as_ref().is_some_and(|of| of.locks.len() > MOST_LOCKS) {
+            return Some(format!("a copy with waits for more than {MOST_LOCKS} locks of the kernel's"));
         }
         let rounds = self.asked.rounds();
         let strange = |(number, of): (usize, &super::CopyThread)| {

@@ -246,7 +246,7 @@ pub const KEYS: &[Key] = &[
     key("load.*.command", Kind::Words, None("needed for `command`"), "`command`: program and arguments at `from`; `{from}` and `{to}` become the stations' addresses. It runs as root, and `tardy run` asks for `--allow-commands`."),
     key("load.*.peer_command", Kind::Words, None("none"), "`command`: the same at `to`, started before."),
 
-    key("copy.backend", choice(&CopyBackend::WORDS), Text("cpu"), "What copies: `cpu`; `dmatest`, the kernel's own test of DMA controllers, in a guest (`tardy guest fetch --with dmatest`); or `sim`, which draws passes and their times from the seed."),
+    key("copy.backend", choice(&CopyBackend::WORDS), Text("cpu"), "What copies: `cpu`; `dmatest`, the kernel's own test of DMA controllers, in a guest (`tardy guest fetch --with dmatest`); `sgtest`, a test module of tardy's own that chains `buffers` descriptors, likewise; or `sim`, which draws passes and their times from the seed."),
     key("copy.controllers", number(1, 64), Integer(1), "Controllers; threads × channels × controllers copy at once."),
     key("copy.channels", number(1, 64), Integer(1), "Channels of each controller."),
     key("copy.threads", number(1, MOST_THREADS as i64), Integer(1), "Threads of each channel."),
