@@ -25,7 +25,12 @@ fn what_the_kernel_prints_of_its_threads_is_read_as_it_is_written() {
     assert!((figures.iops - 101.14).abs() < 1e-9);
     assert_eq!(figures.line, line);
     let failed = "4,1,5,-;dmatest: dma1chan0-copy0: summary 7 tests, 3 failures 2.50 iops 0 KB/s (-110)";
-    assert_eq!(summary(failed).expect("a summary").figures.failures, 3);
+    let failed = summary(failed).expect("a summary");
+    assert_eq!((failed.figures.failures, failed.code), (3, -110));
+    // A thread that found no memory for its buffers counts no failure.
+    let none = "4,1,5,-;dmatest: dma1chan0-copy0: summary 0 tests, 0 failures 0.00 iops 0 KB/s (-12)";
+    let none = summary(none).expect("a summary");
+    assert_eq!((none.figures.failures, none.code), (0, -12));
     for other in [
         "6,1,5,-;dmatest: Started 1 threads using dma0chan0",
         "6,1,5,-;dmatest: dma0chan0-copy0: dstbuf[0x0] not copied! Expected d8, got 2b",
@@ -33,6 +38,7 @@ fn what_the_kernel_prints_of_its_threads_is_read_as_it_is_written() {
         "no record",
         "6,1,x,-;dmatest: dma0chan0-copy0: summary 1 tests, 0 failures 1.00 iops 1 KB/s (0)",
         "6,1,5,-;dmatest: dma0chan0-copy0: summary 1 tests, 0 failures",
+        "6,1,5,-;dmatest: dma0chan0-copy0: summary 1 tests, 0 failures 1.00 iops 1 KB/s",
     ] {
         assert_eq!(summary(other), None, "{other}");
     }

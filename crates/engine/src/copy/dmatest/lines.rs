@@ -12,6 +12,8 @@ pub struct Summary {
     /// Of the channel's threads, from 0.
     pub thread: u32,
     pub figures: KernelFigures,
+    /// What the thread ended with: 0, or an error's number below it.
+    pub code: i32,
 }
 
 /// Time, µs, and words of a line of `/dev/kmsg`.
@@ -32,6 +34,7 @@ pub fn summary(record: &str) -> Option<Summary> {
     let mut words = rest.split_whitespace();
     let mut number = || words.by_ref().find_map(|word| word.parse::<f64>().ok());
     let (tests, failures, iops, kb_s) = (number()?, number()?, number()?, number()?);
+    let code = rest.rsplit_once('(')?.1.strip_suffix(')')?.parse().ok()?;
     let figures = KernelFigures {
         tests: tests as u64,
         failures: failures as u64,
@@ -39,5 +42,5 @@ pub fn summary(record: &str) -> Option<Summary> {
         kb_s: kb_s as u64,
         line: text.to_owned(),
     };
-    Some(Summary { at_us, channel: channel.to_owned(), thread: digits.parse().ok()?, figures })
+    Some(Summary { at_us, channel: channel.to_owned(), thread: digits.parse().ok()?, figures, code })
 }
