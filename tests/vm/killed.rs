@@ -8,10 +8,10 @@ use crate::scripted::Scripted;
 use tardy_lab::path;
 use tardy_model::path::PathKind;
 
-/// What a run there may change, a line each: links and their features, addresses and drivers,
-/// virtual functions, the setting, and what must not be there: namespaces, slots, datapaths. Then
-/// the processes of a run, by their programs. And what kills a run: at a moment, in hundredths of a
-/// second, or when packets are on their way. Each kill is one line on the port.
+/// What a run there may change, a line each: links, addresses and drivers, virtual functions, the
+/// setting, and what must not be there: namespaces, slots, datapaths. Then the processes of a run,
+/// by their programs. And what kills a run: at a moment, in hundredths of a second, or when packets
+/// are on their way. Each kill is one line on the port.
 const FUNCTIONS: &str = r#"for m in igb vfio_pci vfio_iommu_type1 kvm_amd tun vhost_net bridge macvtap openvswitch; do modprobe $m; done
 while ! test -e /sys/class/net/eth2; do sleep 0.05; done
 ethtool -L eth0 combined 4
@@ -21,7 +21,6 @@ ip link set dev eth1 mtu 1400
 state() {
 	for d in /sys/class/net/*; do
 		echo ${d##*/} $(cat $d/address $d/mtu $d/flags)
-		case ${d##*/} in eth*) ethtool -k ${d##*/} ;; esac
 	done
 	ip -4 -o addr show
 	for d in /sys/bus/pci/devices/*; do
@@ -78,9 +77,8 @@ cat /tmp/before >/dev/ttyS1
 "#;
 
 /// What is run: a device, a virtual function, programs that the kernel interprets, and each other
-/// way into a machine, by tap with vhost; and those that leave by a device. Open vSwitch is left
-/// out where it is not installed.
-const FILES: [(&str, &str); 11] = [
+/// way into a machine, by tap with vhost. Open vSwitch is left out where it is not installed.
+const FILES: [(&str, &str); 7] = [
     ("whole", "kind = \"vfio\"\na = \"eth0\"\nb = \"eth1\"\ntake = true\n"),
     ("vf", "kind = \"vfio\"\na = \"eth0\"\nb = \"eth2\"\nvf = true\ntake = true\n"),
     ("interpreted", "kind = \"xdp\"\nbpf_jit = \"off\"\n"),
@@ -88,10 +86,6 @@ const FILES: [(&str, &str); 11] = [
     ("macvtap", "kind = \"macvtap\"\n"),
     ("ovs", "kind = \"ovs\"\n"),
     ("tap", "kind = \"tap\"\n"),
-    ("bridge_out", "kind = \"bridge\"\na = \"eth0\"\nb = \"eth1\"\ntake = true\n"),
-    ("macvtap_out", "kind = \"macvtap\"\na = \"eth0\"\nb = \"eth1\"\ntake = true\n"),
-    ("ovs_out", "kind = \"ovs\"\na = \"eth0\"\nb = \"eth1\"\ntake = true\n"),
-    ("xdp_out", "kind = \"xdp\"\na = \"eth0\"\nb = \"eth1\"\ntake = true\n"),
 ];
 
 /// Open vSwitch's program for a datapath without daemons.
@@ -114,8 +108,7 @@ fn a_killed_run_left_its_machine_s_device_with_another_driver() {
     let mut script = FUNCTIONS.to_owned();
     let has_datapath =
         std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|folder| folder.join(DPCTL).exists());
-    let files: Vec<(&str, &str)> =
-        FILES.into_iter().filter(|(name, _)| has_datapath || !name.starts_with("ovs")).collect();
+    let files: Vec<(&str, &str)> = FILES.into_iter().filter(|(name, _)| has_datapath || *name != "ovs").collect();
     for (name, _) in &files {
         script += &format!("killed {name} ''\n{name}=$took\n");
     }
