@@ -8,6 +8,7 @@ mod analyze {
     mod cells;
     mod cliffs;
     mod copies;
+    mod drifts;
     pub(crate) mod fixture;
     mod harm;
     mod hosts;

@@ -3,18 +3,20 @@
 //! configuration says, by which devices it goes, how long a process waits there that nobody notes,
 //! and how much the machine may report.
 
+use crate::analyze::fixture::record;
 use crate::devices::found;
 use crate::help::tardy;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Read, Write, pipe};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tardy_engine::message::{self, read_frame, write_frame};
 use tardy_lab::command::Command as Run;
 use tardy_lab::connection::{Carrier, Connection};
-use tardy_lab::host::ask::Ask;
+use tardy_lab::host::ask::{Ask, Observe};
 use tardy_lab::host::distant::{Distant, Reach};
 use tardy_lab::host::login::{First, Settings, with_lower};
 use tardy_lab::host::{Host, HostId};
@@ -51,6 +53,64 @@ fn keepalives_of_a_configuration_went_over_the_wire_during_trials() {
     let Ok(asked) = asked else { return tardy_tests::skip(test, "ssh is missing (apt install openssh-client)") };
     let asked = String::from_utf8_lossy(&asked.stdout).into_owned();
     assert!(asked.lines().any(|line| line == "serveraliveinterval 0"), "{asked}");
+}
+
+/// A client whose `ssh -G` prints these lines and which refuses settings that are not among them,
+/// as OpenSSH's does; else it does this with the last word, which is what is to run there.
+fn client(folder: &Path, settings: &str, does: &str) -> String {
+    let script = format!(
+        "for word; do test \"$word\" = -G && {{ printf '{settings}'; exit 0; }}; done\n\
+         for word; do case $word in ForkAfter*=*|StdinNull=*|RemoteCommand=*|SessionType=*)\n\
+         printf '{settings}' | grep -qi \"^${{word%%=*}} \" || {{ echo \"Bad configuration option: ${{word%%=*}}\" >&2; exit 255; }};; esac\n\
+         echo \"$word\" >>'{said}'; done\n{does}\n",
+        said = folder.join("said").display()
+    );
+    let file = folder.join("client");
+    fs::write(&file, script).expect("a file");
+    format!("sh {}", file.display())
+}
+
+#[test]
+fn settings_that_an_older_client_does_not_know_kept_tardy_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let undo = |settings: &str| {
+        let client = client(folder.path(), settings, "echo 'it was called' >&2; exit 255");
+        let _ = fs::remove_file(folder.path().join("said"));
+        let output = Command::new(tardy()).args(["undo", "--host", "lab2"]).env("TARDY_SSH", client).output();
+        let output = output.expect("tardy starts");
+        let says = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(3), "{says}");
+        assert!(says.contains("it was called"), "{settings}: {says}");
+        fs::read_to_string(folder.path().join("said")).expect("the client was called")
+    };
+    let newer = ["RemoteCommand=none", "ForkAfterAuthentication=no", "StdinNull=no", "SessionType=default"];
+    let said = undo("hostname lab2\\n");
+    assert!(newer.iter().all(|setting| !said.contains(setting)), "{said}");
+    // One that knows them is asked for each, whatever it is set to.
+    let said =
+        undo("hostname lab2\\nremotecommand top\\nforkafterauthentication yes\\nstdinnull no\\nsessiontype none\\n");
+    assert!(newer.iter().all(|setting| said.lines().any(|line| line == *setting)), "{said}");
+}
+
+#[test]
+fn a_program_that_could_not_run_there_had_no_hint_for_undo_and_doctor() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // It is there already; a shell says 126 of a file that it may not run.
+    let does = "for last; do :; done\ncase $last in *tardy-remote*code=*) echo 'sh: 1: /cache/tardy: Permission denied'; \
+                echo tardy-remote code=126; exit 0;; esac\n\
+                for of in machine=$(uname -m) release=$(uname -r) uid=0 by= between= user=root boot=b file=/cache/tardy there=yes; \
+                do echo \"tardy-remote $of\"; done";
+    let client = client(folder.path(), "hostname lab2\\n", does);
+    for verb in ["undo", "doctor"] {
+        let output = Command::new(tardy()).args([verb, "--host", "lab2"]).env("TARDY_SSH", &client).output();
+        let output = output.expect("tardy starts");
+        let says = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(3), "{verb}: {says}");
+        assert!(
+            says.contains("Permission denied") && says.contains("noexec") && says.contains("XDG_CACHE_HOME"),
+            "{says}"
+        );
+    }
 }
 
 /// `tardy noted` that waits for a second at most, with what it says first.
@@ -155,6 +215,27 @@ fn another_machine_s_answers_filled_a_manifest_that_nobody_could_read() {
     assert_eq!(described(1_000_000).expect("a machine with much to say").machine.len(), 1);
     let error = described(1 << 20).expect_err("too much").to_string();
     assert!(error.starts_with("lab2: it describes itself in 10") && error.contains("1048576 are the most"), "{error}");
+
+    // What a set-up needs to know, and the state around a trial: both go into files and messages.
+    let facts = |bytes: usize| {
+        let facts = Facts { release: Some("z".repeat(bytes)), ..Facts::default() };
+        let facts = json!({ "Facts": serde_json::to_value(facts).expect("JSON") });
+        met(vec![facts], "").look(&Ask::default()).map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert_eq!(facts(1_000_000), Ok(()));
+    let error = facts(1 << 20).expect_err("too much");
+    assert!(
+        error.contains("lab2: it reports of its devices in 10") && error.contains("1048576 are the most"),
+        "{error}"
+    );
+    let observed = |bytes: usize| {
+        let state = serde_json::to_value(record(1, 1).before).expect("JSON");
+        let observed = json!({ "Observed": { "state": state, "napi": {}, "says": [{ "Err": "s".repeat(bytes) }] } });
+        met(vec![observed], "").observe(&Observe::nothing()).map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert_eq!(observed(8_000_000), Ok(()));
+    let error = observed(8 << 20).expect_err("too much");
+    assert!(error.starts_with("lab2: it reports its state in 83") && error.contains("8388608 are the most"), "{error}");
 
     let read = |bytes: usize| json!({ "Read": [{ "command": "", "says": "y".repeat(bytes) }] });
     let ask = |host: &mut Distant<Lying>| host.read_back(&[Run::ip(&["link"])]).map(|read| read.len());

@@ -5,6 +5,7 @@ mod answered;
 mod bends;
 mod copies;
 mod copy_threads;
+mod drifts;
 mod engine;
 mod foreign;
 mod ports;

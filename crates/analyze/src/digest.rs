@@ -7,9 +7,7 @@ use crate::counts::{Counts, Instants, Places, RankedValue, Spilled, Summary, is_
 use crate::statistics::{Quantile, named, rank_of};
 use tardy_model::expect::QUANTILES;
 use tardy_model::histogram::Histogram;
-use tardy_model::point::Metric;
 use tardy_model::result::{Figures, MAX, MetricResult};
-use tardy_model::trial::StreamRecord;
 
 /// Up to this many rows in the pooled cell, quantiles are exact; above, they come from the
 /// histogram.
@@ -450,42 +448,6 @@ impl MetricDigest {
             return clusters;
         }
         clusters.min(counted.beyond(at.bucket.low_ns.saturating_sub(1), gap, with_infinite))
-    }
-}
-
-/// A metric whose stamps two clocks took.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TwoClocks {
-    /// By how much a value may be wrong, ns.
-    pub bound_ns: i64,
-    /// By how much more one may be wrong than another of the same trial, ns.
-    drift_bound_ns: i64,
-    /// The values less the least one of their trial, if they are known of every trial.
-    pub above: Option<MetricDigest>,
-}
-
-impl TwoClocks {
-    pub fn of(metric: Metric, record: &StreamRecord, digest: &MetricDigest) -> Option<TwoClocks> {
-        let bound_ns = record.clock_bound_ns(metric)?;
-        Some(TwoClocks { bound_ns, drift_bound_ns: record.drift_bound_ns(metric), above: digest.above_minimum() })
-    }
-
-    pub fn merge(&mut self, other: TwoClocks) {
-        self.bound_ns = self.bound_ns.max(other.bound_ns);
-        self.drift_bound_ns = self.drift_bound_ns.max(other.drift_bound_ns);
-        self.above = match (self.above.take(), other.above) {
-            (Some(mut above), Some(more)) => {
-                above.merge(more);
-                Some(above)
-            }
-            _ => None,
-        };
-    }
-
-    /// What is above the minimum, with what is left of the bound.
-    pub fn above(&self, source: &str) -> Option<MetricResult> {
-        let found = self.above.as_ref()?.finish(source, None);
-        Some(MetricResult { clock_bound_ns: Some(self.drift_bound_ns), ..found })
     }
 }
 

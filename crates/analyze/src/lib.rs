@@ -29,5 +29,6 @@ pub mod ruler;
 pub mod run;
 mod says;
 pub mod statistics;
+mod two_clocks;
 pub mod validity;
 pub mod worst;

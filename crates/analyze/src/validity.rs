@@ -20,6 +20,7 @@ mod rt_bandwidth;
 mod rules;
 pub(crate) mod shared_cpu;
 pub(crate) mod stamps;
+mod steered;
 
 use crate::arrival::delta_of;
 use crate::outcomes::{Bursts, CoverageByBurst};

@@ -2,10 +2,12 @@
 //! Time with its clock in the type: subtracting instants of two clocks does not compile; a
 //! conversion states its bound.
 
+mod drift;
 mod ends;
 mod sources;
 mod steering;
 
+pub use drift::{Drift, WANDER_PPB};
 pub use ends::EndOffsets;
 pub use sources::MOST_SOURCES;
 pub use steering::{Steering, Timex};

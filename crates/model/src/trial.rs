@@ -12,7 +12,7 @@ use crate::point::{Metric, Point, Source};
 use crate::port::TcpRecord;
 use crate::qdisc::{LaunchRecord, ShaperRecord};
 use crate::stream::Side;
-use crate::time::{ClockReading, Conversion, EndOffsets};
+use crate::time::{ClockReading, Conversion, Drift, EndOffsets};
 use crate::xdp::{Inspection, XdpRecord, XdpSendRecord};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -348,12 +348,15 @@ impl StreamRecord {
         (crosses || self.bound_of_devices_ns(metric) > 0).then(|| self.bound_ns(metric))
     }
 
-    /// By how much more one value of a metric between two hosts may be wrong than another of the
-    /// trial, ns. What is constant in the clocks' distance is no part of it.
-    pub fn drift_bound_ns(&self, metric: Metric) -> i64 {
-        let of_hosts = if metric.crosses_stations() { self.offsets.drift_bound_ns() } else { 0 };
+    /// What the trial shows of by how much more one value of a metric may be wrong than another of
+    /// it. What is constant in the clocks' distance is no part of it.
+    pub fn drift(&self, metric: Metric) -> Drift {
         // Each of the two values may be wrong by the others, one way and the other way.
-        of_hosts.saturating_add(self.bound_of_one_host_ns(metric).saturating_mul(2))
+        let of_one_host_ns = self.bound_of_one_host_ns(metric).saturating_mul(2);
+        if !metric.crosses_stations() {
+            return Drift::of_one_host(of_one_host_ns);
+        }
+        Drift::of(&self.offsets, [self.tx_clocks, self.rx_clocks], of_one_host_ns)
     }
 
     /// The bounds of conversions that stamps need on any number of hosts, ns.

@@ -10,7 +10,7 @@ use tardy_analyze::validity::judge_trial;
 use tardy_model::load::{InstanceRecord, LoadKind, LoadRecord, SideHosts, SideRecord};
 use tardy_model::machine::{CpuTimes, MachineState, TaskTime};
 use tardy_model::placement::{CpuAsked, CpuWork, SoftirqBy, SoftirqRecord, ThreadRecord};
-use tardy_model::time::{ClockReading, LeftOut, Nanos, Offset, OffsetReading, OtherSource};
+use tardy_model::time::{ClockReading, LeftOut, Nanos, Offset, OffsetReading, OtherSource, Steering};
 use tardy_model::trial::{SpinGaps, TrialRecord};
 use tardy_model::validity::Validity;
 use tardy_model::verdict::{Level, Verdict};
@@ -326,6 +326,30 @@ fn a_clock_that_bent_within_a_trial_was_said_by_nobody() {
         (&verdict.evidence["steered_ppb"], &verdict.evidence["bend_ns"], &verdict.evidence["bound_ns"]),
         (&10_000_i64.into(), &2_500_i64.into(), &4_500_i64.into())
     );
+}
+
+#[test]
+fn a_clock_that_is_steered_faster_than_bounds_assume_was_said_by_nobody() {
+    let judged = |rate_ppb: i64, are_two: bool| {
+        let mut record = within(2_000);
+        let stream = ctl(&mut record);
+        if !are_two {
+            stream.offsets = Default::default();
+        }
+        stream.rx_clocks[1].steering = Some(Steering { rate_ppb, left_ns: 0 });
+        verdicts(&record).into_iter().find(|verdict| verdict.id == "clock-bend")
+    };
+    assert_eq!((judged(500_000, true), judged(-500_000, true)), (None, None));
+    assert_eq!(judged(700_000, false), None, "one clock");
+    for (rate_ppb, ppm) in [(500_100, "500.1"), (-83_333_000, "-83333.0")] {
+        let verdict = judged(rate_ppb, true).expect("a verdict");
+        let says = format!(
+            "ctl.rx: its kernel steers the clock by {ppm} ppm, and the bounds of two hosts' clocks assume 500 ppm at most: let the \
+             clocks settle, or have what steers them go slower (chrony's maxslewrate)"
+        );
+        assert_is(&verdict, "clock-bend", Level::Warning, &says);
+        assert_eq!(verdict.evidence["rate_ppb"], rate_ppb.into());
+    }
 }
 
 #[test]

@@ -3,8 +3,9 @@
 //! cell's figures, and the verdicts on the cell from all of them.
 
 use crate::arrival::delta_of;
-use crate::digest::{MetricDigest, TwoClocks};
+use crate::digest::MetricDigest;
 use crate::distribution::{Dropped, HintDigest, StreamDigest};
+use crate::two_clocks::TwoClocks;
 use crate::validity::stamps::{self, CLOCK_BOUND};
 use crate::validity::{RULES, path_failed, shared_cpu, was_measured_well};
 use crate::{gates, outcomes, says};

@@ -3,7 +3,7 @@
 
 use super::{
     Evidence, Rule, SPOILS, Spoils, broken, copies, cpus, flows, launching, load, packets, rt_bandwidth, shared_cpu,
-    stamps,
+    stamps, steered,
 };
 use crate::outcomes::CoverageByBurst;
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub const RULES: [Rule; 59] = [
     stamps::TAI_OFFSET,
     stamps::CLOCK_STEP,
     stamps::CLOCKS_DISAGREE,
-    stamps::CLOCK_BEND,
+    steered::CLOCK_BEND,
     stamps::CAUSALITY,
     stamps::CLOCK_BOUND,
     cpus::POLICY,

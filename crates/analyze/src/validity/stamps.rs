@@ -259,34 +259,8 @@ fn clocks_disagree(evidence: &Evidence<'_>) -> Vec<Verdict> {
     offsets(evidence).into_iter().filter_map(of).collect()
 }
 
-/// `clock-bend`: a kernel steered its clock otherwise after the trial than before it, so that two
-/// clocks did not run evenly against each other, and what they may have left the line by is a good
-/// part of the bound.
-pub(super) const CLOCK_BEND: Rule = Rule { id: validity::CLOCK_BEND, spoils: Spoils::Measuring, judge: clock_bend };
-
-fn clock_bend(evidence: &Evidence<'_>) -> Vec<Verdict> {
-    let limit = evidence.settings.share(CLOCK_BEND.id);
-    let of = |(host, offset): (String, &Offset)| {
-        let (bend_ns, bound_ns) = (offset.bend_ns(), offset.bound_ns());
-        if bend_ns == 0 || bend_ns as f64 <= limit * bound_ns as f64 {
-            return None;
-        }
-        let says = format!(
-            "{host}: kernels steered the clocks otherwise after the trial than before, by {:.3} ppm: the clocks may have left the \
-             line between their readings by {}, which is {} of the bound",
-            offset.steered_ppb as f64 / 1_000.0,
-            says::bound(bend_ns),
-            says::share(bend_ns as f64 / bound_ns as f64),
-        );
-        let verdict = Verdict::new(CLOCK_BEND.id, Level::Warning, says).with("host", host.as_str());
-        let verdict = verdict.with("steered_ppb", offset.steered_ppb).with("bend_ns", bend_ns);
-        Some(verdict.with("bound_ns", bound_ns).with("limit_share", limit))
-    };
-    offsets(evidence).into_iter().filter_map(of).collect()
-}
-
 /// The offsets of other hosts' clocks, by which host it is, or which against which.
-fn offsets<'e>(evidence: &'e Evidence<'_>) -> BTreeMap<String, &'e Offset> {
+pub(super) fn offsets<'e>(evidence: &'e Evidence<'_>) -> BTreeMap<String, &'e Offset> {
     let of_stream = |stream: &'e StreamRecord| {
         let EndOffsets { tx, rx, pair } = &stream.offsets;
         let alone = [tx, rx].into_iter().flatten().map(|offset| (offset.host.clone(), offset));

@@ -35,6 +35,10 @@ const UNTIL_CLAIMED: Duration = Duration::from_secs(600);
 /// thousands.
 const MOST_RAN: usize = 1 << 20;
 
+/// What it means that a shell there found the program and could not run it, and what helps.
+pub(super) const NOT_STARTED: &str = "the program cannot be started there";
+pub(super) const IF_NOEXEC: &str = "if the user's cache folder is mounted noexec, have the login there set XDG_CACHE_HOME to a folder where programs may run";
+
 /// How a program is started on a host: over ssh, say. It is the only thing that knows what carries
 /// the bytes. The commands that it is given are all of this program: `tardy steward`, and
 /// `tardy noted` for whatever else is to run there.
@@ -183,10 +187,7 @@ impl<R> Distant<R> {
         let said = if lines.is_empty() { String::new() } else { format!("; it said: {}", lines.join(" / ")) };
         // By which a shell says that it found a file and could not run it.
         if self.is_far && how.contains("exit status: 126") {
-            return self.away(format!(
-                "the program cannot be started there{how}{said}: if the user's cache folder is mounted noexec, have the login there set \
-                 XDG_CACHE_HOME to a folder where programs may run"
-            ));
+            return self.away(format!("{NOT_STARTED}{how}{said}: {IF_NOEXEC}"));
         }
         self.away(format!(
             "the connection to its steward is lost{how}{said}: a steward that lives puts everything back there, {}",
@@ -240,6 +241,7 @@ impl<R: Reach> Host for Distant<R> {
     fn look(&mut self, ask: &Ask) -> Result<Facts, LookError> {
         match self.ask(&Order::Look(ask.clone()), ANSWER)? {
             Answer::Facts(facts) => {
+                room::found(&*facts).map_err(|why| self.away(why))?;
                 let facts = room::in_lines(&*facts).map_err(|error| self.away(error.to_string()))?;
                 match facts.nics.values().find(|nic| self.reach.goes_by(&nic.name)) {
                     None => Ok(Facts {
@@ -335,7 +337,10 @@ impl<R: Reach> Host for Distant<R> {
 
     fn observe(&mut self, what: &Observe) -> Result<Observed, Away> {
         match self.ask(&Order::Observe(what.clone()), ANSWER)? {
-            Answer::Observed(observed) => Ok(*observed),
+            Answer::Observed(observed) => match room::observed(&*observed) {
+                Ok(()) => Ok(*observed),
+                Err(why) => Err(self.away(why)),
+            },
             other => Err(self.odd(other)),
         }
     }

@@ -11,6 +11,9 @@ use tardy_model::manifest::{HostEntry, ReadBack};
 /// The most bytes that a machine describes itself with, where it has some thousands; and that its
 /// kernel's answers about one path may have.
 const OF_ONE: usize = 1 << 20;
+/// The most bytes of its state before or after a trial: that of ten thousands of threads. A trial's
+/// record has several of these.
+const OF_STATE: usize = 8 << 20;
 /// The most bytes of all answers of one machine's kernel.
 const OF_ALL: usize = 16 << 20;
 
@@ -50,9 +53,29 @@ const CHECK: &str = "look at what `tardy doctor --host` prints of it, and measur
 /// # Errors
 /// If that is far more than a machine has to say.
 pub fn described(entry: &HostEntry) -> Result<(), String> {
-    let bytes = serde_json::to_vec(entry).map_or(usize::MAX, |text| text.len());
-    match bytes > OF_ONE {
-        true => Err(format!("it describes itself in {bytes} bytes, and {OF_ONE} are the most: {CHECK}")),
+    within("describes itself in", entry, OF_ONE)
+}
+
+/// May a machine report so much of what a set-up needs to know?
+///
+/// # Errors
+/// If that is far more than it was asked for.
+pub fn found(facts: &impl Serialize) -> Result<(), String> {
+    within("reports of its devices in", facts, OF_ONE)
+}
+
+/// May a machine's state around a trial be so large?
+///
+/// # Errors
+/// If that is far more than one has threads and CPUs for.
+pub fn observed(state: &impl Serialize) -> Result<(), String> {
+    within("reports its state in", state, OF_STATE)
+}
+
+fn within(does: &str, of: &impl Serialize, most: usize) -> Result<(), String> {
+    let bytes = serde_json::to_vec(of).map_or(usize::MAX, |text| text.len());
+    match bytes > most {
+        true => Err(format!("it {does} {bytes} bytes, and {most} are the most: {CHECK}")),
         false => Ok(()),
     }
 }

@@ -4,7 +4,7 @@
 //! program is copied into a folder of the user's, once for each build, and started over ssh.
 
 use super::child;
-use super::distant::Reach;
+use super::distant::{IF_NOEXEC, NOT_STARTED, Reach};
 use super::login::{self, Settings};
 use crate::command::{Command, OURSELVES};
 use crate::connection::Connection;
@@ -43,6 +43,8 @@ const MOST_PRINTED: u64 = 1 << 20;
 const OLD: &str = "30";
 /// In place of what sudo says, where there is none.
 const NO_SUDO: &str = "there is none";
+/// By which a shell says that it found a file and could not run it.
+const CANNOT_RUN: i32 = 126;
 /// How it begins what it says: a login may print other lines before.
 const MARK: &str = "tardy-remote";
 
@@ -87,22 +89,25 @@ pub enum SshError {
 
 /// What tardy asks of the client, whatever the caller's configuration says: no question to anybody,
 /// a connection of its own that carries nothing else, no command but tardy's, nothing that stays.
-const SETTINGS: [&str; 10] = [
+const SETTINGS: [&str; 7] = [
     "BatchMode=yes",
     "ClearAllForwardings=yes",
     "ControlMaster=no",
     "ControlPath=none",
     "PermitLocalCommand=no",
-    "RemoteCommand=none",
-    "ForkAfterAuthentication=no",
-    "StdinNull=no",
     // It would send during trials. tardy itself notices a machine that does not answer.
     "ServerAliveInterval=0",
     "Tunnel=no",
 ];
 
-/// The same of a setting that older clients do not know.
-const SESSION: Option<&str> = Some("SessionType=default");
+/// The same of settings that older clients do not know and refuse, each with what `ssh -G` calls
+/// it. It prints a remote command only where one is set.
+const IF_KNOWN: [(&str, &str); 4] = [
+    ("remotecommand", "RemoteCommand=none"),
+    ("forkafterauthentication", "ForkAfterAuthentication=no"),
+    ("stdinnull", "StdinNull=no"),
+    ("sessiontype", "SessionType=default"),
+];
 
 /// The oldest kernel on which tardy's agents work.
 const LEAST_KERNEL: &str = "5.1";
@@ -294,8 +299,8 @@ impl Ssh {
         // Whatever shell the user has there, this one takes the script.
         let quoted = Command::new("exec", &["sh", "-c", script]).to_string();
         // One that does not know it has no such setting that could be otherwise.
-        let session = SESSION.filter(|_| self.settings.knows("sessiontype"));
-        let settings = SETTINGS.into_iter().chain(session).flat_map(|setting| ["-o", setting]);
+        let known = IF_KNOWN.into_iter().filter(|(name, _)| self.settings.knows(name)).map(|(_, setting)| setting);
+        let settings = SETTINGS.into_iter().chain(known).flat_map(|setting| ["-o", setting]);
         let options = ["-T", "-a", "-x", "-k", "-e", "none"].into_iter().chain(settings).chain(["-o", &timeout]);
         let words = self.client.iter().skip(1).map(String::as_str).chain(options);
         let words: Vec<&str> = words.chain(["--", &self.to, &quoted]).collect();
@@ -327,8 +332,12 @@ impl Ssh {
                 None => lines.push(line.to_owned()),
             }
         }
-        let odd = || SshError::Script { to: self.to.clone(), says: "it did not say how it ended".to_owned() };
-        Ok((lines, ended.ok_or_else(odd)?))
+        let failed = |says: String| SshError::Script { to: self.to.clone(), says };
+        match ended {
+            Some(CANNOT_RUN) => Err(failed(format!("{NOT_STARTED}: {}: {IF_NOEXEC}", lines.join(" / ")))),
+            Some(code) => Ok((lines, code)),
+            None => Err(failed("it did not say how it ended".to_owned())),
+        }
     }
 
     /// A command of this program's as it is run there.
