@@ -253,10 +253,10 @@ fn quoted(point: Point) -> String {
     if matches!(point, Point::Begin | Point::End) { format!("\"{point}\"") } else { point.to_string() }
 }
 
-/// A view for DuckDB, to be made in the run folder: every metric between two of `points`
-/// (`scheduled` always being one), and `delta`, for every finished trial, with the columns of hints
-/// that any file has at the end. It does not matter which columns a file has. A row without both
-/// stamps has null.
+/// A view for DuckDB, to be made in the run folder: every metric between two of `points` that one
+/// stream can have (`scheduled` always being one), and `delta`, for every finished trial, with the
+/// columns of hints that any file has at the end. It does not matter which columns a file has. A row
+/// without both stamps has null.
 pub fn sql_view(points: &[Point]) -> String {
     let mut chain: Vec<Point> = points.iter().copied().chain([Point::Scheduled]).collect();
     chain.sort_unstable();
