@@ -255,8 +255,8 @@ fn quoted(point: Point) -> String {
 
 /// A view for DuckDB, to be made in the run folder: every metric between two of `points` that one
 /// stream can have (`scheduled` always being one), and `delta`, for every finished trial, with the
-/// columns of hints that any file has at the end. It does not matter which columns a file has. A row
-/// without both stamps has null.
+/// columns of hints that any file has at the end. It does not matter which columns a file has. A
+/// row without both stamps has null.
 pub fn sql_view(points: &[Point]) -> String {
     let mut chain: Vec<Point> = points.iter().copied().chain([Point::Scheduled]).collect();
     chain.sort_unstable();
