@@ -112,7 +112,7 @@ fn trials(seed: u64, is_steered: bool) -> (Clock, Vec<Offset>, Vec<Drift>) {
         [(-SECOND, rate(0))].into_iter().chain(changes.iter().map(|at| (*at, rate(*at)))).collect();
     // Set between two trials, by little or by much.
     let gap = |n: i64| n * apart + took + (apart - took) / 2;
-    let sets = if is_steered && seed % 3 == 0 {
+    let sets = if is_steered && seed.is_multiple_of(3) {
         let far = [500, 50_000, 3_000_000][(seed / 3 % 3) as usize];
         let set = (0..random.random_range(1..4))
             .map(|_| (gap(random.random_range(0..trials)), random.random_range(-far..far)));
